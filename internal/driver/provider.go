@@ -1,0 +1,126 @@
+// Package driver holds the interfaces between BEE's control and the many ways
+// to get hosts and to run containers on them. It holds no implementation;
+// drivertest has one conformance suite per interface, which every driver
+// passes with the real component behind it.
+//
+// Rules for all of them: every call takes a context; a destroying call is
+// idempotent, so what is gone is success; no driver retries, logs, or knows
+// another driver.
+package driver
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Info names a driver.
+type Info struct {
+	// Name is the word that Beefiles and sites files use.
+	Name string `json:"name"`
+	// Summary is one line for people.
+	Summary string `json:"summary"`
+}
+
+// Facts is what a probe found out.
+type Facts struct {
+	// Usable tells whether the driver can do its work here and now.
+	Usable bool `json:"usable"`
+	// Reason says in a sentence why it is not usable, or what limits it.
+	Reason string `json:"reason,omitempty"`
+	// Remedy says what the user, or the administrator, can do about it.
+	Remedy string `json:"remedy,omitempty"`
+	// Version is that of the component behind the driver.
+	Version string `json:"version,omitempty"`
+	// Detail holds further findings by name, for `bee doctor`.
+	Detail map[string]string `json:"detail,omitempty"`
+	// Slots is the number of cores that one host offers, 0 when unknown.
+	Slots int `json:"slots,omitempty"`
+	// Hosts is the number of hosts that can be had, 0 when unknown.
+	Hosts int `json:"hosts,omitempty"`
+}
+
+// Provider gets hosts for runs on one site. A provider value is bound to its
+// site's settings when the catalog makes it.
+type Provider interface {
+	Info() Info
+	// Probe finds out whether the site can be used now. It changes nothing.
+	Probe(ctx context.Context) (Facts, error)
+	// Acquire gets hosts. It is idempotent in Request.Owner: a second call
+	// for the same owner returns the lease of the first, if that still lives.
+	Acquire(ctx context.Context, r Request) (Lease, error)
+	// Recover gives the live lease of a handle; NotFound when it is gone.
+	Recover(ctx context.Context, h core.Handle) (Lease, error)
+	// List gives everything of the owner's that exists on the site, also
+	// what was created by an Acquire that never returned.
+	List(ctx context.Context, q core.Owner) ([]core.Handle, error)
+}
+
+// Request is what a run asks of a site.
+type Request struct {
+	Owner core.Owner
+	// Nodes is the number of hosts wanted, at least 1.
+	Nodes int
+	// SlotsPerNode is the least number of cores on each; 0 means any.
+	SlotsPerNode int
+	// Duration is how long the hosts are wanted; 0 means the site's slot.
+	Duration time.Duration
+	// Binary is the path of the bee binary on this machine.
+	Binary string
+}
+
+// Status is the state of a lease.
+type Status struct {
+	// Live is false once the hosts are gone or taken back.
+	Live bool
+	// Reason says why it is not live, or what it waits for.
+	Reason string
+}
+
+// Lease is what a site granted: hosts until a deadline.
+type Lease interface {
+	Handle() core.Handle
+	// Hosts in order of index. Their Dir exists, is empty at first, private
+	// to the user, and is removed by Release.
+	Hosts() []core.Host
+	// Deadline is when the site takes the hosts back; zero means never.
+	Deadline() time.Time
+	Status(ctx context.Context) (Status, error)
+	// Launch starts a `bee node` on a host, detached from this process, and
+	// returns when it has been started. A node that dies leaves nothing
+	// running, and Release ends it.
+	Launch(ctx context.Context, c NodeCommand) error
+	// Dial connects to a unix socket (absolute path) on a host.
+	Dial(ctx context.Context, host int, socket string) (net.Conn, error)
+	// Stage copies Local (file or directory, like `cp -a Local Remote`, where
+	// Remote becomes the copy itself) to a host. Parents are created.
+	Stage(ctx context.Context, t Transfer) error
+	// Fetch copies Remote on the host to Local. Whatever is at Local is
+	// replaced only by a whole file. NotFound when Remote is not there.
+	Fetch(ctx context.Context, t Transfer) error
+	// Release ends every node of the lease, gives the hosts back and removes
+	// each host's Dir. Idempotent.
+	Release(ctx context.Context) error
+}
+
+// NodeCommand tells a lease to start one node.
+type NodeCommand struct {
+	// Host is the index of the host.
+	Host int
+	// Config is given to `bee node` on its standard input, which is then
+	// closed. It holds keys and secrets: it must not touch a command line,
+	// an environment or a world-readable file.
+	Config []byte
+}
+
+// Transfer is one copy between this machine and a host.
+type Transfer struct {
+	// Host is the index of the host.
+	Host int
+	// Local and Remote are absolute paths.
+	Local, Remote string
+	// Progress, if not nil, is told the bytes copied so far.
+	Progress func(done int64)
+}

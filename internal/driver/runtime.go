@@ -1,0 +1,135 @@
+package driver
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Runtime runs containers on the host that it is called on: a node uses it,
+// never the controller (a container on another host is that host's node's
+// business).
+type Runtime interface {
+	Info() Info
+	// Probe finds out by trying, not by looking, whether containers can be
+	// run here by this user.
+	Probe(ctx context.Context) (Facts, error)
+	// Needs tells which form of an image Prepare wants.
+	Needs() ImageForm
+	// Prepare makes an image ready to start. Idempotent, and safe in many
+	// processes at once.
+	Prepare(ctx context.Context, i LocalImage) error
+	// Start starts a container whose first process is our own init
+	// (`/.bee/bee init`, see package pid1), ready for Exec. The container
+	// ends, with all its processes, when the calling process dies.
+	Start(ctx context.Context, s ContainerSpec) (Container, error)
+	// Recover gives the running container of a handle, or NotFound.
+	Recover(ctx context.Context, h core.Handle) (Container, error)
+	// List gives the owner's containers on this host, running or not.
+	List(ctx context.Context, q core.Owner) ([]core.Handle, error)
+	// Remove ends a container and removes what is left of it. Idempotent.
+	Remove(ctx context.Context, h core.Handle) error
+}
+
+// ImageForm is a form in which an image lies on a host.
+type ImageForm int
+
+const (
+	// Tree is an unpacked root file system.
+	Tree ImageForm = iota
+	// Archive is a docker-archive tar file that `docker load` and
+	// `podman load` read.
+	Archive
+)
+
+// LocalImage is an image as it lies on this host.
+type LocalImage struct {
+	core.Image
+	// Tree is the unpacked root file system, read-only by convention.
+	Tree string
+	// Archive is the docker-archive file; it carries the tag ArchiveTag.
+	Archive    string
+	ArchiveTag string
+}
+
+// ContainerSpec describes the one container of a node.
+type ContainerSpec struct {
+	Owner core.Owner
+	// Name is unique on the host and valid as a container name everywhere.
+	Name  string
+	Image LocalImage
+	// Hostname of the container; empty keeps the host's.
+	Hostname string
+	// Env is the whole environment of the container's init, KEY=VALUE.
+	Env []string
+	// Root asks for uid 0 inside; otherwise the caller's own uid and gid.
+	Root bool
+	// Mounts are bound in, in order.
+	Mounts []Mount
+	// Hosts are further lines for /etc/hosts: address, then names.
+	Hosts []string
+	// StateDir is an existing directory on the host, private to this
+	// container, removed by whoever made it after Remove.
+	StateDir string
+	// DiskScratch keeps what the container writes outside its mounts in
+	// StateDir instead of memory.
+	DiskScratch bool
+	// Binary is the bee binary on the host. It appears as /.bee/bee.
+	Binary string
+	// RunDir is a directory on the host that appears, writable, as /.bee/run.
+	// The node's socket lies in it, and init makes its own there.
+	RunDir string
+	// GPUs is the number of GPUs to pass in; -1 means all.
+	GPUs int
+	// Seccomp asks for a filter that refuses what no MPI program needs.
+	Seccomp bool
+}
+
+// Mount binds a host directory or file into a container.
+type Mount struct {
+	Source   string `json:"source"`
+	Target   string `json:"target"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Container is a running container.
+type Container interface {
+	Handle() core.Handle
+	// Exec starts a process inside. It runs in a session of its own.
+	Exec(ctx context.Context, c Command) (Process, error)
+	// Wait returns when the container has ended.
+	Wait(ctx context.Context) (core.Exit, error)
+	// Stop ends all processes inside (TERM, then KILL after grace) and the
+	// container, and undoes what Start did. Idempotent.
+	Stop(ctx context.Context, grace time.Duration) error
+}
+
+// Command is a process to start inside a container.
+type Command struct {
+	// Args is the argument vector; Args[0] is looked up in Env's PATH.
+	Args []string
+	// Env is the whole environment, KEY=VALUE.
+	Env []string
+	// Dir is the working directory inside; created when missing. Empty: "/".
+	Dir string
+	// User is an image USER string ("name", "uid:gid"); empty keeps init's.
+	// A runtime with a single-ID map accepts any name and keeps the caller's
+	// ids, as it has no other.
+	User string
+	// Stdin, Stdout and Stderr are handed to the process as they are; nil is
+	// /dev/null. The caller closes its own ends.
+	Stdin, Stdout, Stderr *os.File
+	// TTY makes Stdin the controlling terminal.
+	TTY bool
+}
+
+// Process is a process started by Exec.
+type Process interface {
+	// Signal sends to the process's whole group.
+	Signal(ctx context.Context, s os.Signal) error
+	// Wait returns when the process has ended. A Lost error means that the
+	// container went away under it.
+	Wait(ctx context.Context) (core.Exit, error)
+}

@@ -1,0 +1,175 @@
+// Package protocol holds what the controller and the nodes of an attempt tell
+// each other: the configuration a node starts with, the plan the head carries
+// out, and the events and result it leaves behind. It is data only, so that
+// control need not know how a node works.
+package protocol
+
+import (
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Version of the configuration and the wire calls. A node refuses another.
+const Version = 1
+
+// Config is what a node reads from its standard input, as JSON.
+type Config struct {
+	Version int        `json:"version"`
+	Owner   core.Owner `json:"owner"`
+	Rank    int        `json:"rank"`
+	Size    int        `json:"size"`
+	Host    core.Host  `json:"host"`
+	// Head is the head's addresses (ip:port), best first; empty on the head.
+	Head []string `json:"head,omitempty"`
+	// CA, Cert and Key are PEM; made for this run alone. Cert names the node
+	// as NodeName(Rank).
+	CA   []byte `json:"ca"`
+	Cert []byte `json:"cert"`
+	Key  []byte `json:"key"`
+	// Runtime is a runtime's name, or auto.
+	Runtime string `json:"runtime"`
+	// Network is an interface name or CIDR that the nodes shall use, or "".
+	Network string `json:"network,omitempty"`
+	// Plan is set on the head only.
+	Plan *Plan `json:"plan,omitempty"`
+}
+
+// NodeName is the name in a node's certificate.
+func NodeName(rank int) string { return "node-" + strconv.Itoa(rank) }
+
+// Plan is an attempt as the head carries it out, with the submitting machine
+// present or not.
+type Plan struct {
+	Job   string     `json:"job"` // the job's name
+	Image core.Image `json:"image"`
+	// Slots is mpirun's slots per host; 0 means each host's own cores.
+	Slots int `json:"slots"`
+	// Env is the Beefile's env; Secrets likewise, but never written anywhere.
+	Env     map[string]string `json:"env,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// Volume is the shared directory's path in the containers. Its source is
+	// VolumeDir(Host.Dir) on every host; where hosts share no file system the
+	// head copies its own to the others before Run.
+	Volume string `json:"volume"`
+	// Binds maps further container paths to directories below InputsDir(Host.Dir).
+	Binds map[string]string `json:"binds,omitempty"`
+	// Workdir inside; "" means the image's, else "/".
+	Workdir string `json:"workdir,omitempty"`
+	// Setup is nil where there is none, or it was done in an earlier attempt.
+	Setup []string `json:"setup,omitempty"`
+	// Run is the whole argument vector, entrypoint included.
+	Run         []string      `json:"run"`
+	Root        bool          `json:"root,omitempty"`
+	GPUs        int           `json:"gpus,omitempty"`
+	DiskScratch bool          `json:"disk_scratch,omitempty"`
+	Deadline    time.Time     `json:"deadline,omitzero"`
+	Grace       time.Duration `json:"grace"` // between TERM and KILL
+	// JoinTimeout bounds the wait for all nodes.
+	JoinTimeout time.Duration `json:"join_timeout"`
+}
+
+// Files of a run in core.Host.Dir, on every host.
+
+// SocketPath is the node's unix socket for the controller and for `bee exec`.
+func SocketPath(dir string, rank int) string {
+	return path.Join(NodeDir(dir, rank), "run", "node.sock")
+}
+
+// NodeDir is what one node keeps: its log, its sockets, its container's state.
+// Several nodes may share one Dir.
+func NodeDir(dir string, rank int) string { return path.Join(dir, "node"+strconv.Itoa(rank)) }
+
+// VolumeDir holds the run's volume.
+func VolumeDir(dir string) string { return path.Join(dir, "volume") }
+
+// InputsDir holds inputs whose target lies outside the volume.
+func InputsDir(dir string) string { return path.Join(dir, "inputs") }
+
+// ArchivePath is where the controller stages the flattened image on the head,
+// when the head's cache does not have it.
+func ArchivePath(dir string) string { return path.Join(dir, "image.bee") }
+
+// EventsPath is the head's journal: one JSON Event per line.
+func EventsPath(dir string) string { return path.Join(dir, "events.jsonl") }
+
+// OutputPath is the task's output: frames as package tasklog writes them.
+func OutputPath(dir string) string { return path.Join(dir, "output.log") }
+
+// ResultPath is the Result, present only once the attempt has ended.
+func ResultPath(dir string) string { return path.Join(dir, "result.json") }
+
+// Phase names a stretch of an attempt; `bee show` gives seconds for each.
+type Phase string
+
+// The phases in their usual order. The controller times those before
+// PhaseJoin and after PhaseRun, the head those between.
+const (
+	PhaseAcquire Phase = "acquire"
+	PhaseStage   Phase = "stage"
+	PhaseLaunch  Phase = "launch"
+	PhaseJoin    Phase = "join"
+	PhaseImage   Phase = "image"
+	PhaseStart   Phase = "start" // containers
+	PhaseSetup   Phase = "setup"
+	PhaseRun     Phase = "run"
+	PhaseFetch   Phase = "fetch"
+	PhaseRelease Phase = "release"
+)
+
+// Event is one thing that happened in an attempt, for people and for records.
+type Event struct {
+	Seq   int64     `json:"seq"` // from 1, without gaps
+	Time  time.Time `json:"time"`
+	Phase Phase     `json:"phase,omitempty"`
+	// Begin and End mark the bounds of Phase.
+	Begin bool `json:"begin,omitempty"`
+	End   bool `json:"end,omitempty"`
+	// Rank of the node it concerns, -1 for none.
+	Rank    int    `json:"rank"`
+	Message string `json:"message,omitempty"`
+	// Done and Total, in bytes or nodes, for progress.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+	// SetupDone is set once when setup has ended with code 0.
+	SetupDone bool `json:"setup_done,omitempty"`
+	// Result is set on the last event.
+	Result *Result `json:"result,omitempty"`
+}
+
+// Result is how an attempt ended.
+type Result struct {
+	// Exit is the task's (or a failing setup's) own exit, nil when the task
+	// did not end by itself.
+	Exit *core.Exit `json:"exit,omitempty"`
+	// InSetup tells that Exit is setup's.
+	InSetup bool `json:"in_setup,omitempty"`
+	// Kind, Message and Remedy tell why, where Exit is nil.
+	Kind    string `json:"kind,omitempty"`
+	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	Host    string `json:"host,omitempty"` // the host at fault, if one is
+	// Runtime that was used, by rank.
+	Runtimes []string `json:"runtimes,omitempty"`
+	// Nodes is what each node reported, by rank.
+	Nodes []NodeReport `json:"nodes,omitempty"`
+	// SharedVolume tells whether all hosts saw one volume.
+	SharedVolume bool                    `json:"shared_volume"`
+	Started      time.Time               `json:"started"`
+	Ended        time.Time               `json:"ended"`
+	Phases       map[Phase]time.Duration `json:"phases"`
+}
+
+// NodeReport is what a node tells of its host and its use.
+type NodeReport struct {
+	Rank       int           `json:"rank"`
+	Host       string        `json:"host"`
+	Addr       string        `json:"addr"`
+	Runtime    string        `json:"runtime"`
+	Cores      int           `json:"cores"`
+	UserTime   time.Duration `json:"user_time"`
+	SystemTime time.Duration `json:"system_time"`
+	MaxRSS     int64         `json:"max_rss"`
+}

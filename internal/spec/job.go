@@ -1,0 +1,132 @@
+// Package spec holds the two files that users write, the Beefile (a job) and
+// the sites file, with their parser, checks, JSON Schema and the conversion of
+// the original BEE launcher's JSON. It knows nothing of how a job is run.
+package spec
+
+import "time"
+
+// Job is a checked Beefile with its defaults filled in.
+type Job struct {
+	// Name of the job; default: the Beefile's base name.
+	Name string `yaml:"name"`
+	// Image is an image reference, or oci:DIR, docker-archive:FILE,
+	// docker-daemon:NAME, podman:NAME. Exactly one of Image and Build is set.
+	Image string `yaml:"image"`
+	Build *Build `yaml:"build"`
+	// Platform such as linux/arm64; default: that of the site's hosts.
+	Platform string `yaml:"platform"`
+	// Nodes is the number of hosts, at least 1.
+	Nodes int `yaml:"nodes"`
+	// RanksPerNode is the number of slots that mpirun sees on each host;
+	// 0 means the host's cores.
+	RanksPerNode int               `yaml:"ranks_per_node"`
+	Env          map[string]string `yaml:"env"`
+	// Secrets by environment variable name. They reach the containers only
+	// in memory and are never written to logs or records.
+	Secrets map[string]Secret `yaml:"secrets"`
+	Inputs  []Copy            `yaml:"inputs"`
+	// Volume is the path, inside the containers, of the directory that all
+	// tasks of the run share; default /work.
+	Volume string `yaml:"volume"`
+	// Workdir defaults to the image's WORKDIR.
+	Workdir string `yaml:"workdir"`
+	// Entrypoint overrides the image's; an empty list (not absent) clears it.
+	Entrypoint *Command `yaml:"entrypoint"`
+	// Setup runs once, on node 0, before the first attempt's Run.
+	Setup *Command `yaml:"setup"`
+	// Run is the user's command on node 0; absent: the image's own CMD.
+	Run     *Command `yaml:"run"`
+	Outputs []Copy   `yaml:"outputs"`
+	// GPUs per node; -1 stands for "all".
+	GPUs int `yaml:"gpus"`
+	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
+	Runtime string `yaml:"runtime"`
+	// User inside: "" (the caller's own uid) or "root".
+	User string `yaml:"user"`
+	// Network names the interface or CIDR that MPI shall use between hosts;
+	// default: the one over which the nodes reached each other.
+	Network string `yaml:"network"`
+	// Scratch: memory (default) or disk, for what containers write outside
+	// the volume.
+	Scratch string `yaml:"scratch"`
+	// Timeout ends the run after that long; 0 means no limit.
+	Timeout time.Duration `yaml:"timeout"`
+	// Sites in order of priority; default: the order in the sites file.
+	Sites []string `yaml:"sites"`
+
+	// Dir is the absolute directory of the Beefile, against which its
+	// relative paths were resolved.
+	Dir string `yaml:"-"`
+}
+
+// Build says how to make the image. Exactly one of Dockerfile and Debian is set.
+type Build struct {
+	// Dockerfile's directory (absolute after parsing) and optional file name.
+	Context    string            `yaml:"context"`
+	Dockerfile string            `yaml:"dockerfile"`
+	Args       map[string]string `yaml:"args"`
+	// Debian suite, such as bookworm.
+	Debian   string   `yaml:"debian"`
+	Packages []string `yaml:"packages"`
+	// Snapshot date, such as 20250520T000000Z, for bit-for-bit identity.
+	Snapshot string `yaml:"snapshot"`
+	// Mirror is the Debian mirror's URL; default: the host's own.
+	Mirror string `yaml:"mirror"`
+	// Copy puts local files into the image before Run.
+	Copy []Copy `yaml:"copy"`
+	// Run are shell commands, as root in the new root file system.
+	Run        []string          `yaml:"run"`
+	Env        map[string]string `yaml:"env"`
+	Workdir    string            `yaml:"workdir"`
+	Entrypoint *Command          `yaml:"entrypoint"`
+	Cmd        *Command          `yaml:"cmd"`
+}
+
+// Copy moves files into or out of a run. One side is local (absolute after
+// parsing), the other absolute inside the container. From may hold a glob
+// (*, ?, [..]) in its last elements.
+type Copy struct {
+	From string `yaml:"from"`
+	To   string `yaml:"to"`
+}
+
+// Command is a shell string or an argument vector; exactly one is set, except
+// for an explicitly empty argument vector.
+type Command struct {
+	Shell string
+	Argv  []string
+}
+
+// Secret says where to read a secret's value at submission: exactly one of a
+// variable of the caller's environment, a file, or a command's output.
+type Secret struct {
+	Env  string `yaml:"env"`
+	File string `yaml:"file"`
+	Exec string `yaml:"exec"`
+}
+
+// Site is one entry of the sites file.
+type Site struct {
+	Name     string `yaml:"name"`
+	Provider string `yaml:"provider"` // local | ssh
+	// Hosts: local: the number of emulated hosts (0: this machine itself);
+	// ssh: host names or patterns such as ann@n[2-9].
+	EmulatedHosts int      `yaml:"-"`
+	HostPatterns  []string `yaml:"-"`
+	// Scratch is the directory on the hosts for run directories; may hold
+	// $USER, $HOME and other variables, expanded on the host.
+	Scratch string `yaml:"scratch"`
+	// Slots is the number of cores to use per host; 0: all of them.
+	Slots int `yaml:"slots"`
+	// Runtime: auto or a runtime's name.
+	Runtime string `yaml:"runtime"`
+	// Network: as in Job.
+	Network string `yaml:"network"`
+	// PrivateScratch gives each emulated host a scratch of its own, as on
+	// machines without a shared file system.
+	PrivateScratch bool `yaml:"private_scratch"`
+	// LinkRate limits each emulated host's link, in bits per second; 0: none.
+	LinkRate int64 `yaml:"link_rate"`
+	// SSHOptions are given to ssh as -o KEY=VALUE.
+	SSHOptions map[string]string `yaml:"ssh_options"`
+}
