@@ -1,0 +1,119 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// Attempt is the record of one stretch of a run on one lease.
+type Attempt struct {
+	Run      string
+	N        int // from 1
+	Site     string
+	Provider string
+	// Lease is nil from the intent until the lease is there.
+	Lease *core.Handle
+	// Released is set when nothing of the attempt is left on the site.
+	Released bool
+	Started  time.Time
+	Ended    time.Time
+	Record
+}
+
+// Record is the part of an attempt that only people read.
+type Record struct {
+	Why      string                           `json:"why,omitempty"` // why this site
+	Hosts    []core.Host                      `json:"hosts,omitempty"`
+	Runtime  string                           `json:"runtime,omitempty"`
+	ExitCode *int                             `json:"exit_code,omitempty"`
+	Kind     string                           `json:"kind,omitempty"`
+	Message  string                           `json:"message,omitempty"`
+	Remedy   string                           `json:"remedy,omitempty"`
+	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
+	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
+	// Fetched tells that the outputs are at home, so that a controller that
+	// takes over need not, and after Release cannot, fetch them again.
+	Fetched bool `json:"fetched,omitempty"`
+}
+
+// PutAttempt inserts or replaces an attempt. durable makes it survive a power
+// failure: set it when something outside this machine is about to be made.
+func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
+	record, err := json.Marshal(a.Record)
+	if err != nil {
+		return err
+	}
+	var lease []byte
+	if a.Lease != nil {
+		if lease, err = json.Marshal(a.Lease); err != nil {
+			return err
+		}
+	}
+	var ended any
+	if !a.Ended.IsZero() {
+		ended = a.Ended.UnixNano()
+	}
+	if durable {
+		if _, err := s.db.ExecContext(ctx, "PRAGMA synchronous=FULL"); err != nil {
+			return err
+		}
+		defer s.db.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous=NORMAL") //nolint:errcheck // a slower connection is harmless
+	}
+	_, err = s.db.ExecContext(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
+VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, a.Started.UnixNano(), ended, record)
+	if err != nil {
+		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
+	}
+	return nil
+}
+
+// Attempts gives a run's attempts in order.
+func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
+	return s.attempts(ctx, "WHERE run=? ORDER BY n", run)
+}
+
+// Unreleased gives every attempt that may still hold something on a site.
+func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
+	return s.attempts(ctx, "WHERE released=0 ORDER BY run, n")
+}
+
+func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	defer rows.Close()
+	var list []Attempt
+	for rows.Next() {
+		var (
+			a             Attempt
+			lease, record []byte
+			started       int64
+			ended         sql.NullInt64
+		)
+		if err := rows.Scan(&a.Run, &a.N, &a.Site, &a.Provider, &lease, &a.Released, &started, &ended, &record); err != nil {
+			return nil, fmt.Errorf("list attempts: %w", err)
+		}
+		a.Started = time.Unix(0, started)
+		if ended.Valid {
+			a.Ended = time.Unix(0, ended.Int64)
+		}
+		if lease != nil {
+			a.Lease = new(core.Handle)
+			if err := json.Unmarshal(lease, a.Lease); err != nil {
+				return nil, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
+			}
+		}
+		if err := json.Unmarshal(record, &a.Record); err != nil {
+			return nil, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
+		}
+		list = append(list, a)
+	}
+	return list, rows.Err()
+}

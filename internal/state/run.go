@@ -1,0 +1,202 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// RunState is where a run stands.
+type RunState string
+
+// The states of a run. The last three are final.
+const (
+	Queued    RunState = "queued"
+	Running   RunState = "running"
+	Suspended RunState = "suspended"
+	Succeeded RunState = "succeeded"
+	Failed    RunState = "failed"
+	Stopped   RunState = "stopped"
+)
+
+// Final tells whether a run in this state is over.
+func (s RunState) Final() bool { return s == Succeeded || s == Failed || s == Stopped }
+
+// Run is the record of one execution of a Beefile.
+type Run struct {
+	ID      string
+	Name    string
+	State   RunState
+	Created time.Time
+	Ended   time.Time // zero while not final
+	// ExitCode is the task's own, where Ran; see Kind for the rest.
+	ExitCode *int
+	// Kind, Message and Remedy tell why a run failed without an exit code.
+	Kind    string
+	Message string
+	Remedy  string
+	// Image is the id of the resolved image, once known.
+	Image     string
+	SetupDone bool
+	// StopAsked is set by `bee stop`; the controller acts on it.
+	StopAsked bool
+	// Submission is what the controller needs to carry the run out, opaque here.
+	Submission json.RawMessage
+}
+
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission"
+
+func scanRun(scan func(...any) error) (Run, error) {
+	var (
+		r       Run
+		created int64
+		ended   sql.NullInt64
+		code    sql.NullInt64
+		sub     []byte
+	)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub)
+	if err != nil {
+		return r, err
+	}
+	r.Created, r.Submission = time.Unix(0, created), sub
+	if ended.Valid {
+		r.Ended = time.Unix(0, ended.Int64)
+	}
+	if code.Valid {
+		c := int(code.Int64)
+		r.ExitCode = &c
+	}
+	return r, nil
+}
+
+// PutRun inserts or replaces a run's record, except StopAsked, which only
+// AskStop sets.
+func (s *Store) PutRun(ctx context.Context, r Run) error {
+	var ended, code any
+	if !r.Ended.IsZero() {
+		ended = r.Ended.UnixNano()
+	}
+	if r.ExitCode != nil {
+		code = *r.ExitCode
+	}
+	_, err := s.db.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?)
+ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
+message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done`,
+		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission))
+	if err != nil {
+		return fmt.Errorf("record run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// AskStop notes that the user wants the run to end.
+func (s *Store) AskStop(ctx context.Context, id string) error {
+	_, err := s.db.ExecContext(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
+	return err
+}
+
+// Run gives one run by its whole id.
+func (s *Store) Run(ctx context.Context, id string) (Run, error) {
+	r, err := scanRun(s.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM runs WHERE id=?", id).Scan)
+	return r, notFound(err, "find run", id, "`bee ps -a` lists all runs.")
+}
+
+// FindRun gives the run that a user means: by id, by unique beginning of an
+// id, or by name (the newest of that name).
+func (s *Store) FindRun(ctx context.Context, word string) (Run, error) {
+	ids, err := s.ids(ctx, "SELECT id FROM runs WHERE id >= ? AND id < ? LIMIT 3", word, word+"\x7f")
+	if err != nil {
+		return Run{}, err
+	}
+	for _, id := range ids {
+		if id == word {
+			return s.Run(ctx, id)
+		}
+	}
+	named, err := s.ids(ctx, "SELECT id FROM runs WHERE name=? ORDER BY created DESC LIMIT 1", word)
+	if err != nil {
+		return Run{}, err
+	}
+	switch {
+	case len(named) == 1:
+		return s.Run(ctx, named[0])
+	case len(ids) == 1:
+		return s.Run(ctx, ids[0])
+	case len(ids) > 1:
+		return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: word,
+			Err:    fmt.Errorf("several runs begin with it (%s, …)", strings.Join(ids, ", ")),
+			Remedy: "Give more letters of the id."}
+	}
+	return Run{}, notFound(sql.ErrNoRows, "find run", word, "`bee ps -a` lists all runs.")
+}
+
+func (s *Store) ids(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// Filter selects runs for Runs.
+type Filter struct {
+	// Active leaves out runs in a final state.
+	Active bool
+	// Limit is the largest number of runs, newest first; 0 means all.
+	Limit int
+}
+
+// Runs lists runs, newest first.
+func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
+	query := "SELECT " + runColumns + " FROM runs"
+	if f.Active {
+		query += " WHERE state IN ('queued','running','suspended')"
+	}
+	query += " ORDER BY created DESC"
+	if f.Limit > 0 {
+		query += fmt.Sprintf(" LIMIT %d", f.Limit)
+	}
+	rows, err := s.db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	defer rows.Close()
+	var runs []Run
+	for rows.Next() {
+		r, err := scanRun(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		runs = append(runs, r)
+	}
+	return runs, rows.Err()
+}
+
+// RemoveRun forgets a run that is over and has released its leases.
+func (s *Store) RemoveRun(ctx context.Context, id string) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
+	_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
+	if err := errors.Join(err1, err2); err != nil {
+		return errors.Join(fmt.Errorf("remove run %s: %w", id, err), tx.Rollback())
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,153 @@
+// Package state keeps what BEE must not forget: runs, their attempts and
+// leases, in one SQLite file, and the locks that give each run one controller
+// at a time. It knows no driver: leases are opaque handles to it.
+//
+// Order of writing, everywhere: the intent (an attempt without a lease), then
+// the thing itself, then its handle. A process that dies between two of them
+// leaves an attempt that the next controller can finish or sweep.
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	_ "modernc.org/sqlite" // the driver registers itself with database/sql
+)
+
+// Store is the state directory: state.db, and runs/<id>/ for what belongs to
+// one run (its lock, its controller's log).
+type Store struct {
+	dir  string
+	db   *sql.DB
+	user string
+}
+
+// schemaVersion is PRAGMA user_version. Each step of migrations brings an
+// older file one version further.
+const schemaVersion = 1
+
+func migrations() []string {
+	return []string{`
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL,
+  created INTEGER NOT NULL, ended INTEGER, exit_code INTEGER,
+  kind TEXT NOT NULL DEFAULT '', message TEXT NOT NULL DEFAULT '', remedy TEXT NOT NULL DEFAULT '',
+  image TEXT NOT NULL DEFAULT '', setup_done INTEGER NOT NULL DEFAULT 0,
+  stop_asked INTEGER NOT NULL DEFAULT 0, submission BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX runs_by_state ON runs(state);
+CREATE INDEX runs_by_created ON runs(created);
+CREATE TABLE attempts (
+  run TEXT NOT NULL, n INTEGER NOT NULL, site TEXT NOT NULL, provider TEXT NOT NULL,
+  lease BLOB, released INTEGER NOT NULL DEFAULT 0, started INTEGER NOT NULL, ended INTEGER,
+  record BLOB NOT NULL, PRIMARY KEY (run, n)) WITHOUT ROWID;
+CREATE INDEX attempts_unreleased ON attempts(released) WHERE released = 0;
+`}
+}
+
+// Open opens, and on first use makes, the state in dir.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	fail := func(err error) (*Store, error) {
+		return nil, &core.Error{Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
+			Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE."}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fail(err)
+	}
+	// WAL with synchronous=NORMAL survives the death of any process; only a
+	// power failure may take back the last moments, never corrupt the file.
+	// Writers that must outlive a power failure use Durable.
+	dsn := "file:" + filepath.Join(dir, "state.db") + "?_pragma=busy_timeout(20000)&_pragma=synchronous(NORMAL)&_txlock=immediate"
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return fail(err)
+	}
+	db.SetMaxOpenConns(1)
+	s := &Store{dir: dir, db: db}
+	if err := s.prepare(ctx); err != nil {
+		db.Close()
+		return fail(err)
+	}
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	var version int
+	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > schemaVersion {
+		return fmt.Errorf("state.db has version %d, written by a newer bee; this one knows %d", version, schemaVersion)
+	}
+	if version < schemaVersion {
+		if err := s.migrate(ctx); err != nil {
+			return err
+		}
+	}
+	return s.db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='user'").Scan(&s.user)
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	var version int     // another process may have migrated meanwhile
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	for ; version < schemaVersion; version++ {
+		if _, err := tx.ExecContext(ctx, migrations()[version]); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO meta VALUES ('user', ?)", NewID()); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "PRAGMA user_version="+strconv.Itoa(schemaVersion)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Close closes the store.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Dir is the state directory.
+func (s *Store) Dir() string { return s.dir }
+
+// User is this installation's id: the User of every core.Owner it makes.
+func (s *Store) User() string { return s.user }
+
+// RunDir is the directory of files that belong to one run.
+func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }
+
+// NewID is a fresh id of 8 lower-case letters and digits that starts with a
+// letter, so that it can stand in host and container names.
+func NewID() string {
+	var raw [8]byte
+	rand.Read(raw[:]) //nolint:errcheck // never fails
+	id := strings.ToLower(base32.StdEncoding.EncodeToString(raw[:]))[:8]
+	return string('a'+raw[7]%26) + id[1:]
+}
+
+// notFound makes sql.ErrNoRows the NotFound of an object.
+func notFound(err error, op, object, remedy string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return &core.Error{Kind: core.NotFound, Op: op, Object: object, Err: errors.New("no such run"), Remedy: remedy}
+	}
+	return err
+}
