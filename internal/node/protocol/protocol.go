@@ -61,7 +61,10 @@ type Plan struct {
 	// Setup is nil where there is none, or it was done in an earlier attempt.
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
-	Run         []string      `json:"run"`
+	Run []string `json:"run"`
+	// Outputs are the globs (container paths below Volume or Binds) whose
+	// matches the head lists in Result.Outputs, however the attempt ends.
+	Outputs     []string      `json:"outputs,omitempty"`
 	Root        bool          `json:"root,omitempty"`
 	GPUs        int           `json:"gpus,omitempty"`
 	DiskScratch bool          `json:"disk_scratch,omitempty"`
@@ -151,6 +154,8 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 	Host    string `json:"host,omitempty"` // the host at fault, if one is
+	// Outputs are the files and directories that match Plan.Outputs.
+	Outputs []OutputMatch `json:"outputs,omitempty"`
 	// Runtime that was used, by rank.
 	Runtimes []string `json:"runtimes,omitempty"`
 	// Nodes is what each node reported, by rank.
@@ -160,6 +165,14 @@ type Result struct {
 	Started      time.Time               `json:"started"`
 	Ended        time.Time               `json:"ended"`
 	Phases       map[Phase]time.Duration `json:"phases"`
+}
+
+// OutputMatch is one file or directory that an output glob matched.
+type OutputMatch struct {
+	// Index of the glob in Plan.Outputs.
+	Index int `json:"index"`
+	// Path is relative to the head's Host.Dir.
+	Path string `json:"path"`
 }
 
 // NodeReport is what a node tells of its host and its use.
