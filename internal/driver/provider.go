@@ -92,7 +92,8 @@ type Lease interface {
 	// returns when it has been started. A node that dies leaves nothing
 	// running, and Release ends it.
 	Launch(ctx context.Context, c NodeCommand) error
-	// Dial connects to a unix socket (absolute path) on a host.
+	// Dial connects to a unix socket (absolute path) on a host. NotFound: the
+	// host answers, but nothing listens there. Transient: no way to the host.
 	Dial(ctx context.Context, host int, socket string) (net.Conn, error)
 	// Stage copies Local (file or directory, like `cp -a Local Remote`, where
 	// Remote becomes the copy itself) to a host. Parents are created.
@@ -103,6 +104,18 @@ type Lease interface {
 	// Release ends every node of the lease, gives the hosts back and removes
 	// each host's Dir. Idempotent.
 	Release(ctx context.Context) error
+}
+
+// NodeChecker is what a lease may offer further: to tell whether a launched
+// node's process still runs. Without it, a dead head is noticed by its silence.
+type NodeChecker interface {
+	NodeAlive(ctx context.Context, host int) (bool, error)
+}
+
+// ImageHolder is what a lease may offer further: to tell whether a host's
+// image cache holds an image, so that it need not be sent again.
+type ImageHolder interface {
+	HasImage(ctx context.Context, host int, id string) (bool, error)
 }
 
 // NodeCommand tells a lease to start one node.

@@ -37,6 +37,9 @@ type Record struct {
 	Remedy   string                           `json:"remedy,omitempty"`
 	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
 	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
+	// Launched is set before the first node is started: from then on the
+	// user's command may have run.
+	Launched bool `json:"launched,omitempty"`
 	// Fetched tells that the outputs are at home, so that a controller that
 	// takes over need not, and after Release cannot, fetch them again.
 	Fetched bool `json:"fetched,omitempty"`

@@ -187,6 +187,11 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	return runs, rows.Err()
 }
 
+// Unfinished gives the ids of all runs that a controller has to carry on.
+func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
+	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running')")
+}
+
 // RemoveRun forgets a run that is over and has released its leases.
 func (s *Store) RemoveRun(ctx context.Context, id string) error {
 	tx, err := s.db.BeginTx(ctx, nil)

@@ -64,12 +64,14 @@ type Plan struct {
 	Run []string `json:"run"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
-	Outputs     []string      `json:"outputs,omitempty"`
-	Root        bool          `json:"root,omitempty"`
-	GPUs        int           `json:"gpus,omitempty"`
-	DiskScratch bool          `json:"disk_scratch,omitempty"`
-	Deadline    time.Time     `json:"deadline,omitzero"`
-	Grace       time.Duration `json:"grace"` // between TERM and KILL
+	Outputs     []string  `json:"outputs,omitempty"`
+	Root        bool      `json:"root,omitempty"`
+	GPUs        int       `json:"gpus,omitempty"`
+	DiskScratch bool      `json:"disk_scratch,omitempty"`
+	Deadline    time.Time `json:"deadline,omitzero"`
+	// Timeout bounds setup and run together; 0 means no limit.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Grace   time.Duration `json:"grace"` // between TERM and KILL
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
 }
