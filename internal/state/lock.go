@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -24,14 +27,36 @@ func (s *Store) Lock(id string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock run %s: %w", id, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(f); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &core.Error{Kind: core.Busy, Op: "lock run", Object: id, Err: errors.New("another bee process controls it")}
 		}
 		return nil, fmt.Errorf("lock run %s: %w", id, err)
 	}
+	// The process id is only an address for Nudge; the flock is the lock.
+	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid()))); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock run %s: %w", id, err)
+	}
 	return &Lock{f}, nil
+}
+
+// flock tries for a moment: Controlled holds a shared lock while it looks.
+func flock(f *os.File) error {
+	var err error
+	for range 20 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
 }
 
 // Unlock frees the run.
@@ -39,10 +64,32 @@ func (l *Lock) Unlock() error { return l.f.Close() }
 
 // Controlled tells whether some process controls the run right now.
 func (s *Store) Controlled(id string) bool {
-	l, err := s.Lock(id)
+	f, err := os.Open(filepath.Join(s.RunDir(id), "lock"))
 	if err != nil {
-		return core.IsKind(err, core.Busy)
+		return false
 	}
-	l.Unlock() //nolint:errcheck // only reads
-	return false
+	defer f.Close()
+	// A shared lock, so that two processes that ask at once do not take each
+	// other for the controller.
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// Nudge sends TERM to the process that controls a run, so that it looks for a
+// stop that AskStop recorded. False: no process controls the run.
+func (s *Store) Nudge(id string) (bool, error) {
+	if !s.Controlled(id) {
+		return false, nil
+	}
+	raw, err := os.ReadFile(filepath.Join(s.RunDir(id), "lock"))
+	if err != nil {
+		return false, fmt.Errorf("find controller of run %s: %w", id, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return false, nil // it has the lock, and is about to write its id: it will look by itself
+	}
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, fmt.Errorf("tell controller of run %s: %w", id, err)
+	}
+	return true, nil
 }

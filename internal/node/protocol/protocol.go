@@ -124,6 +124,11 @@ const (
 	PhaseRelease Phase = "release"
 )
 
+// Phases gives all phases in their usual order.
+func Phases() []Phase {
+	return []Phase{PhaseAcquire, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseFetch, PhaseRelease}
+}
+
 // Event is one thing that happened in an attempt, for people and for records.
 type Event struct {
 	Seq   int64     `json:"seq"` // from 1, without gaps

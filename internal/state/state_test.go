@@ -1,0 +1,208 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func put(t *testing.T, s *Store, r Run) Run {
+	t.Helper()
+	if r.ID == "" {
+		r.ID = NewID()
+	}
+	if r.Created.IsZero() {
+		r.Created = time.Now()
+	}
+	r.Submission = json.RawMessage(`{}`)
+	if err := s.PutRun(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRunSurvivesReopening(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	code := 3
+	r := put(t, s, Run{Name: "lysozyme", State: Failed, ExitCode: &code, Kind: "permanent", Message: "m", Remedy: "r", Ended: time.Now(), SetupDone: true})
+	handle := core.Handle{Driver: "local", Version: 1, Owner: core.Owner{User: s.User(), Run: r.ID, Attempt: 1}, Data: json.RawMessage(`{"a":1}`)}
+	a := Attempt{Run: r.ID, N: 1, Site: "lab", Provider: "local", Lease: &handle, Started: time.Now()}
+	a.Launched = true
+	if err := s.PutAttempt(t.Context(), a, true); err != nil {
+		t.Fatal(err)
+	}
+	user := s.User()
+	s.Close()
+
+	s = open(t, dir)
+	if s.User() != user {
+		t.Errorf("user id changed from %s to %s", user, s.User())
+	}
+	got, err := s.Run(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.State != Failed || *got.ExitCode != 3 || got.Message != "m" || !got.SetupDone || !got.Ended.Equal(r.Ended) {
+		t.Errorf("got %+v", got)
+	}
+	attempts, err := s.Attempts(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(attempts) != 1 || !attempts[0].Launched || attempts[0].Released || string(attempts[0].Lease.Data) != `{"a":1}` {
+		t.Errorf("got %+v", attempts)
+	}
+}
+
+func TestPutRunKeepsAStopThatWasAsked(t *testing.T) {
+	s := open(t, t.TempDir())
+	r := put(t, s, Run{Name: "x", State: Queued})
+	if err := s.AskStop(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.State = Running // a controller that has not looked yet
+	put(t, s, r)
+	if got, _ := s.Run(t.Context(), r.ID); !got.StopAsked || got.State != Running {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFindRun(t *testing.T) {
+	s := open(t, t.TempDir())
+	now := time.Now()
+	put(t, s, Run{ID: "abcd1234", Name: "old", State: Succeeded, Created: now})
+	put(t, s, Run{ID: "abce1234", Name: "job", State: Succeeded, Created: now.Add(time.Second)})
+	put(t, s, Run{ID: "zbcd1234", Name: "job", State: Running, Created: now.Add(2 * time.Second)})
+	for _, c := range []struct {
+		name, word, want string
+		kind             core.Kind
+	}{
+		{"whole id", "abcd1234", "abcd1234", 0},
+		{"unique beginning", "abcd", "abcd1234", 0},
+		{"name means the newest", "job", "zbcd1234", 0},
+		{"ambiguous", "abc", "", core.Invalid},
+		{"unknown", "q", "", core.NotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := s.FindRun(t.Context(), c.word)
+			if c.want == "" {
+				if !core.IsKind(err, c.kind) || core.Remedy(err) == "" {
+					t.Errorf("got %v, want kind %v and a remedy", err, c.kind)
+				}
+				return
+			}
+			if err != nil || got.ID != c.want {
+				t.Errorf("got %s, %v; want %s", got.ID, err, c.want)
+			}
+		})
+	}
+}
+
+func TestManyProcessesOpenOneStateAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	users := make([]string, 8)
+	for i := range users {
+		wg.Go(func() {
+			s, err := Open(context.Background(), dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			users[i] = s.User()
+			for range 20 {
+				if err := s.PutRun(context.Background(), Run{ID: NewID(), Created: time.Now(), State: Queued, Submission: []byte("{}")}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, u := range users {
+		if u != users[0] || u == "" {
+			t.Fatalf("user ids differ: %q", users)
+		}
+	}
+	runs, err := open(t, dir).Runs(t.Context(), Filter{})
+	if err != nil || len(runs) != 160 {
+		t.Errorf("%d runs, %v; want 160", len(runs), err)
+	}
+}
+
+func TestNewerStateIsRefusedAndKept(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.db.Exec("PRAGMA user_version=99"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	_, err := Open(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "newer bee") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLockEndsWithItsHolder(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if s.Controlled("run1") {
+		t.Error("controlled before anyone locked it")
+	}
+	// Another process holds the lock: this test, executed again.
+	holder := exec.Command(os.Args[0], "-test.run=^TestHelperHoldsLock$")
+	holder.Env = append(os.Environ(), "BEE_TEST_LOCK="+dir)
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if !s.Controlled("run1") {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if _, err := s.Lock("run1"); !core.IsKind(err, core.Busy) {
+		t.Errorf("second lock: got %v, want busy", err)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(s.RunDir("run1"), "lock")); string(raw) == "" {
+		t.Error("the lock does not say who holds it")
+	}
+	holder.Process.Kill()
+	holder.Wait()
+	l, err := s.Lock("run1")
+	if err != nil {
+		t.Fatalf("after the holder's death: %v", err)
+	}
+	l.Unlock()
+}
+
+func TestHelperHoldsLock(t *testing.T) {
+	dir := os.Getenv("BEE_TEST_LOCK")
+	if dir == "" {
+		t.Skip("only a helper of TestLockEndsWithItsHolder")
+	}
+	if _, err := open(t, dir).Lock("run1"); err != nil {
+		t.Fatal(err)
+	}
+	select {}
+}
