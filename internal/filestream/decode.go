@@ -1,0 +1,176 @@
+package filestream
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// decoder reads a stream into a tree.
+type decoder struct {
+	t     *tree
+	many  bool
+	crc   uint32
+	count uint64
+	open  *os.File // the file whose data records come
+	meta  *meta
+	depth int
+	ended bool
+}
+
+func decode(ctx context.Context, r io.Reader, t *tree) error {
+	head := make([]byte, max(magicLen, blockHead))
+	if _, err := io.ReadFull(r, head[:magicLen]); err != nil {
+		return cut(err)
+	}
+	d := &decoder{t: t}
+	switch string(head[:magicLen]) {
+	case magic(kindOne):
+	case magic(kindMany):
+		d.many = true
+		if err := os.MkdirAll(t.root, 0o777); err != nil {
+			return err
+		}
+	default:
+		return errors.New("not a file stream, or one of another version")
+	}
+	defer d.close()
+	table := castagnoli()
+	var buf []byte
+	for !d.ended {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(r, head[:blockHead]); err != nil {
+			return cut(err)
+		}
+		n := int(binary.LittleEndian.Uint32(head))
+		if n == 0 || n > blockSize {
+			return errDamaged
+		}
+		if cap(buf) < n {
+			// Small streams are many, and need no full block.
+			buf = make([]byte, min(blockSize, max(n, 2*cap(buf))))
+		}
+		if _, err := io.ReadFull(r, buf[:n]); err != nil {
+			return cut(err)
+		}
+		d.crc = crc32.Update(d.crc, table, buf[:n])
+		if d.crc != binary.LittleEndian.Uint32(head[4:]) {
+			return errDamaged
+		}
+		if err := d.block(buf[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the stream was cut: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (d *decoder) close() {
+	if d.open != nil {
+		_ = d.open.Close()
+	}
+}
+
+func (d *decoder) block(b []byte) error {
+	for len(b) > 0 {
+		if len(b) < recHead || d.ended {
+			return errRecord
+		}
+		kind, n := b[0], int64(binary.LittleEndian.Uint32(b[1:]))
+		if n > int64(len(b)-recHead) {
+			return errRecord
+		}
+		if err := d.record(kind, b[recHead:recHead+n]); err != nil {
+			return err
+		}
+		b = b[recHead+n:]
+		d.count++
+	}
+	return nil
+}
+
+func (d *decoder) record(kind byte, b []byte) error {
+	if (d.open != nil) != (kind == recData || kind == recEnd) && kind != recError {
+		return errRecord
+	}
+	switch kind {
+	case recTop:
+		if d.depth != 0 {
+			return errRecord
+		}
+		return d.top(string(b))
+	case recEntry:
+		return d.entry(b)
+	case recData:
+		if len(b) < 8 {
+			return errRecord
+		}
+		off := int64(binary.LittleEndian.Uint64(b))
+		if off < 0 {
+			return errRecord
+		}
+		_, err := d.open.WriteAt(b[8:], off)
+		return err
+	case recEnd:
+		if len(b) != 8 {
+			return errRecord
+		}
+		f := d.open
+		d.open = nil
+		return d.t.finish(f, d.meta, int64(binary.LittleEndian.Uint64(b)))
+	case recLeave:
+		if d.depth == 0 {
+			return errRecord
+		}
+		d.depth--
+		return d.t.leave()
+	case recError:
+		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b))}
+	case recTrailer:
+		if len(b) != 8 || d.depth != 0 || (!d.many && len(d.t.parts) != 1) || binary.LittleEndian.Uint64(b) != d.count {
+			return errRecord
+		}
+		d.ended = true
+		return nil
+	}
+	return errRecord
+}
+
+func (d *decoder) top(rel string) error {
+	if d.many == (rel == "") {
+		return errRecord
+	}
+	return d.t.top(rel)
+}
+
+func (d *decoder) entry(b []byte) error {
+	m, err := parseMeta(b)
+	if err != nil {
+		return err
+	}
+	switch m.kind {
+	case kindDir:
+		d.depth++
+		return d.t.enter(m)
+	case kindFile:
+		d.meta = m
+		d.open, err = d.t.create(m)
+		return err
+	default:
+		return d.t.other(m)
+	}
+}

@@ -1,0 +1,111 @@
+// Package filestream carries files and directory trees from one host to
+// another as a stream of bytes, or copies them on one host. It keeps
+// permissions, modification times, symbolic and hard links, holes and user.*
+// attributes; what it makes belongs to whoever receives it, so set-user-id and
+// set-group-id bits of files are dropped. A stream that is cut, damaged or
+// given up by its sender is an error and leaves the target as it was.
+//
+// The package knows nothing of hosts, connections or runs: it is given a
+// reader or a writer.
+package filestream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Send writes the file or directory at path to w, symbolic links as links, as
+// `cp -a` takes them. progress, if not nil, is told the bytes of content sent
+// so far. NotFound where there is nothing at path.
+//
+// A Write that blocks is not interrupted by ctx: close w for that.
+func Send(ctx context.Context, w io.Writer, path string, progress func(done int64)) error {
+	e := newEncoder(w, kindOne, progress)
+	return send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
+}
+
+// SendMany writes several files or directories below root to w. Each of rel
+// is a path relative to root; with none, everything in root is sent. Receive
+// puts each at the same place below its own path, and leaves what else is
+// there alone.
+func SendMany(ctx context.Context, w io.Writer, root string, rel []string, progress func(done int64)) error {
+	e := newEncoder(w, kindMany, progress)
+	return send(ctx, e, filepath.Clean(root), func(k *walker) error { return k.many(filepath.Clean(root), rel) })
+}
+
+func send(ctx context.Context, e *encoder, object string, walk func(*walker) error) error {
+	err := walk(&walker{ctx: ctx, to: e, inodes: map[inode]uint64{}})
+	if err != nil {
+		e.abort(err)
+		return fail("send", object, err)
+	}
+	if err := e.end(); err != nil {
+		return fail("send", object, err)
+	}
+	return nil
+}
+
+// Receive makes path the copy of what Send wrote to r, or, for what SendMany
+// wrote, puts everything in its place below path. Missing parents are made.
+// Each thing replaces what was there in one step, and only once the whole
+// stream has arrived and its checksum is right. Receive reads no byte beyond
+// the stream's end.
+func Receive(ctx context.Context, r io.Reader, path string) error {
+	path = filepath.Clean(path)
+	t := &tree{ctx: ctx, root: path, links: map[uint64]linkSource{}}
+	defer t.close()
+	if err := decode(ctx, r, t); err != nil {
+		return fail("receive", path, err)
+	}
+	if err := t.commit(); err != nil {
+		return fail("receive", path, err)
+	}
+	return nil
+}
+
+// Copy makes to a copy of from on this host, sharing blocks where the file
+// system can. The rules are those of Send and Receive.
+func Copy(ctx context.Context, from, to string, progress func(done int64)) error {
+	from, to = filepath.Clean(from), filepath.Clean(to)
+	t := &tree{ctx: ctx, root: to, links: map[uint64]linkSource{}, progress: progress}
+	defer t.close()
+	k := &walker{ctx: ctx, to: t, inodes: map[inode]uint64{}}
+	if err := k.one(from, ""); err != nil {
+		return fail("copy", from, err)
+	}
+	if err := t.commit(); err != nil {
+		return fail("copy", from, err)
+	}
+	return nil
+}
+
+// errDamaged is the cause where a checksum does not match.
+var errDamaged = errors.New("the stream was damaged on its way")
+
+// fail gives err a kind and, where the user can act, a remedy.
+func fail(op, object string, err error) error {
+	e := &core.Error{Kind: core.KindOf(err), Op: op, Object: object, Err: err}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Kind = core.Stopped
+	case errors.Is(err, errDamaged):
+		e.Kind = core.Transient
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		e.Kind = core.Lost
+	case errors.Is(err, fs.ErrNotExist):
+		e.Kind = core.NotFound
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		e.Remedy = "Free some space, or choose another directory."
+	case errors.Is(err, fs.ErrPermission):
+		e.Remedy = "Check the permissions of the files and of the directories above them."
+	}
+	return e
+}

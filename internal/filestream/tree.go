@@ -1,0 +1,206 @@
+package filestream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree makes files and directories below root. Everything is made by the
+// descriptor of the directory above and must not exist before, so a hostile
+// stream can neither leave its part nor write through a link of its own.
+type tree struct {
+	ctx      context.Context
+	root     string
+	parts    []*part
+	stack    []frame
+	links    map[uint64]linkSource
+	done     int64
+	progress func(int64)
+}
+
+// frame is a directory being filled. Its attributes are set last, because
+// filling it changes its time and may need permissions it shall not have.
+type frame struct {
+	fd   int
+	meta *meta
+	path string // from the part's parent
+}
+
+type linkSource struct {
+	part *part
+	path string // from the part's parent
+}
+
+func (t *tree) top(rel string) error {
+	if len(t.parts) > 0 && t.last().name == "" {
+		// Its only entry vanished while it was sent.
+		_ = unix.Close(t.last().dir)
+		t.parts = t.parts[:len(t.parts)-1]
+	}
+	p, err := newPart(t.root, rel)
+	if err != nil {
+		return err
+	}
+	t.parts = append(t.parts, p)
+	return nil
+}
+
+func (t *tree) last() *part { return t.parts[len(t.parts)-1] }
+
+// place gives the directory and the name under which an entry is to be made.
+func (t *tree) place(m *meta) (dir int, name, path string, err error) {
+	if n := len(t.stack); n > 0 {
+		if err := checkName(m.name); err != nil {
+			return 0, "", "", err
+		}
+		f := t.stack[n-1]
+		return f.fd, m.name, f.path + "/" + m.name, nil
+	}
+	if len(t.parts) == 0 || t.last().name != "" {
+		return 0, "", "", errRecord
+	}
+	p := t.last()
+	name, err = p.claim()
+	return p.dir, name, name, err
+}
+
+func (t *tree) enter(m *meta) error {
+	dir, name, path, err := t.place(m)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil {
+		return t.wrap("mkdir", path, err)
+	}
+	fd, err := openDir(dir, name, unix.O_NOFOLLOW)
+	if err != nil {
+		return t.wrap("open", path, err)
+	}
+	if len(t.stack) == 0 {
+		t.last().hold(fd)
+	}
+	t.stack = append(t.stack, frame{fd, m, path})
+	return nil
+}
+
+func (t *tree) leave() error {
+	f := t.stack[len(t.stack)-1]
+	t.stack = t.stack[:len(t.stack)-1]
+	defer unix.Close(f.fd)
+	return t.wrap("set attributes of", f.path, setMeta(f.fd, f.meta, f.meta.mode))
+}
+
+// create makes an empty file for m, to be filled and then given to finish.
+func (t *tree) create(m *meta) (*os.File, error) {
+	dir, name, path, err := t.place(m)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, t.wrap("create", path, err)
+	}
+	if len(t.stack) == 0 {
+		t.last().hold(fd)
+	}
+	if m.link != 0 {
+		t.links[m.link] = linkSource{t.last(), path}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// finish closes a file that create made, with its size and attributes set.
+func (t *tree) finish(f *os.File, m *meta, size int64) error {
+	defer f.Close()
+	fd := int(f.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return t.wrap("fstat", f.Name(), err)
+	}
+	if st.Size != size {
+		if err := unix.Ftruncate(fd, size); err != nil {
+			return t.wrap("set size of", f.Name(), err)
+		}
+	}
+	return t.wrap("set attributes of", f.Name(), setMeta(fd, m, m.mode&0o1777))
+}
+
+// other makes whatever is neither a directory nor a plain file.
+func (t *tree) other(m *meta) error {
+	dir, name, path, err := t.place(m)
+	if err != nil {
+		return err
+	}
+	switch m.kind {
+	case kindSymlink:
+		err = unix.Symlinkat(m.target, dir, name)
+	case kindFifo:
+		err = unix.Mknodat(dir, name, unix.S_IFIFO|m.mode&0o777, 0)
+	case kindSocket:
+		err = unix.Mknodat(dir, name, unix.S_IFSOCK|m.mode&0o777, 0)
+	case kindHard:
+		from, ok := t.links[m.link]
+		if !ok {
+			return errRecord
+		}
+		return t.wrap("link", path, unix.Linkat(from.part.dir, from.path, dir, name, 0))
+	default:
+		return errRecord
+	}
+	if err != nil {
+		return t.wrap("create", path, err)
+	}
+	when := unix.NsecToTimespec(m.mtime)
+	return t.wrap("set time of", path, unix.UtimesNanoAt(dir, name, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW))
+}
+
+func setMeta(fd int, m *meta, mode uint32) error {
+	for _, x := range m.xattrs {
+		// A file system without attributes (tmpfs of old kernels, NFS) still
+		// takes the file.
+		if err := unix.Fsetxattr(fd, x.name, []byte(x.value), 0); err != nil && !errors.Is(err, unix.ENOTSUP) {
+			return err
+		}
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
+		return err
+	}
+	when := unix.NsecToTimespec(m.mtime)
+	return futimens(fd, when)
+}
+
+// wrap names the place as people know it, not by its temporary name.
+func (t *tree) wrap(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	p := t.last()
+	_, inner, _ := strings.Cut(path, "/")
+	return fmt.Errorf("%s %s: %w", op, filepath.Join(p.path, inner), err)
+}
+
+// commit puts every part in its place.
+func (t *tree) commit() error {
+	for _, p := range t.parts {
+		if err := p.commit(); err != nil {
+			return fmt.Errorf("replace %s: %w", p.path, err)
+		}
+	}
+	return nil
+}
+
+// close removes the parts that were not committed.
+func (t *tree) close() {
+	for _, f := range t.stack {
+		_ = unix.Close(f.fd)
+	}
+	for _, p := range t.parts {
+		p.close()
+	}
+}

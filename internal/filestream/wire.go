@@ -1,0 +1,180 @@
+package filestream
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"os"
+)
+
+// A stream is a magic string, then blocks. A block is its length and its
+// checksum (4 bytes each, little endian), then records; the checksum goes on
+// from the block before, so that a block lost, doubled or moved is noticed. A
+// record is a type byte, its length (4 bytes), and its content. The last
+// record is the trailer.
+const (
+	magicLen   = 8
+	blockSize  = 1 << 20
+	firstBlock = 16 << 10
+	blockHead  = 8
+	recHead    = 5
+
+	kindOne  = '1'
+	kindMany = '*'
+
+	recTop     = 'T' // path below the root; starts a new top
+	recEntry   = 'E' // meta; for a file, data records and recEnd follow
+	recData    = 'D' // offset (8 bytes), bytes
+	recEnd     = 'F' // final size (8 bytes)
+	recLeave   = 'U' // the current directory is complete
+	recError   = 'X' // the sender gives up: message
+	recTrailer = 'Z' // number of records before it (8 bytes)
+)
+
+func magic(kind byte) string { return "BEEfs1" + string(kind) + "\n" }
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// encoder writes a stream. It is a sink of the walker.
+type encoder struct {
+	w        io.Writer
+	table    *crc32.Table
+	crc      uint32
+	buf      []byte // block head, then records; before the first, the magic
+	skip     int    // length of the magic while it is still in buf
+	count    uint64
+	done     int64
+	progress func(int64)
+	err      error // of w; sticks
+}
+
+func newEncoder(w io.Writer, kind byte, progress func(int64)) *encoder {
+	e := &encoder{w: w, table: castagnoli(), buf: make([]byte, 0, firstBlock), skip: magicLen, progress: progress}
+	// The magic goes out with the first block: one write, one packet.
+	e.buf = append(e.buf, magic(kind)...)
+	e.buf = append(e.buf, make([]byte, blockHead)...)
+	return e
+}
+
+func (e *encoder) flush() error {
+	if e.err != nil {
+		return e.err
+	}
+	at := e.skip + blockHead
+	records := e.buf[at:]
+	if len(records) == 0 {
+		return nil
+	}
+	e.crc = crc32.Update(e.crc, e.table, records)
+	binary.LittleEndian.PutUint32(e.buf[at-8:], uint32(len(records)))
+	binary.LittleEndian.PutUint32(e.buf[at-4:], e.crc)
+	_, e.err = e.w.Write(e.buf)
+	e.buf, e.skip = e.buf[:blockHead], 0
+	return e.err
+}
+
+// room flushes unless n more bytes fit into the block.
+func (e *encoder) room(n int) error {
+	if e.err == nil && len(e.buf)+n > blockSize {
+		return e.flush()
+	}
+	return e.err
+}
+
+// grow makes the buffer larger, up to a block, if n more bytes need it. It
+// starts small, because most streams are.
+func (e *encoder) grow(n int) {
+	if need := min(len(e.buf)+n, blockSize); need > cap(e.buf) {
+		bigger := make([]byte, len(e.buf), blockSize)
+		copy(bigger, e.buf)
+		e.buf = bigger
+	}
+}
+
+func (e *encoder) record(kind byte, content []byte) error {
+	if len(content) > blockSize-recHead-blockHead {
+		return errors.New("attributes of a file are too large")
+	}
+	if err := e.room(recHead + len(content)); err != nil {
+		return err
+	}
+	e.buf = append(e.buf, kind)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(content)))
+	e.buf = append(e.buf, content...)
+	e.count++
+	return nil
+}
+
+func (e *encoder) number(kind byte, v uint64) error {
+	return e.record(kind, binary.LittleEndian.AppendUint64(nil, v))
+}
+
+func (e *encoder) top(rel string) error { return e.record(recTop, []byte(rel)) }
+func (e *encoder) enter(m *meta) error  { return e.record(recEntry, m.append(nil)) }
+func (e *encoder) leave() error         { return e.record(recLeave, nil) }
+func (e *encoder) other(m *meta) error  { return e.record(recEntry, m.append(nil)) }
+
+func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
+	if err := e.record(recEntry, m.append(nil)); err != nil {
+		return err
+	}
+	size, err := segments(f, m, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
+	if err != nil {
+		return err
+	}
+	return e.number(recEnd, uint64(size))
+}
+
+// data sends the bytes from..to of f and gives the offset it came to: less
+// than to where the file has become shorter.
+func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, error) {
+	const head, least = recHead + 8, 64 << 10
+	for from < to {
+		if err := ctx.Err(); err != nil {
+			return from, err
+		}
+		if err := e.room(head + int(min(to-from, least))); err != nil {
+			return from, err
+		}
+		e.grow(head + int(min(to-from, blockSize)))
+		at := len(e.buf)
+		room := min(int64(blockSize-at-head), to-from)
+		n, err := f.ReadAt(e.buf[at+head:at+head+int(room)], from)
+		if n > 0 {
+			e.buf = e.buf[:at+head+n]
+			e.buf[at] = recData
+			binary.LittleEndian.PutUint32(e.buf[at+1:], uint32(8+n))
+			binary.LittleEndian.PutUint64(e.buf[at+recHead:], uint64(from))
+			e.count++
+			from += int64(n)
+			e.done += int64(n)
+			if e.progress != nil {
+				e.progress(e.done)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return from, nil
+		}
+		if err != nil {
+			return from, err
+		}
+	}
+	return from, nil
+}
+
+func (e *encoder) end() error {
+	if err := e.number(recTrailer, e.count); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+// abort tells the receiver why nothing more comes, as far as that works.
+func (e *encoder) abort(cause error) {
+	text := cause.Error()
+	if e.record(recError, []byte(text[:min(len(text), 4096)])) == nil {
+		_ = e.flush()
+	}
+}
