@@ -1,0 +1,218 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv("BEE_TEST_BINARY"); given != "" {
+		return given, nil
+	}
+	dir, err := os.MkdirTemp("", "bee-test-binary-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "bee")
+	c := exec.Command("go", "build", "-o", binary, "github.com/bee-hpc/bee/cmd/bee")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return binary, os.Chmod(dir, 0o755)
+})
+
+// Binary is the bee binary under test: BEE_TEST_BINARY (as `make test` sets
+// it), else one built once per test process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	binary, err := buildOnce()
+	if err != nil {
+		t.Fatalf("build bee: %v", err)
+	}
+	return binary
+}
+
+// Bee is one user's bee with state, cache and scratch of its own.
+type Bee struct {
+	t      testing.TB
+	binary string
+	// Dir holds everything; Work is where Beefiles lie and commands run.
+	Dir, Work string
+	// Env is added to the caller's environment.
+	Env []string
+}
+
+// NewBee gives a fresh user's bee. When the test ends, it fails the test if
+// the bee has left a process or a run directory behind.
+func NewBee(t testing.TB) *Bee {
+	t.Helper()
+	dir := t.TempDir()
+	b := &Bee{t: t, binary: Binary(t), Dir: dir, Work: filepath.Join(dir, "work")}
+	cache := filepath.Join(dir, "cache")
+	if shared := os.Getenv("BEE_TEST_CACHE"); shared != "" {
+		cache = shared // images of applications are built once for all tests
+	}
+	b.Env = []string{
+		"BEE_STATE=" + filepath.Join(dir, "state"), "BEE_CACHE=" + cache, "BEE_SCRATCH=" + filepath.Join(dir, "scratch"),
+		"XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "HOME=" + dir, "BEE_SITES=", "TEST_BEE_DIR=" + dir,
+	}
+	if err := os.MkdirAll(b.Work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.CheckNothingLeft(20 * time.Second) })
+	return b
+}
+
+// File writes a file below Work and gives its path.
+func (b *Bee) File(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.Work, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// Read gives the text of a file below Work.
+func (b *Bee) Read(name string) string {
+	b.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(b.Work, name))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// Result is how a command of bee ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Command makes a bee command that the caller starts.
+func (b *Bee) Command(args ...string) *exec.Cmd {
+	c := exec.Command(b.binary, args...)
+	c.Dir, c.Env = b.Work, append(os.Environ(), b.Env...)
+	return c
+}
+
+// Try runs bee and gives how it ended.
+func (b *Bee) Try(args ...string) Result {
+	b.t.Helper()
+	c := b.Command(args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
+	defer stop()
+	err := c.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		b.t.Fatalf("bee %q: %v", args, err)
+	}
+	return Result{out.String(), errs.String(), c.ProcessState.ExitCode()}
+}
+
+// Must runs bee, which has to end with code 0, and gives its standard output.
+func (b *Bee) Must(args ...string) string {
+	b.t.Helper()
+	r := b.Try(args...)
+	if r.Code != 0 {
+		b.t.Fatalf("bee %q ended with %d\nstdout: %s\nstderr: %s", args, r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// JSON runs bee, which has to end with code 0, and decodes what it writes.
+func (b *Bee) JSON(into any, args ...string) {
+	b.t.Helper()
+	if err := json.Unmarshal([]byte(b.Must(args...)), into); err != nil {
+		b.t.Fatalf("bee %q: %v", args, err)
+	}
+}
+
+// RunView is what tests read of `bee show --json`.
+type RunView struct {
+	ID       string `json:"id"`
+	State    string `json:"state"`
+	ExitCode *int   `json:"exit_code"`
+	Error    *struct{ Kind, Message, Remedy string }
+	Attempts []struct {
+		Site, Runtime string
+		Hosts         []string
+		Phases        map[string]float64
+		ExitCode      *int `json:"exit_code"`
+	}
+}
+
+// Await waits until a run is over and gives its record.
+func (b *Bee) Await(run string, within time.Duration) RunView {
+	b.t.Helper()
+	var v RunView
+	Eventually(b.t, within, func() error {
+		b.JSON(&v, "show", "--json", run)
+		if v.State == "queued" || v.State == "running" {
+			return errors.New("run " + run + " is " + v.State)
+		}
+		return nil
+	})
+	return v
+}
+
+// Processes lists the processes that belong to this bee, by the mark in their
+// environment or, for nodes and containers, by their run directory.
+func (b *Bee) Processes() []string {
+	entries, _ := os.ReadDir("/proc")
+	var found []string
+	for _, e := range entries {
+		if e.Name()[0] < '0' || e.Name()[0] > '9' {
+			continue
+		}
+		environ, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
+		command, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if bytes.Contains(environ, []byte("TEST_BEE_DIR="+b.Dir+"\x00")) || bytes.Contains(command, []byte(b.Dir)) {
+			found = append(found, e.Name()+" "+string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
+		}
+	}
+	return found
+}
+
+// CheckNothingLeft fails the test if, after a while, a process, a mount or a
+// run directory of this bee is still there.
+func (b *Bee) CheckNothingLeft(within time.Duration) {
+	b.t.Helper()
+	Eventually(b.t, within, func() error {
+		if p := b.Processes(); len(p) > 0 {
+			return errors.New("process left: " + p[0])
+		}
+		mounts, _ := os.ReadFile("/proc/self/mounts")
+		if bytes.Contains(mounts, []byte(b.Dir)) {
+			return errors.New("mount left below " + b.Dir)
+		}
+		left, _ := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", "*"))
+		if len(left) > 0 {
+			return errors.New("directory left: " + left[0])
+		}
+		return nil
+	})
+}
+
+// Root is the top of the source tree.
+func Root(t testing.TB) string {
+	t.Helper()
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("cannot find the source tree")
+	}
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
