@@ -3,7 +3,11 @@
 // people type is in internal/cli.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/bee-hpc/bee/internal/emulate"
+)
 
 func main() {
 	os.Exit(run(os.Args))
@@ -15,6 +19,8 @@ func main() {
 func run(args []string) int {
 	if len(args) > 1 {
 		switch args[1] {
+		case emulate.HolderArg:
+			return emulate.HolderMain(args[2:])
 		// case "node": return node.Main(args[2:])
 		}
 	}

@@ -1,0 +1,268 @@
+package drivertest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// ProviderSuite is what the conformance suite for providers needs to know.
+type ProviderSuite struct {
+	// New gives a provider of the site under test, each time the same site.
+	// What it launches as a node is StandInNode.
+	New func(t testing.TB) driver.Provider
+	// Nodes is the number of hosts to ask for.
+	Nodes int
+	// Binary is given as Request.Binary.
+	Binary string
+}
+
+// Run runs the suite.
+func (s ProviderSuite) Run(t *testing.T) {
+	t.Run("Probe", s.probe)
+	t.Run("Acquire", s.acquire)
+	t.Run("AcquireAtOnce", s.acquireAtOnce)
+	t.Run("Refuse", s.refuse)
+	t.Run("Launch", s.launch)
+	t.Run("Transfer", s.transfer)
+	t.Run("Recover", s.recover)
+	t.Run("Release", s.release)
+	t.Run("Cancel", s.cancel)
+}
+
+func (s ProviderSuite) owner(t testing.TB) core.Owner {
+	return core.Owner{User: "suite", Run: "run-" + filepath.Base(t.Name()) + "-" + time.Now().Format("150405.000000"), Attempt: 1}
+}
+
+func (s ProviderSuite) request(o core.Owner) driver.Request {
+	return driver.Request{Owner: o, Nodes: s.Nodes, Binary: s.Binary}
+}
+
+func (s ProviderSuite) lease(t testing.TB) driver.Lease {
+	t.Helper()
+	l, err := s.New(t).Acquire(t.Context(), s.request(s.owner(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Release(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func (s ProviderSuite) probe(t *testing.T) {
+	f, err := s.New(t).Probe(t.Context())
+	if err != nil || !f.Usable {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if f.Slots < 1 && f.Slots != 0 || s.New(t).Info().Name == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func (s ProviderSuite) acquire(t *testing.T) {
+	p, o := s.New(t), s.owner(t)
+	l, err := p.Acquire(t.Context(), s.request(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(t, l.Release(context.WithoutCancel(t.Context()))) }()
+	if len(l.Hosts()) != s.Nodes {
+		t.Fatalf("%d hosts, want %d", len(l.Hosts()), s.Nodes)
+	}
+	names := map[string]bool{}
+	for i, h := range l.Hosts() {
+		if h.Index != i || h.Slots < 1 || h.Arch == "" || !filepath.IsAbs(h.Dir) || !filepath.IsAbs(h.Cache) || h.Name == "" || names[h.Name] {
+			t.Errorf("host %d: %+v", i, h)
+		}
+		names[h.Name] = true
+		// Its Dir exists and is empty.
+		got := filepath.Join(t.TempDir(), "dir")
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Remote: h.Dir, Local: got}))
+		entries, err := os.ReadDir(got)
+		check(t, err)
+		if len(entries) > 0 {
+			t.Errorf("host %d: Dir is not empty: %v", i, entries)
+		}
+		if st, err := os.Stat(got); err == nil && st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("host %d: Dir is open to others: %v", i, st.Mode())
+		}
+	}
+	if st, err := l.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	// The same owner gets the same lease.
+	again, err := s.New(t).Acquire(t.Context(), s.request(o))
+	check(t, err)
+	if !reflect.DeepEqual(again.Hosts(), l.Hosts()) || !reflect.DeepEqual(again.Handle(), l.Handle()) {
+		t.Errorf("the second Acquire gave %+v, not %+v", again.Hosts(), l.Hosts())
+	}
+	s.wantListed(t, p, o, 1)
+	s.wantListed(t, p, core.Owner{User: o.User, Run: o.Run}, 1)
+	s.wantListed(t, p, core.Owner{User: "stranger", Run: o.Run}, 0)
+	s.wantListed(t, p, core.Owner{User: o.User, Run: o.Run, Attempt: 2}, 0)
+}
+
+func (s ProviderSuite) wantListed(t *testing.T, p driver.Provider, q core.Owner, n int) {
+	t.Helper()
+	got, err := p.List(t.Context(), q)
+	if err != nil || len(got) != n {
+		t.Errorf("List(%v) gave %d handles (%v), want %d", q, len(got), err, n)
+	}
+}
+
+func (s ProviderSuite) acquireAtOnce(t *testing.T) {
+	o := s.owner(t)
+	leases := make([]driver.Lease, 4)
+	var wg sync.WaitGroup
+	for i := range leases {
+		wg.Go(func() {
+			var err error
+			leases[i], err = s.New(t).Acquire(t.Context(), s.request(o))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range leases {
+		if l == nil {
+			t.FailNow()
+		}
+		if !reflect.DeepEqual(l.Hosts(), leases[0].Hosts()) {
+			t.Error("callers at once got different leases")
+		}
+	}
+	s.wantListed(t, s.New(t), o, 1)
+	// And all of them may release it.
+	for _, l := range leases {
+		wg.Go(func() { check(t, l.Release(t.Context())) })
+	}
+	wg.Wait()
+	s.wantListed(t, s.New(t), o, 0)
+}
+
+func (s ProviderSuite) refuse(t *testing.T) {
+	p, o := s.New(t), s.owner(t)
+	for name, r := range map[string]driver.Request{
+		"too many hosts": {Owner: o, Nodes: 100_000, Binary: s.Binary},
+		"too many slots": {Owner: o, Nodes: 1, SlotsPerNode: 1 << 20, Binary: s.Binary},
+		"no hosts":       {Owner: o, Binary: s.Binary},
+	} {
+		if _, err := p.Acquire(t.Context(), r); err == nil {
+			t.Errorf("%s: was granted", name)
+		} else if r.Nodes > 0 && core.Remedy(err) == "" {
+			t.Errorf("%s: no remedy in %v", name, err)
+		}
+	}
+	s.wantListed(t, p, o, 0)
+}
+
+func (s ProviderSuite) recover(t *testing.T) {
+	l := s.lease(t)
+	h := l.Handle()
+	s.start(t, l, 0, "before")
+	r, err := s.New(t).Recover(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(r.Hosts(), l.Hosts()) || !reflect.DeepEqual(r.Handle(), h) {
+		t.Errorf("recovered %+v, want %+v", r.Hosts(), l.Hosts())
+	}
+	if st, err := r.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	if got := s.ask(t, r, 0); got.Config != "before" {
+		t.Errorf("the node answered %+v", got)
+	}
+	s.wantAlive(t, r, 0, true)
+	check(t, r.Release(t.Context()))
+	if _, err := s.New(t).Recover(t.Context(), h); !core.IsKind(err, core.NotFound) {
+		t.Errorf("after Release: %v, want not found", err)
+	}
+}
+
+func (s ProviderSuite) release(t *testing.T) {
+	p, o := s.New(t), s.owner(t)
+	l, err := p.Acquire(t.Context(), s.request(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*standIn
+	for i := range l.Hosts() {
+		nodes = append(nodes, s.start(t, l, i, "x"))
+	}
+	for range 3 {
+		check(t, l.Release(t.Context()))
+		s.wantListed(t, p, o, 0)
+	}
+	for _, n := range nodes {
+		n.wantEnd(t)
+	}
+	if st, err := l.Status(t.Context()); err == nil && st.Live {
+		t.Error("still live")
+	}
+	// The same owner can have a new one, which is empty again.
+	l, err = p.Acquire(t.Context(), s.request(o))
+	check(t, err)
+	got := filepath.Join(t.TempDir(), "dir")
+	check(t, l.Fetch(t.Context(), driver.Transfer{Host: 0, Remote: l.Hosts()[0].Dir, Local: got}))
+	if entries, err := os.ReadDir(got); err != nil || len(entries) > 0 {
+		t.Errorf("left in Dir: %v, %v", entries, err)
+	}
+	check(t, l.Release(t.Context()))
+}
+
+// cancel ends Acquire at random moments: what is left can be listed, and
+// released from there.
+func (s ProviderSuite) cancel(t *testing.T) {
+	for i := range 8 {
+		p, o := s.New(t), s.owner(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*i)*time.Millisecond)
+		l, err := p.Acquire(ctx, s.request(o))
+		cancel()
+		if err == nil {
+			check(t, l.Release(t.Context()))
+		}
+		handles, err := p.List(t.Context(), o)
+		check(t, err)
+		for _, h := range handles {
+			l, err := p.Recover(t.Context(), h)
+			check(t, err)
+			check(t, l.Release(t.Context()))
+		}
+		s.wantListed(t, p, o, 0)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (s ProviderSuite) wantAlive(t *testing.T, l driver.Lease, host int, want bool) {
+	t.Helper()
+	c, ok := l.(driver.NodeChecker)
+	if !ok {
+		return
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		alive, err := c.NodeAlive(t.Context(), host)
+		if err == nil && alive != want {
+			return errStillSo
+		}
+		return err
+	})
+}

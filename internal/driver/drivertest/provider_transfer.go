@@ -1,0 +1,58 @@
+package drivertest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+func (s ProviderSuite) transfer(t *testing.T) {
+	l := s.lease(t)
+	from, back := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "back")
+	check(t, os.MkdirAll(from+"/sub", 0o755))
+	big := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	check(t, os.WriteFile(from+"/sub/big", big, 0o640))
+	check(t, os.WriteFile(from+"/run.sh", []byte("#!/bin/sh\n"), 0o755))
+	check(t, os.Symlink("sub/big", from+"/link"))
+	for i, h := range l.Hosts() {
+		remote := filepath.Join(h.Dir, "new", "parents", "copy")
+		var done int64
+		for range 2 { // the second replaces the first
+			done = 0
+			check(t, l.Stage(t.Context(), driver.Transfer{Host: i, Local: from, Remote: remote, Progress: func(n int64) { done = n }}))
+		}
+		if done < int64(len(big)) {
+			t.Errorf("host %d: progress ended at %d", i, done)
+		}
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: back, Remote: remote}))
+		got, err := os.ReadFile(back + "/sub/big")
+		if err != nil || !bytes.Equal(got, big) {
+			t.Errorf("host %d: came back differently: %v", i, err)
+		}
+		if st, err := os.Stat(back + "/run.sh"); err != nil || st.Mode().Perm() != 0o755 {
+			t.Errorf("host %d: %v, %v", i, st, err)
+		}
+		if to, err := os.Readlink(back + "/link"); err != nil || to != "sub/big" {
+			t.Errorf("host %d: the link came back as %q, %v", i, to, err)
+		}
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: back + "-file", Remote: remote + "/run.sh"}))
+		if b, _ := os.ReadFile(back + "-file"); string(b) != "#!/bin/sh\n" {
+			t.Errorf("host %d: fetched %q", i, b)
+		}
+		err = l.Fetch(t.Context(), driver.Transfer{Host: i, Local: back, Remote: h.Dir + "/missing"})
+		if !core.IsKind(err, core.NotFound) {
+			t.Errorf("host %d: fetch what is not there: %v, want not found", i, err)
+		}
+		if _, err := os.Stat(back + "/run.sh"); err != nil {
+			t.Errorf("host %d: a failed fetch took what was there: %v", i, err)
+		}
+		err = l.Stage(t.Context(), driver.Transfer{Host: i, Local: from + "/missing", Remote: remote})
+		if !core.IsKind(err, core.NotFound) {
+			t.Errorf("host %d: stage what is not there: %v, want not found", i, err)
+		}
+	}
+}

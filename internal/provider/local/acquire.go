@@ -1,0 +1,198 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/emulate"
+)
+
+// Acquire makes the lease's directory, which is the record of the intent,
+// then the run's directory and the emulated hosts, then the details.
+func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	if err := p.fits(r); err != nil {
+		return nil, err
+	}
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	l := &lease{owner: r.Owner, base: p.base, dir: filepath.Join(p.base, leasesDir, leaseName(r.Owner)), argv: p.s.NodeArgv}
+	unlock, err := lockLease(ctx, l.dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if l.details, err = readDetails(l.dir); err == nil {
+		if s, err := l.Status(ctx); err == nil && s.Live {
+			return l, nil
+		}
+	}
+	// Nothing, the half of a lease, or a dead one: begin anew.
+	if err := l.destroy(ctx); err != nil {
+		return nil, err
+	}
+	l.details = details{Binary: r.Binary, Emulated: p.s.EmulatedHosts > 0}
+	if err := p.make(ctx, l, r); err != nil {
+		if cerr := l.discard(context.WithoutCancel(ctx)); cerr != nil {
+			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// make makes everything that a lease consists of.
+func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
+	dir := runDir(p.base, r.Owner.Run)
+	err := claim(l.dir, dir)
+	if errors.Is(err, fs.ErrExist) {
+		return &core.Error{Kind: core.Busy, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("directory %s is in use", dir),
+			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
+	}
+	if err != nil {
+		return scratchError(dir, err)
+	}
+	if p.s.EmulatedHosts > 0 {
+		if err := p.emulate(ctx, l, r, dir); err != nil {
+			return err
+		}
+	} else {
+		name, err := os.Hostname()
+		if err != nil || name == "" {
+			name = "localhost"
+		}
+		l.details.Hosts = []core.Host{{Name: name, Addrs: []string{"127.0.0.1"}, Slots: p.s.Slots, Arch: runtime.GOARCH, Dir: dir, Cache: p.s.Cache}}
+	}
+	return writeDetails(l.dir, l.details)
+}
+
+func (p *provider) emulate(ctx context.Context, l *lease, r driver.Request, dir string) error {
+	spec := emulate.Spec{Dir: l.dir, LinkRate: p.s.LinkRate, Binary: r.Binary}
+	for i := range r.Nodes {
+		h := core.Host{Index: i, Name: hostname(p.s.Name, i), Slots: p.s.Slots, Arch: runtime.GOARCH, Dir: dir, Cache: p.s.Cache}
+		s := emulate.HostSpec{Hostname: h.Name}
+		if p.s.PrivateScratch {
+			s.Hide, s.Keep = dir, filepath.Join(dir, "host"+strconv.Itoa(i))
+			h.Dir, h.Cache = filepath.Join(s.Keep, "run"), filepath.Join(s.Keep, "cache")
+			if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+				return scratchError(h.Dir, err)
+			}
+		}
+		l.details.Hosts = append(l.details.Hosts, h)
+		spec.Hosts = append(spec.Hosts, s)
+	}
+	c, err := emulate.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	for i, h := range c.Hosts() {
+		l.details.Hosts[i].Addrs = []string{h.Addr}
+	}
+	return nil
+}
+
+// hostname makes a valid host name of a site's name and an index.
+func hostname(site string, i int) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, site)
+	clean = strings.Trim(clean[:min(len(clean), 50)], "-")
+	if clean == "" {
+		clean = "host"
+	}
+	return clean + "-" + strconv.Itoa(i)
+}
+
+// probe tries what Acquire would need, and leaves nothing.
+func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
+	// The nearest directory that exists must be writable.
+	dir := p.base
+	for {
+		_, err := os.Lstat(dir)
+		if err == nil || dir == "/" {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	tmp, err := os.MkdirTemp(dir, ".bee-probe-")
+	if err != nil {
+		return scratchError(p.s.Scratch, err)
+	}
+	defer os.RemoveAll(tmp)
+	if p.s.EmulatedHosts == 0 {
+		return nil
+	}
+	c, err := emulate.Start(ctx, emulate.Spec{Dir: tmp, LinkRate: p.s.LinkRate, Hosts: []emulate.HostSpec{{Hostname: "probe"}}})
+	if err != nil {
+		return err
+	}
+	for i, n := range c.Notes() {
+		f.Detail["note "+strconv.Itoa(i+1)] = n
+	}
+	return emulate.Destroy(ctx, tmp)
+}
+
+// handleData is the Data of our handles.
+type handleData struct {
+	Dir string `json:"dir"`
+}
+
+func handleOf(dir string, o core.Owner) core.Handle {
+	data, _ := json.Marshal(handleData{dir})
+	return core.Handle{Driver: "local", Version: handleVersion, Owner: o, Data: data}
+}
+
+// Recover gives the lease of a handle. One that is half-made, or whose hosts
+// are gone, is given too, as not live: its files can be fetched, and it has to
+// be released.
+func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
+	var data handleData
+	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != "local" || h.Version != handleVersion {
+		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("not a handle of this version (%s %d)", h.Driver, h.Version)}
+	}
+	owner, ok := ownerNamed(filepath.Base(data.Dir))
+	leases := filepath.Dir(data.Dir)
+	if !ok || owner != h.Owner || filepath.Base(leases) != leasesDir || !filepath.IsAbs(data.Dir) {
+		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("%q is no lease", data.Dir)}
+	}
+	if _, err := os.Lstat(data.Dir); err != nil {
+		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
+	}
+	l := &lease{owner: owner, base: filepath.Dir(leases), dir: data.Dir, argv: p.s.NodeArgv}
+	l.details, _ = readDetails(l.dir)
+	return l, nil
+}
+
+// List gives every lease of the owner's, whole or not.
+func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
+	var out []core.Handle
+	for _, base := range p.bases() {
+		leases := filepath.Join(base, leasesDir)
+		entries, err := os.ReadDir(leases)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
+		}
+		for _, e := range entries {
+			if o, ok := ownerNamed(e.Name()); ok && o.Matches(q) {
+				out = append(out, handleOf(filepath.Join(leases, e.Name()), o))
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,69 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// claimName is the file in a lease's directory that holds the inode of the
+// run's directory, as proof that it is this lease's and not another attempt's.
+const claimName = "claim"
+
+// madeName is the run's directory while it lies in the lease's: before it is
+// put in its place, and after it is taken away. So at each moment it is found,
+// by one of the two names, and no one else's is ever taken for it.
+const madeName = "run"
+
+// claim makes the run's directory dir, or gives fs.ErrExist.
+func claim(leaseDir, dir string) error {
+	made := filepath.Join(leaseDir, madeName)
+	if err := os.Mkdir(made, 0o700); err != nil {
+		return err
+	}
+	proof, err := inodeOf(made)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(leaseDir, claimName), []byte(proof), 0o600); err != nil {
+		return err
+	}
+	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // a file system that cannot, such as NFS
+		if _, err := os.Lstat(dir); err == nil {
+			return os.ErrExist
+		}
+		err = os.Rename(made, dir)
+	}
+	return err
+}
+
+// unclaim takes the run's directory back into the lease's, if it is there.
+func unclaim(leaseDir, dir string) error {
+	proof, err := os.ReadFile(filepath.Join(leaseDir, claimName))
+	if err != nil {
+		return nil // never claimed, or taken back already
+	}
+	if now, err := inodeOf(dir); err == nil && now == string(proof) {
+		// Moving a directory takes the right to write to it.
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
+		if err := os.Rename(dir, filepath.Join(leaseDir, madeName)); err != nil {
+			return err
+		}
+	}
+	// The inode may now come to mean another directory.
+	return os.Remove(filepath.Join(leaseDir, claimName))
+}
+
+func inodeOf(path string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino), nil
+}

@@ -1,0 +1,142 @@
+// Package local is the provider for the machine that bee itself runs on: as
+// it is, or as several emulated hosts (package emulate) on which everything
+// that needs more than one host can be tried.
+//
+// Everything it makes is found again from the file system alone: a lease is a
+// directory in <scratch>/bee/.leases, whose name tells the owner, and which
+// holds a record of each process. It must know nothing of what a node does.
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// Settings of a site of this provider.
+type Settings struct {
+	// Name of the site; emulated hosts are called Name-0, Name-1, …
+	Name string
+	// EmulatedHosts is the number of hosts to emulate; 0 means this machine
+	// itself, as one host.
+	EmulatedHosts int
+	// Scratch is the directory in which run directories are made; default
+	// /var/tmp/bee-UID. $USER and other variables are expanded. A leading
+	// part that is missing is made, open to the user alone.
+	Scratch string
+	// Cache is the image cache; default: the user's.
+	Cache string
+	// Slots is the number of cores of each host; 0 means this machine's.
+	Slots int
+	// PrivateScratch gives each emulated host a run directory and an image
+	// cache of its own, which the others do not see.
+	PrivateScratch bool
+	// LinkRate limits each emulated host's link, in bits per second; 0: none.
+	LinkRate int64
+	// StateDir, if set, keeps note of the scratch directories ever used, so
+	// that List finds leases also after Scratch was changed.
+	StateDir string
+	// NodeArgv is the command of a node; default: the bee binary, "node".
+	NodeArgv []string
+}
+
+// handleVersion is that of the handles' Data.
+const handleVersion = 1
+
+type provider struct {
+	s    Settings
+	base string // <scratch>/bee
+}
+
+// New gives the provider of a site. Invalid where a setting is impossible.
+func New(s Settings) (driver.Provider, error) {
+	invalid := func(format string, a ...any) error {
+		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...)}
+	}
+	if s.Name == "" {
+		s.Name = "local"
+	}
+	switch {
+	case s.EmulatedHosts < 0 || s.EmulatedHosts > 1000:
+		return nil, invalid("cannot emulate %d hosts, only 0 to 1000", s.EmulatedHosts)
+	case s.Slots < 0:
+		return nil, invalid("cannot use %d slots", s.Slots)
+	case s.LinkRate < 0:
+		return nil, invalid("cannot limit links to %d bits per second", s.LinkRate)
+	case s.EmulatedHosts == 0 && (s.LinkRate > 0 || s.PrivateScratch):
+		return nil, invalid("private_scratch and link_rate are for emulated hosts: set hosts")
+	}
+	if s.Slots == 0 {
+		s.Slots = runtime.NumCPU()
+	}
+	if s.Scratch == "" {
+		s.Scratch = DefaultScratch()
+	}
+	s.Scratch = os.ExpandEnv(s.Scratch)
+	if s.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			dir = s.Scratch
+		}
+		s.Cache = filepath.Join(dir, "bee")
+	}
+	if !filepath.IsAbs(s.Scratch) || !filepath.IsAbs(s.Cache) {
+		return nil, invalid("scratch %s and cache %s must be absolute paths", s.Scratch, s.Cache)
+	}
+	s.Scratch = filepath.Clean(s.Scratch)
+	return &provider{s: s, base: filepath.Join(s.Scratch, "bee")}, nil
+}
+
+// DefaultScratch is where run directories are made unless a site says else.
+func DefaultScratch() string { return "/var/tmp/bee-" + strconv.Itoa(os.Geteuid()) }
+
+func (p *provider) Info() driver.Info {
+	summary := "this machine"
+	if p.s.EmulatedHosts > 0 {
+		summary = fmt.Sprintf("%d emulated hosts on this machine", p.s.EmulatedHosts)
+	}
+	return driver.Info{Name: "local", Summary: summary}
+}
+
+// hosts is the number that one lease may have.
+func (p *provider) hosts() int { return max(1, p.s.EmulatedHosts) }
+
+// Probe finds out by trying: it makes and ends an emulated host, where those
+// are asked for.
+func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
+	f := driver.Facts{Usable: true, Slots: p.s.Slots, Hosts: p.hosts(), Detail: map[string]string{"scratch": p.s.Scratch, "cache": p.s.Cache}}
+	err := p.probe(ctx, &f)
+	if ctx.Err() != nil {
+		return driver.Facts{}, err
+	}
+	if err != nil {
+		f.Usable, f.Reason, f.Remedy = false, err.Error(), core.Remedy(err)
+	}
+	return f, nil
+}
+
+// fits checks what a run asks for against what the site has.
+func (p *provider) fits(r driver.Request) error {
+	refuse := func(remedy, format string, a ...any) error {
+		return &core.Error{Kind: core.Unsupported, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf(format, a...), Remedy: remedy}
+	}
+	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
+		return &core.Error{Kind: core.Invalid, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
+	}
+	if r.Nodes > p.hosts() {
+		if p.s.EmulatedHosts == 0 {
+			return refuse(fmt.Sprintf("Ask for one node, or set `hosts: %d` at the site to emulate them on this machine.", r.Nodes), "the job wants %d nodes, and the site is this machine alone", r.Nodes)
+		}
+		return refuse("Ask for fewer nodes, or raise `hosts` at the site.", "the job wants %d nodes, and the site has %d", r.Nodes, p.s.EmulatedHosts)
+	}
+	if r.SlotsPerNode > p.s.Slots {
+		return refuse("Ask for fewer, or raise `slots` at the site.", "the job wants %d slots on each node, and the site has %d", r.SlotsPerNode, p.s.Slots)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/procid"
+	"golang.org/x/sys/unix"
+)
+
+// LogPath is where the node of a host writes what goes wrong.
+func LogPath(h core.Host) string {
+	return filepath.Join(protocol.NodeDir(h.Dir, h.Index), "node.log")
+}
+
+// nodeRecord is the file in the lease's directory that tells a node's process.
+const nodeRecord = "node"
+
+// stopGrace is how long a node that is told to end may take to clear up.
+const stopGrace = 3 * time.Second
+
+// markVariable, in the environment of a node and whatever it starts, tells
+// the lease's directory.
+const markVariable = "BEE_LEASE"
+
+// Launch starts a node. The node gets its orders only after its process was
+// recorded: were we killed in between, it would read an early end and give up.
+func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
+	if err := l.checkHost("launch node on", c.Host); err != nil {
+		return err
+	}
+	h := l.details.Hosts[c.Host]
+	if err := os.MkdirAll(protocol.NodeDir(h.Dir, h.Index), 0o700); err != nil {
+		return l.fail("launch node on", c.Host, err)
+	}
+	var err error
+	if l.details.Emulated {
+		err = l.launchEmulated(ctx, h, c.Config)
+	} else {
+		err = l.launchHere(h, c.Config)
+	}
+	if err != nil {
+		return l.fail("launch node on", c.Host, err)
+	}
+	return nil
+}
+
+func (l *lease) nodeArgv() (binary string, argv []string) {
+	if len(l.argv) > 0 {
+		return l.argv[0], l.argv
+	}
+	if l.details.Binary != "" {
+		return l.details.Binary, []string{"bee", "node"}
+	}
+	return "/proc/self/exe", []string{"bee", "node"}
+}
+
+func (l *lease) env() []string { return append(os.Environ(), markVariable+"="+l.dir) }
+
+func (l *lease) launchEmulated(ctx context.Context, h core.Host, config []byte) error {
+	c, err := emulate.Open(ctx, l.dir)
+	if err != nil {
+		return err
+	}
+	binary, argv := l.nodeArgv()
+	_, err = c.Launch(ctx, emulate.Command{Host: h.Index, Path: binary, Argv: argv, Env: l.env(), Tag: nodeRecord, Stdin: config, Log: LogPath(h)})
+	return err
+}
+
+func (l *lease) launchHere(h core.Host, config []byte) error {
+	log, err := os.OpenFile(LogPath(h), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	binary, argv := l.nodeArgv()
+	cmd := exec.Command(binary)
+	cmd.Args, cmd.Env, cmd.Dir = argv, l.env(), "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // else it stays a zombie as long as we live
+	id, err := procid.Of(cmd.Process.Pid)
+	if err == nil {
+		err = os.WriteFile(l.nodePath(h.Index), []byte(id.String()), 0o600)
+	}
+	if err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	if _, err := stdin.Write(config); err != nil {
+		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(LogPath(h)))
+	}
+	return stdin.Close()
+}
+
+// tail is the end of a log, for an error message.
+func tail(path string) string {
+	b, _ := os.ReadFile(path)
+	if text := strings.TrimSpace(string(b[max(0, len(b)-1000):])); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+func (l *lease) nodePath(host int) string {
+	return filepath.Join(l.dir, nodeRecord+strconv.Itoa(host))
+}
+
+// NodeAlive tells whether the node that was launched on a host still runs.
+func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
+	if err := l.checkHost("look for node on", host); err != nil {
+		return false, err
+	}
+	if !l.details.Emulated {
+		id, err := readNode(l.nodePath(host))
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil && id.Alive(), err
+	}
+	c, err := emulate.Open(ctx, l.dir)
+	if core.IsKind(err, core.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	procs, err := c.Procs(ctx)
+	for _, p := range procs {
+		if p.Host == host && p.Tag == nodeRecord && p.Exit == nil {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+func readNode(path string) (procid.ID, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return procid.ID{}, err
+	}
+	return procid.Parse(string(b))
+}
+
+// stopNodes ends all nodes that were launched on this machine itself.
+func (l *lease) stopNodes(ctx context.Context) error {
+	records, err := filepath.Glob(filepath.Join(globQuote(l.dir), nodeRecord+"[0-9]*"))
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(records))
+	var wg sync.WaitGroup
+	for i, path := range records {
+		wg.Go(func() { errs[i] = l.stopNode(ctx, path) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// stopNode lets a node clear up, then kills it and what is left of its session.
+func (l *lease) stopNode(ctx context.Context, path string) error {
+	id, err := readNode(path)
+	if err != nil {
+		return nil // a torn record: the node got no orders and has ended
+	}
+	found, err := id.Signal(unix.SIGTERM)
+	if err != nil {
+		return err
+	}
+	if found {
+		grace, cancel := context.WithTimeout(ctx, stopGrace)
+		defer cancel()
+		if id.Wait(grace) != nil {
+			if err := id.Kill(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
+		}
+	}
+	return l.killSession(id.PID)
+}
+
+// killSession kills what a node left behind in its session. A session's
+// number is given to no stranger as long as it has members; the mark in their
+// environment makes sure of it.
+func (l *lease) killSession(sid int) error {
+	if unix.Kill(-sid, 0) != nil {
+		return nil // the usual case: nothing is left
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	mark := "\x00" + markVariable + "=" + l.dir + "\x00"
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := unix.Getsid(pid); err != nil || s != sid {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err != nil || !strings.Contains("\x00"+string(env), mark) {
+			continue
+		}
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	return nil
+}
