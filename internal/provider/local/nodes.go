@@ -99,8 +99,10 @@ func (l *lease) launchHere(h core.Host, config []byte) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // else it stays a zombie as long as we live
 	id, err := procid.Of(cmd.Process.Pid)
+	// Not earlier, as it has to be there to be read; without it, it would stay
+	// a zombie as long as we live.
+	go func() { _ = cmd.Wait() }()
 	if err == nil {
 		err = os.WriteFile(l.nodePath(h.Index), []byte(id.String()), 0o600)
 	}
@@ -110,7 +112,9 @@ func (l *lease) launchHere(h core.Host, config []byte) error {
 	if _, err := stdin.Write(config); err != nil {
 		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(LogPath(h)))
 	}
-	return stdin.Close()
+	// Where the node has ended since, Wait has closed it already.
+	_ = stdin.Close()
+	return nil
 }
 
 // tail is the end of a log, for an error message.
