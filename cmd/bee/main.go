@@ -4,9 +4,17 @@
 package main
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/cli"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/mpi/rsh"
+	"github.com/bee-hpc/bee/internal/node"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/runtime/rootless"
 )
 
 func main() {
@@ -17,12 +25,20 @@ func main() {
 // in containers before the command line is set up, because they are started
 // often and must start fast.
 func run(args []string) int {
+	if filepath.Base(args[0]) == "rsh" {
+		return rsh.Main(args[1:])
+	}
 	if len(args) > 1 {
 		switch args[1] {
 		case emulate.HolderArg:
 			return emulate.HolderMain(args[2:])
-		// case "node": return node.Main(args[2:])
+		case rootless.ChildCommand:
+			return rootless.ChildMain()
+		case "init":
+			return pid1.Main(args[2:])
+		case "node":
+			return node.Main(catalog.NodeOptions())
 		}
 	}
-	return 0
+	return cli.Main(context.Background(), args[1:])
 }

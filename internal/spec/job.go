@@ -37,8 +37,8 @@ type Job struct {
 	// Run is the user's command on node 0; absent: the image's own CMD.
 	Run     *Command `yaml:"run"`
 	Outputs []Copy   `yaml:"outputs"`
-	// GPUs per node; -1 stands for "all".
-	GPUs int `yaml:"gpus"`
+	// GPUs per node.
+	GPUs GPUs `yaml:"gpus"`
 	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
 	Runtime string `yaml:"runtime"`
 	// User inside: "" (the caller's own uid) or "root".
@@ -93,8 +93,8 @@ type Copy struct {
 // Command is a shell string or an argument vector; exactly one is set, except
 // for an explicitly empty argument vector.
 type Command struct {
-	Shell string
-	Argv  []string
+	Shell string   `json:"shell,omitempty"`
+	Argv  []string `json:"argv"`
 }
 
 // Secret says where to read a secret's value at submission: exactly one of a
@@ -109,10 +109,9 @@ type Secret struct {
 type Site struct {
 	Name     string `yaml:"name"`
 	Provider string `yaml:"provider"` // local | ssh
-	// Hosts: local: the number of emulated hosts (0: this machine itself);
-	// ssh: host names or patterns such as ann@n[2-9].
-	EmulatedHosts int      `yaml:"-"`
-	HostPatterns  []string `yaml:"-"`
+	// Hosts of a local site: the number of emulated hosts (0: this machine
+	// itself); of an ssh site: names or patterns such as ann@n[2-9].
+	Hosts Hosts `yaml:"hosts"`
 	// Scratch is the directory on the hosts for run directories; may hold
 	// $USER, $HOME and other variables, expanded on the host.
 	Scratch string `yaml:"scratch"`
@@ -126,7 +125,7 @@ type Site struct {
 	// machines without a shared file system.
 	PrivateScratch bool `yaml:"private_scratch"`
 	// LinkRate limits each emulated host's link, in bits per second; 0: none.
-	LinkRate int64 `yaml:"link_rate"`
+	LinkRate BitRate `yaml:"link_rate"`
 	// SSHOptions are given to ssh as -o KEY=VALUE.
 	SSHOptions map[string]string `yaml:"ssh_options"`
 }

@@ -43,7 +43,9 @@ func NodeName(rank int) string { return "node-" + strconv.Itoa(rank) }
 // Plan is an attempt as the head carries it out, with the submitting machine
 // present or not.
 type Plan struct {
-	Job   string     `json:"job"` // the job's name
+	Job string `json:"job"` // the job's name
+	// Names are the hosts' names by rank.
+	Names []string   `json:"names"`
 	Image core.Image `json:"image"`
 	// Slots is mpirun's slots per host; 0 means each host's own cores.
 	Slots int `json:"slots"`

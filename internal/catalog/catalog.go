@@ -1,0 +1,85 @@
+// Package catalog lists every driver that there is. It is the only package
+// that imports them all; whoever needs one asks here by name.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/node"
+	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/runtime/rootless"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// Options are what providers need to know of this machine.
+type Options struct {
+	StateDir string // of this installation
+	Cache    string // the image cache
+	Binary   string // the bee binary
+}
+
+// Provider makes the provider of a site.
+func Provider(s spec.Site, o Options) (driver.Provider, error) {
+	switch s.Provider {
+	case "local":
+		scratch := s.Scratch
+		if scratch == "" {
+			scratch = os.Getenv("BEE_SCRATCH")
+		}
+		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
+			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir})
+	}
+	return nil, &core.Error{Kind: core.Unsupported, Op: "find provider", Object: s.Provider, Err: errors.New("this bee has none of that name"),
+		Remedy: "Check `provider:` in the sites file."}
+}
+
+// Runtimes gives every runtime, in the order in which auto prefers them.
+func Runtimes() []driver.Runtime {
+	return []driver.Runtime{rootless.New(rootless.Options{})}
+}
+
+// Runtime chooses a runtime by name; auto takes the first that works here.
+// The reason is for people.
+func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
+	var last error
+	for _, rt := range Runtimes() {
+		if name == rt.Info().Name {
+			return rt, "the job or the site asks for it", nil
+		}
+		if name != "auto" && name != "" {
+			continue
+		}
+		return rt, "the first that works here", nil
+	}
+	if last == nil {
+		last = &core.Error{Kind: core.Invalid, Op: "find runtime", Object: name, Err: errors.New("there is none of that name")}
+	}
+	return nil, "", last
+}
+
+// NodeOptions are what `bee node` is built with.
+func NodeOptions() node.Options {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return node.Options{Runtime: Runtime, Log: log, OpenImages: func(dir string) (node.Images, error) {
+		s, err := image.Open(dir, log)
+		if err != nil {
+			return nil, err
+		}
+		return nodeImages{s}, nil
+	}}
+}
+
+// nodeImages is the image cache as a node sees it.
+type nodeImages struct{ *image.Store }
+
+func (n nodeImages) ImportFlat(ctx context.Context, r io.Reader) error {
+	_, err := n.Store.ImportFlat(ctx, r)
+	return err
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newExecCommand() *cobra.Command {
+	var (
+		rank int
+		dir  string
+		env  []string
+	)
+	c := &cobra.Command{Use: "exec RUN [flags] -- COMMAND...", Short: "Run a command inside a running job's container",
+		Example: "  bee exec lysozyme -- tail -f md.log\n  bee exec --node 1 lysozyme -- top -b -n 1",
+		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: args[1:], Dir: dir, Env: env})
+		}}
+	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node in whose container to run it")
+	c.Flags().StringVarP(&dir, "workdir", "w", "", "`directory` inside (default the job's working directory)")
+	c.Flags().StringArrayVarP(&env, "env", "e", nil, "set `KEY=VALUE` for the command")
+	return c
+}
+
+func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequest) error {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, err := s.Store.FindRun(ctx, word)
+	if err != nil {
+		return err
+	}
+	conn, err := s.DialNode(ctx, run, rank)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(conn)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r.Rank = rank
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	exit, err := c.Exec(ctx, r, os.Stdin, a.stdout, a.stderr, signals)
+	if err != nil {
+		if exit.Code != 0 {
+			printError(a.stderr, err)
+			return exitError{exit.Code}
+		}
+		return err
+	}
+	if exit.Code != 0 {
+		return exitError{exit.Code}
+	}
+	return nil
+}

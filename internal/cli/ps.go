@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newPsCommand() *cobra.Command {
+	var (
+		all, asJSON, ids bool
+		limit            int
+	)
+	c := &cobra.Command{Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
+		Long: "List the runs that are not over; with -a all of them, newest first.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			runs, err := s.Store.Runs(c.Context(), state.Filter{Active: !all, Limit: limit})
+			if err != nil {
+				return err
+			}
+			views := make([]runView, len(runs))
+			for i, r := range runs {
+				if views[i], err = s.view(c.Context(), r); err != nil {
+					return err
+				}
+			}
+			switch {
+			case asJSON:
+				return a.writeJSON(views)
+			case ids:
+				for _, v := range views {
+					fmt.Fprintln(a.stdout, v.ID)
+				}
+				return nil
+			}
+			return a.listRuns(views)
+		}}
+	c.Flags().BoolVarP(&all, "all", "a", false, "also those that are over")
+	c.Flags().IntVar(&limit, "limit", 0, "show at most this `many`, the newest (0: all)")
+	c.Flags().BoolVarP(&ids, "quiet", "q", false, "ids only")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) listRuns(views []runView) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tNAME\tSTATE\tSITE\tNODES\tSTARTED\tTOOK\tEXIT")
+	for _, v := range views {
+		site, exit := "-", "-"
+		if n := len(v.Attempts); n > 0 {
+			site = v.Attempts[n-1].Site
+		}
+		if v.ExitCode != nil {
+			exit = fmt.Sprint(*v.ExitCode)
+		} else if v.Error != nil {
+			exit = v.Error.Kind
+		}
+		end := time.Now()
+		if v.Ended != nil {
+			end = *v.Ended
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.ID, v.Name, v.State, site, v.Nodes,
+			v.Created.Local().Format("2006-01-02 15:04:05"), durationText(end.Sub(v.Created)), exit)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newRmCommand() *cobra.Command {
+	var force, over bool
+	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", ValidArgsFunction: a.completeRuns,
+		Long: "Forget runs: their records and logs. Their results, wherever they were brought, stay.",
+		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, force, over) }}
+	c.Flags().BoolVarP(&force, "force", "f", false, "stop a run that is not over first")
+	c.Flags().BoolVar(&over, "finished", false, "every run that is over")
+	return c
+}
+
+func (a *app) rm(ctx context.Context, words []string, force, over bool) error {
+	if force {
+		if err := a.stop(ctx, words, false, false); err != nil {
+			return err
+		}
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var runs []state.Run
+	if over {
+		runs, err = s.Store.Runs(ctx, state.Filter{})
+	} else {
+		runs, err = s.named(ctx, words, false)
+	}
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if !run.State.Final() {
+			if over {
+				continue
+			}
+			return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
+				Remedy: "`bee stop " + run.ID + "` ends it first, or give --force."}
+		}
+		if err := errors.Join(os.RemoveAll(s.Store.RunDir(run.ID)), s.Store.RemoveRun(ctx, run.ID)); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout, run.ID)
+	}
+	return nil
+}

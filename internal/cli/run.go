@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+type runOptions struct {
+	detach bool
+	quiet  bool
+	asJSON bool
+	site   []string
+	nodes  int
+	image  string
+	env    []string
+	pull   string
+}
+
+func (a *app) newRunCommand() *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use:   "run BEEFILE",
+		Short: "Run a job and bring its results home",
+		Long: `Run the job that a Beefile describes, on the first of its sites that can take it.
+
+bee run shows the task's output, brings its outputs home and ends with the
+task's own exit code. The job does not depend on this process: it goes on when
+the terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
+Ctrl-C asks what to do.`,
+		Example: "  bee run job.yaml\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.run(c.Context(), args[0], o) },
+	}
+	f := c.Flags()
+	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and go on in the background")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
+	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
+	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
+	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value")
+	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
+	return c
+}
+
+func (a *app) run(ctx context.Context, file string, o runOptions) error {
+	sub, err := a.submission(file, o)
+	if err != nil {
+		return err
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, lock, err := s.Submit(ctx, sub)
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		return a.detach(s, run, lock, o)
+	}
+	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+	ui := newProgress(a, o.quiet)
+	if o.asJSON {
+		ui.stdout = a.stderr
+	}
+	s.Report, s.Output = ui.report, ui.output
+	if !o.quiet {
+		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
+	}
+	watched, stop, done := s.watchSignals(ctx, run.ID, ui)
+	defer done()
+	ended, err := s.Drive(watched, run.ID, stop)
+	switch {
+	case errors.Is(err, errDetach):
+		return a.detach(s, run, lock, o)
+	case errors.Is(err, errLeave):
+		return exitError{exitStopped}
+	case err != nil:
+		return err
+	}
+	return a.ending(ctx, s, ended, o)
+}
+
+// submission is the Beefile as the flags change it, with its sites.
+func (a *app) submission(file string, o runOptions) (control.Submission, error) {
+	job, err := spec.LoadJob(file)
+	if err != nil {
+		return control.Submission{}, err
+	}
+	if o.nodes > 0 {
+		job.Nodes = o.nodes
+	}
+	if o.image != "" {
+		job.Image, job.Build = o.image, nil
+	}
+	if len(o.site) > 0 {
+		job.Sites = o.site
+	}
+	for _, e := range o.env {
+		key, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value = os.Getenv(key)
+		}
+		if job.Env == nil {
+			job.Env = map[string]string{}
+		}
+		job.Env[key] = value
+	}
+	switch o.pull {
+	case "missing", "always", "never":
+	default:
+		return control.Submission{}, &core.Error{Kind: core.Invalid, Op: "read flag", Object: "--pull", Err: fmt.Errorf("%q is none of missing, always, never", o.pull)}
+	}
+	sites, err := a.loadSites(job)
+	return control.Submission{Job: *job, Sites: sites, Pull: o.pull}, err
+}
+
+func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) error {
+	if err := lock.Unlock(); err != nil {
+		return err
+	}
+	if err := s.background(run.ID); err != nil {
+		return fmt.Errorf("go on in the background with run %s: %w", run.ID, err)
+	}
+	if o.asJSON {
+		return a.writeJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
+	}
+	fmt.Fprintln(a.stdout, run.ID)
+	if !o.quiet {
+		fmt.Fprintf(a.stderr, "bee: it goes on in the background; `bee logs -f %s` follows it, `bee stop %s` ends it\n", run.ID, run.ID)
+	}
+	return nil
+}
+
+// ending tells how the run ended, and makes its exit code ours.
+func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOptions) error {
+	if o.asJSON {
+		view, err := s.view(ctx, run)
+		if err != nil {
+			return err
+		}
+		if err := a.writeJSON(view); err != nil {
+			return err
+		}
+	}
+	if !o.quiet {
+		a.sayEnding(run, s)
+	}
+	if run.ExitCode != nil {
+		if *run.ExitCode == 0 {
+			return nil
+		}
+		return exitError{*run.ExitCode}
+	}
+	return exitError{codeOfKind(core.KindNamed(run.Kind))}
+}
+
+func (a *app) sayEnding(run state.Run, s *session) {
+	took := durationText(run.Ended.Sub(run.Created))
+	switch run.State {
+	case state.Succeeded:
+		fmt.Fprintf(a.stderr, "bee: run %s succeeded after %s%s\n", run.ID, took, s.resultsText(run))
+	case state.Stopped:
+		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(run))
+	default:
+		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
+		fmt.Fprintf(a.stderr, "     `bee show %s` tells more, `bee logs %s` shows its output.\n", run.ID, run.ID)
+	}
+}
+
+func siteNames(sites []spec.Site) string {
+	if len(sites) == 1 {
+		return "site " + sites[0].Name
+	}
+	names := make([]string, len(sites))
+	for i, s := range sites {
+		names[i] = s.Name
+	}
+	return "the first that can take it of sites " + strings.Join(names, ", ")
+}
+
+func countText(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// resultsText says where the outputs are.
+func (s *session) resultsText(run state.Run) string {
+	sub, err := control.SubmissionOf(run)
+	if err != nil || len(sub.Job.Outputs) == 0 {
+		return ""
+	}
+	dirs := map[string]bool{}
+	var names []string
+	for _, o := range sub.Job.Outputs {
+		if !dirs[o.To] {
+			dirs[o.To] = true
+			names = append(names, shortPath(o.To))
+		}
+	}
+	return "; results are in " + strings.Join(names, ", ")
+}
+
+// shortPath is a path relative to the working directory where that is shorter.
+func shortPath(p string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return p
+	}
+	rel, err := filepath.Rel(wd, p)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return p
+	}
+	return "./" + rel
+}
+
+// newDriveCommand is the background controller of a run.
+func (a *app) newDriveCommand() *cobra.Command {
+	return &cobra.Command{Use: "drive RUN", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.openQuietly(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			lock, err := s.Store.Lock(args[0])
+			if core.IsKind(err, core.Busy) {
+				return nil // someone else was quicker
+			}
+			if err != nil {
+				return err
+			}
+			defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+			run, err := s.Store.Run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			ui := newProgress(a, false)
+			s.Report = ui.report
+			ctx, stop, done := s.watchSignals(c.Context(), run.ID, ui)
+			defer done()
+			fmt.Fprintf(a.stderr, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), run.ID)
+			ended, err := s.Drive(ctx, run.ID, stop)
+			if err != nil {
+				return err
+			}
+			a.sayEnding(ended, s)
+			return nil
+		}}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// session is an open state with a controller over it.
+type session struct {
+	*control.Controller
+	app    *app
+	images *image.Store
+}
+
+// open opens the state and hands runs that lost their controller to a new one
+// in the background, so that none is ever stuck.
+func (a *app) open(ctx context.Context) (*session, error) {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := s.Orphans(ctx)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	for _, id := range orphans {
+		if err := s.background(id); err != nil {
+			s.Log.Warn("take over run", "run", id, "err", err)
+		}
+	}
+	return s, nil
+}
+
+func (a *app) openQuietly(ctx context.Context) (*session, error) {
+	if err := a.paths(); err != nil {
+		return nil, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the bee binary: %w", err)
+	}
+	log := a.log()
+	images, err := image.Open(a.cacheDir, log)
+	if err != nil {
+		return nil, err
+	}
+	store, err := state.Open(ctx, a.stateDir)
+	if err != nil {
+		return nil, err
+	}
+	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}}
+	c.Provider = func(site spec.Site) (driver.Provider, error) {
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+	}
+	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
+	return &session{Controller: c, app: a, images: images}, nil
+}
+
+func (s *session) close() {
+	s.Store.Close() //nolint:errcheck // every write was committed on its own
+}
+
+// background starts a process that carries a run on, detached from this
+// terminal. It reads the job's secrets anew, from where the Beefile says.
+func (s *session) background(id string) error {
+	dir := s.Store.RunDir(id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c := exec.Command(s.Binary, "drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, id)
+	c.Stdout, c.Stderr = log, log
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Process.Release()
+}
+
+// loadSites gives the user's sites, and the order in which a job wants them.
+func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {
+	all, path, err := spec.FindSites(a.sites)
+	if err != nil {
+		return nil, err
+	}
+	return spec.SelectSites(job, all, path)
+}
+

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// runView is a run as `show --json` and `ps --json` give it. Its fields are a
+// promise to scripts (docs/json.md): they are added to, never changed.
+type runView struct {
+	ID       string         `json:"id"`
+	Name     string         `json:"name"`
+	State    state.RunState `json:"state"`
+	ExitCode *int           `json:"exit_code"`
+	Error    *errorView     `json:"error,omitempty"`
+	Image    string         `json:"image,omitempty"`
+	Nodes    int            `json:"nodes"`
+	Created  time.Time      `json:"created"`
+	Ended    *time.Time     `json:"ended,omitempty"`
+	Attempts []attemptView  `json:"attempts"`
+}
+
+type errorView struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+type attemptView struct {
+	Number   int                        `json:"number"`
+	Site     string                     `json:"site"`
+	Provider string                     `json:"provider"`
+	Runtime  string                     `json:"runtime"`
+	Hosts    []string                   `json:"hosts"`
+	Started  time.Time                  `json:"started"`
+	Ended    *time.Time                 `json:"ended,omitempty"`
+	ExitCode *int                       `json:"exit_code"`
+	Error    *errorView                 `json:"error,omitempty"`
+	Phases   map[protocol.Phase]float64 `json:"phases"`
+	Nodes    []nodeView                 `json:"nodes,omitempty"`
+}
+
+type nodeView struct {
+	Rank              int     `json:"rank"`
+	Host              string  `json:"host"`
+	Address           string  `json:"address,omitempty"`
+	Runtime           string  `json:"runtime"`
+	Cores             int     `json:"cores"`
+	UserSeconds       float64 `json:"user_seconds"`
+	SystemSeconds     float64 `json:"system_seconds"`
+	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
+}
+
+// view gathers what the state knows of a run.
+func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
+	v := runView{ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
+		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{}}
+	if sub, err := control.SubmissionOf(r); err == nil {
+		v.Nodes = sub.Job.Nodes
+	}
+	attempts, err := s.Store.Attempts(ctx, r.ID)
+	if err != nil {
+		return v, err
+	}
+	for _, at := range attempts {
+		v.Attempts = append(v.Attempts, viewAttempt(at))
+	}
+	return v, nil
+}
+
+func viewAttempt(at state.Attempt) attemptView {
+	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Runtime: at.Runtime, Hosts: []string{},
+		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
+		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{}}
+	for _, h := range at.Hosts {
+		v.Hosts = append(v.Hosts, h.Name)
+	}
+	for p, took := range at.Phases {
+		v.Phases[p] = took.Seconds()
+	}
+	for _, n := range at.Nodes {
+		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS})
+	}
+	return v
+}
+
+func errorOf(kind, message, remedy string) *errorView {
+	if message == "" {
+		return nil
+	}
+	return &errorView{kind, message, remedy}
+}
+
+func timePointer(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func (a *app) newShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "show RUN", Short: "Tell what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			run, err := s.Store.FindRun(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			v, err := s.view(c.Context(), run)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.writeJSON(v)
+			}
+			return a.showRun(v)
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) showRun(v runView) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	row("run", "%s", v.ID)
+	row("name", "%s", v.Name)
+	row("state", "%s", v.State)
+	if v.ExitCode != nil {
+		row("exit code", "%d", *v.ExitCode)
+	}
+	showError(row, v.Error)
+	row("image", "%s", v.Image)
+	row("created", "%s", v.Created.Local().Format(time.DateTime))
+	if v.Ended != nil {
+		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), durationText(v.Ended.Sub(v.Created)))
+	}
+	for _, at := range v.Attempts {
+		fmt.Fprintln(w)
+		row(fmt.Sprintf("attempt %d", at.Number), "site %s (%s), runtime %s", at.Site, at.Provider, orDash(at.Runtime))
+		row("  hosts", "%s", orDash(strings.Join(at.Hosts, ", ")))
+		if at.ExitCode != nil {
+			row("  exit code", "%d", *at.ExitCode)
+		}
+		showError(row, at.Error)
+		row("  phases", "%s", phasesText(at.Phases))
+		for _, n := range at.Nodes {
+			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",
+				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS))
+		}
+	}
+	return w.Flush()
+}
+
+func showError(row func(string, string, ...any), e *errorView) {
+	if e == nil {
+		return
+	}
+	row("  reason", "%s", e.Message)
+	if e.Remedy != "" {
+		row("  remedy", "%s", e.Remedy)
+	}
+}
+
+// phasesText lists the phases in the order in which they happen.
+func phasesText(phases map[protocol.Phase]float64) string {
+	order := protocol.Phases()
+	rank := make(map[protocol.Phase]int, len(order))
+	for i, p := range order {
+		rank[p] = i
+	}
+	names := make([]protocol.Phase, 0, len(phases))
+	for p := range phases {
+		names = append(names, p)
+	}
+	sort.Slice(names, func(i, j int) bool { return rank[names[i]] < rank[names[j]] })
+	parts := make([]string, len(names))
+	for i, p := range names {
+		parts[i] = fmt.Sprintf("%s %s", p, durationText(time.Duration(phases[p]*float64(time.Second))))
+	}
+	return orDash(strings.Join(parts, ", "))
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// completeRuns completes run ids and names for the shell.
+func (a *app) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.openQuietly(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer s.close()
+	runs, err := s.Store.Runs(c.Context(), state.Filter{Limit: 50})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	words := make([]string, len(runs))
+	for i, r := range runs {
+		words[i] = r.ID + "\t" + r.Name + ", " + string(r.State)
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}

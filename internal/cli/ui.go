@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/tasklog"
+	"golang.org/x/term"
+)
+
+func (a *app) writeJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// progress shows what a run does: on a terminal one line that changes, with
+// what is worth keeping above it; elsewhere plain lines.
+type progress struct {
+	mu       sync.Mutex
+	out      io.Writer // messages
+	stdout   io.Writer // the task's
+	stderr   io.Writer
+	live     bool // a terminal
+	quiet    bool
+	line     bool // a status line is showing
+	last     time.Time
+	lastText string
+}
+
+func newProgress(a *app, quiet bool) *progress {
+	return &progress{out: a.stderr, stdout: a.stdout, stderr: a.stderr, live: isTerminal(a.stderr), quiet: quiet}
+}
+
+// report takes an event of control or of the head.
+func (p *progress) report(e protocol.Event) {
+	if p.quiet {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case e.Total > 0 || e.Done > 0:
+		p.step(e)
+	case e.Message != "":
+		p.clear()
+		fmt.Fprintf(p.out, "bee: %s\n", e.Message)
+	case e.Begin && p.live && e.Phase != protocol.PhaseRun && e.Phase != protocol.PhaseSetup:
+		p.show(phaseText(e.Phase))
+	}
+}
+
+// step shows how far a long step is: at once on a terminal, every ten seconds
+// elsewhere.
+func (p *progress) step(e protocol.Event) {
+	text := e.Message
+	if e.Total > 0 {
+		text += fmt.Sprintf(" %s of %s (%d %%)", bytesText(e.Done), bytesText(e.Total), 100*e.Done/e.Total)
+	} else if e.Done > 0 {
+		text += " " + bytesText(e.Done)
+	}
+	pause := 10 * time.Second
+	if p.live {
+		pause = 100 * time.Millisecond
+	}
+	if now := time.Now(); now.Sub(p.last) >= pause {
+		p.last = now
+		p.show(text)
+	}
+}
+
+func (p *progress) show(text string) {
+	if p.live {
+		fmt.Fprintf(p.out, "\r\x1b[K%s …", text)
+		p.line = true
+	} else if text != p.lastText {
+		fmt.Fprintf(p.out, "bee: %s\n", text)
+	}
+	p.lastText = text
+}
+
+func (p *progress) clear() {
+	if p.line {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.line = false
+	}
+}
+
+// output writes a piece of the task's output.
+func (p *progress) output(f tasklog.Frame) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	w := p.stdout
+	if f.Stream == tasklog.Stderr {
+		w = p.stderr
+	}
+	_, err := w.Write(f.Data)
+	return err
+}
+
+func phaseText(p protocol.Phase) string {
+	switch p {
+	case protocol.PhaseAcquire:
+		return "getting hosts"
+	case protocol.PhaseStage:
+		return "bringing image and inputs there"
+	case protocol.PhaseLaunch:
+		return "starting nodes"
+	case protocol.PhaseJoin:
+		return "waiting for all nodes"
+	case protocol.PhaseImage:
+		return "preparing the image"
+	case protocol.PhaseStart:
+		return "starting containers"
+	case protocol.PhaseFetch:
+		return "bringing the outputs home"
+	case protocol.PhaseRelease:
+		return "cleaning up"
+	}
+	return string(p)
+}
+
+func bytesText(n int64) string {
+	const units = "kMGTP"
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1000, 0
+	for v >= 1000 && i < len(units)-1 {
+		v, i = v/1000, i+1
+	}
+	return fmt.Sprintf("%.1f %cB", v, units[i])
+}
+
+// durationText is a duration as people read it.
+func durationText(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// note shows a message that is not an event.
+func (p *progress) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	if !p.quiet {
+		fmt.Fprintf(p.out, "bee: %s\n", text)
+	}
+}
+
+// silence ends all writing, after the terminal has gone.
+func (p *progress) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out, p.stdout, p.stderr, p.live, p.line = io.Discard, io.Discard, io.Discard, false, false
+}
+
+// answer is what a user wants of a run on Ctrl-C.
+type answer int
+
+const (
+	goOn answer = iota
+	stopIt
+	detach
+)
+
+// askStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
+// a second Ctrl-C, it means stop.
+func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
+	if !p.live || !term.IsTerminal(int(os.Stdin.Fd())) {
+		return stopIt
+	}
+	p.mu.Lock()
+	p.clear()
+	fmt.Fprintf(p.out, "\nbee: stop run %s? [y]es, stop it / [d]etach, it goes on in the background / [N]o: ", run)
+	p.mu.Unlock()
+	answers := make(chan string, 1)
+	go func() {
+		var word string
+		fmt.Fscanln(os.Stdin, &word) //nolint:errcheck // an empty answer is an answer
+		answers <- word
+	}()
+	select {
+	case <-signals:
+		return stopIt
+	case word := <-answers:
+		switch strings.ToLower(word) {
+		case "y", "yes":
+			return stopIt
+		case "d", "detach":
+			return detach
+		}
+	}
+	return goOn
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is set by the release build with -ldflags -X.
+var Version = "dev"
+
+func (a *app) newVersionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "version", Short: "Show the version of bee", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info := map[string]string{"version": Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "commit": commit()}
+			if asJSON {
+				return a.writeJSON(info)
+			}
+			_, err := fmt.Fprintf(a.stdout, "bee %s (%s, %s, %s)\n", info["version"], info["commit"], info["platform"], info["go"])
+			return err
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	return "unknown"
+}

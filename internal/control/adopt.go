@@ -1,0 +1,114 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// adopt goes on with an attempt that another controller began.
+func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
+	site, err := d.sub.site(rec.Site)
+	if err != nil {
+		return outcome{}, err
+	}
+	provider, err := d.c.Provider(site)
+	if err != nil {
+		return outcome{}, err
+	}
+	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
+	if a.rec.Phases == nil {
+		a.rec.Phases = map[protocol.Phase]time.Duration{}
+	}
+	if rec.Lease != nil {
+		a.lease, err = provider.Recover(ctx, *rec.Lease)
+		if err != nil && !core.IsKind(err, core.NotFound) {
+			return outcome{}, fmt.Errorf("recover site %s: %w", site.Name, err)
+		}
+	}
+	out := outcome{again: true}
+	switch {
+	case d.stopAsked() && !rec.Launched:
+		out = outcome{state: state.Stopped, err: errStopped()}
+	case rec.Fetched && a.lease == nil:
+		out = a.remembered()
+	case rec.Launched && a.lease == nil: // the hosts are gone, with all that was on them
+		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
+			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again."}}
+		a.blame(out)
+	case rec.Launched && (d.stopAsked() || a.begun(ctx)):
+		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
+		a.ran = true
+		return a.conclude(ctx, 0)
+	}
+	// Otherwise nothing of the user's has run: give back what there is, and
+	// start anew.
+	return out, a.release(ctx)
+}
+
+// remembered is the outcome that an earlier controller had recorded before it
+// died in the midst of releasing.
+func (a *attempt) remembered() outcome {
+	out := outcome{state: state.Failed, exit: a.rec.ExitCode}
+	switch {
+	case a.rec.ExitCode != nil && *a.rec.ExitCode == 0:
+		out.state = state.Succeeded
+	case a.rec.Kind != "":
+		out.err = &core.Error{Kind: core.KindNamed(a.rec.Kind), Err: errors.New(a.rec.Message), Remedy: a.rec.Remedy}
+	}
+	if a.rec.Kind == core.Stopped.String() {
+		out.state = state.Stopped
+	}
+	return out
+}
+
+// begun tells whether the head's journal says that the user's setup or run
+// command was started.
+func (a *attempt) begun(ctx context.Context) bool {
+	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "events.jsonl")
+	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local})
+	if err != nil {
+		// Without the journal, assume the worse: that it ran. Only a journal
+		// that was never begun means that it did not.
+		return !core.IsKind(err, core.NotFound)
+	}
+	f, err := os.Open(local)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e protocol.Event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue // a torn last line
+		}
+		if e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
+			return true
+		}
+	}
+	return false
+}
+
+// site gives the site of an earlier attempt as it was at submission.
+func (s *Submission) site(name string) (spec.Site, error) {
+	for _, site := range s.Sites {
+		if site.Name == name {
+			return site, nil
+		}
+	}
+	return spec.Site{}, &core.Error{Kind: core.NotFound, Op: "find site", Object: name,
+		Err: errors.New("the run was submitted without it")}
+}

@@ -1,0 +1,248 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// attempt is one stretch of a run on one lease, as this controller sees it.
+type attempt struct {
+	*drive
+	site     spec.Site
+	provider driver.Provider
+	lease    driver.Lease
+	rec      state.Attempt
+	// ran is set once the user's command may have done something.
+	ran bool
+}
+
+// attempt makes one attempt on a site, to its end.
+func (d *drive) attempt(ctx context.Context, site spec.Site, image core.Image) (outcome, error) {
+	provider, err := d.c.Provider(site)
+	if err != nil {
+		return d.siteFailed(ctx, err)
+	}
+	a := &attempt{drive: d, site: site, provider: provider}
+	work, cancel := d.untilStop(ctx)
+	defer cancel()
+	if err := a.acquire(work); err != nil {
+		return a.abandon(ctx, err)
+	}
+	if err := a.start(work, image); err != nil {
+		return a.abandon(ctx, err)
+	}
+	return a.conclude(ctx, 0)
+}
+
+// siteFailed is the outcome of an error before the user's command could run.
+func (d *drive) siteFailed(ctx context.Context, err error) (outcome, error) {
+	out, ctxErr := d.failed(ctx, err)
+	if ctxErr == nil && out.state == state.Failed && passable(err) {
+		out.next = true
+	}
+	return out, ctxErr
+}
+
+// acquire writes the intent, gets the lease and writes its handle.
+func (a *attempt) acquire(ctx context.Context) error {
+	facts, err := a.provider.Probe(ctx)
+	if err != nil {
+		return err
+	}
+	if !facts.Usable {
+		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: a.site.Name, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
+	}
+	if facts.Hosts > 0 && facts.Hosts < a.sub.Job.Nodes {
+		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: a.site.Name,
+			Err:    fmt.Errorf("the job wants %d nodes, the site has %d", a.sub.Job.Nodes, facts.Hosts),
+			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file."}
+	}
+	a.attempts++
+	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
+	a.rec.Phases = map[protocol.Phase]time.Duration{}
+	a.run.State = state.Running
+	if err := a.put(ctx); err != nil { // the intent
+		return err
+	}
+	if err := a.c.Store.PutRun(ctx, a.run); err != nil {
+		return err
+	}
+	a.c.say(protocol.PhaseAcquire, fmt.Sprintf("site %s: %s", a.site.Name, a.provider.Info().Summary))
+	return a.timed(ctx, protocol.PhaseAcquire, func() error {
+		lease, err := a.provider.Acquire(ctx, driver.Request{
+			Owner: a.owner(), Nodes: a.sub.Job.Nodes, SlotsPerNode: a.sub.Job.RanksPerNode, Binary: a.c.Binary})
+		if err != nil {
+			return err
+		}
+		return a.hold(ctx, lease)
+	})
+}
+
+// hold writes the handle of the attempt's lease.
+func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
+	a.lease = lease
+	handle := lease.Handle()
+	a.rec.Lease, a.rec.Hosts = &handle, lease.Hosts()
+	return a.put(context.WithoutCancel(ctx))
+}
+
+func (a *attempt) owner() core.Owner {
+	return core.Owner{User: a.c.Store.User(), Run: a.run.ID, Attempt: a.rec.N}
+}
+
+func (a *attempt) put(ctx context.Context) error {
+	// What is on this machine dies with its power; elsewhere it would not.
+	return a.c.Store.PutAttempt(ctx, a.rec, a.rec.Provider != "local")
+}
+
+// timed runs one phase of the controller's own and notes how long it took.
+func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) error {
+	begun := time.Now()
+	a.c.Report(protocol.Event{Time: begun, Phase: p, Begin: true, Rank: -1})
+	err := do()
+	a.rec.Phases[p] += time.Since(begun)
+	a.c.Report(protocol.Event{Time: time.Now(), Phase: p, End: true, Rank: -1})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// start stages image and inputs and launches the nodes.
+func (a *attempt) start(ctx context.Context, image core.Image) error {
+	hosts := a.lease.Hosts()
+	if want := wantArch(hosts); image.Arch != "" && image.Arch != want && a.sub.Job.Platform == "" {
+		var err error
+		if image, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.progress(protocol.PhaseImage)); err != nil {
+			return err
+		}
+	}
+	copies, binds, err := planInputs(&a.sub.Job)
+	if err != nil {
+		return err
+	}
+	values, err := secrets(ctx, &a.sub.Job)
+	if err != nil {
+		return err
+	}
+	plan, err := makePlan(&a.sub.Job, a.run, image, values, binds, a.lease)
+	if err != nil {
+		return err
+	}
+	err = a.timed(ctx, protocol.PhaseStage, func() error {
+		return errors.Join(a.stageImage(ctx, hosts[0], image), a.stageInputs(ctx, hosts[0], copies))
+	})
+	if err != nil {
+		return err
+	}
+	configs, err := nodeConfigs(a.owner(), hosts, plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
+	if err != nil {
+		return err
+	}
+	a.rec.Launched = true
+	if err := a.put(ctx); err != nil {
+		return err
+	}
+	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
+}
+
+func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
+	for _, s := range copies {
+		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
+		t.Progress = func(done int64) { a.progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
+		if err := a.lease.Stage(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch starts the head, learns its addresses, and starts the others.
+func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
+	if err := a.lease.Launch(ctx, driver.NodeCommand{Host: 0, Config: encode(configs[0])}); err != nil {
+		return err
+	}
+	if len(configs) == 1 {
+		return nil
+	}
+	head, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	addrs, err := head.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	var (
+		wg   sync.WaitGroup
+		gate = make(chan struct{}, 16)
+		errs = make([]error, len(configs))
+	)
+	for i := 1; i < len(configs); i++ {
+		configs[i].Head = addrs
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			errs[i] = a.lease.Launch(ctx, driver.NodeCommand{Host: i, Config: encode(configs[i])})
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// abandon ends an attempt whose task was never started.
+func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
+	out, err := a.siteFailed(ctx, cause)
+	if err != nil {
+		return out, err
+	}
+	if a.rec.N > 0 {
+		a.blame(out)
+		if err := a.release(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
+	return out, nil
+}
+
+func (a *attempt) blame(out outcome) {
+	if out.err != nil {
+		a.rec.Kind, a.rec.Message, a.rec.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
+	}
+	a.rec.ExitCode = out.exit
+}
+
+// release gives everything back; the attempt is over when it has succeeded.
+func (a *attempt) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if a.lease == nil { // only an intent: whatever it made is found by its owner
+		if err := a.c.releaseOwned(ctx, a.provider, a.owner()); err != nil {
+			return err
+		}
+	} else if err := a.timed(ctx, protocol.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
+		return fmt.Errorf("release site %s: %w", a.site.Name, err)
+	}
+	a.rec.Released, a.rec.Ended = true, time.Now()
+	return a.put(ctx)
+}
+
+func firstOf(words ...string) string {
+	for _, w := range words {
+		if w != "" && w != "auto" {
+			return w
+		}
+	}
+	return words[len(words)-1]
+}

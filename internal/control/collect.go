@@ -1,0 +1,139 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// OutputLog is where the output of an attempt lies at home once it is over.
+func OutputLog(runDir string, attempt int) string {
+	return filepath.Join(runDir, fmt.Sprintf("output-%d.log", attempt))
+}
+
+// NodeLog is where the log of an attempt's node lies at home.
+func NodeLog(runDir string, attempt, rank int) string {
+	return filepath.Join(runDir, fmt.Sprintf("node-%d-%d.log", attempt, rank))
+}
+
+// collect brings home the output, the nodes' logs and the job's outputs. Only
+// when it has succeeded may the lease be released: until then the site holds
+// the only copy.
+func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
+	if a.rec.Fetched || !a.rec.Launched {
+		return nil
+	}
+	err := a.timed(ctx, protocol.PhaseFetch, func() error {
+		home := a.c.Store.RunDir(a.run.ID)
+		for _, host := range a.lease.Hosts() {
+			remote := path.Join(protocol.NodeDir(host.Dir, host.Index), "node.log")
+			// A host that is gone takes its log along; that is no reason to fail.
+			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: remote, Local: NodeLog(home, a.rec.N, host.Index)}) //nolint:errcheck // see above
+		}
+		head := a.lease.Hosts()[0].Dir
+		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
+		if err := a.lease.Fetch(ctx, log); err != nil && !core.IsKind(err, core.NotFound) {
+			return a.fetchFailed(err)
+		}
+		if r.Outputs == nil && r.Exit == nil {
+			return a.salvage(ctx, head)
+		}
+		for _, m := range r.Outputs {
+			to := a.sub.Job.Outputs[m.Index].To
+			if err := a.fetch(ctx, path.Join(head, m.Path), filepath.Join(to, path.Base(m.Path))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.rec.Fetched = true
+	return a.put(context.WithoutCancel(ctx))
+}
+
+// salvage fetches what the outputs match when the head died before it could
+// list them: the directory before the first wildcard comes home, and what
+// matches is kept.
+func (a *attempt) salvage(ctx context.Context, head string) error {
+	for _, out := range a.sub.Job.Outputs {
+		rel, ok := below(a.sub.Job.Volume, out.From)
+		if !ok {
+			continue
+		}
+		fixed, pattern := splitGlob(rel)
+		if pattern == "" {
+			err := a.fetch(ctx, path.Join(protocol.VolumeDir(head), fixed), filepath.Join(out.To, path.Base(out.From)))
+			if err != nil && !core.IsKind(err, core.NotFound) {
+				return err
+			}
+			continue
+		}
+		if err := a.salvageGlob(ctx, path.Join(protocol.VolumeDir(head), fixed), pattern, out.To); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) salvageGlob(ctx context.Context, dir, pattern, to string) error {
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return a.fetchFailed(err)
+	}
+	temp, err := os.MkdirTemp(to, ".bee-fetch-")
+	if err != nil {
+		return a.fetchFailed(err)
+	}
+	defer os.RemoveAll(temp)
+	copied := filepath.Join(temp, "dir")
+	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: dir, Local: copied}); err != nil {
+		if core.IsKind(err, core.NotFound) {
+			return nil
+		}
+		return a.fetchFailed(err)
+	}
+	matches, err := filepath.Glob(filepath.Join(copied, pattern))
+	for _, m := range matches {
+		err = errors.Join(err, os.Rename(m, filepath.Join(to, filepath.Base(m))))
+	}
+	return err
+}
+
+// splitGlob parts a path before the first element that holds a wildcard.
+func splitGlob(p string) (fixed, pattern string) {
+	elements := strings.Split(p, "/")
+	for i, e := range elements {
+		if strings.ContainsAny(e, `*?[\`) {
+			return strings.Join(elements[:i], "/"), strings.Join(elements[i:], "/")
+		}
+	}
+	return p, ""
+}
+
+func (a *attempt) fetch(ctx context.Context, remote, local string) error {
+	if err := os.MkdirAll(filepath.Dir(local), 0o777); err != nil {
+		return a.fetchFailed(err)
+	}
+	err := a.lease.Fetch(ctx, driver.Transfer{Remote: remote, Local: local, Progress: func(done int64) {
+		a.progress(protocol.PhaseFetch)("fetching "+filepath.Base(local), done, 0)
+	}})
+	if err != nil && !core.IsKind(err, core.NotFound) {
+		return a.fetchFailed(err)
+	}
+	return err
+}
+
+// fetchFailed keeps the run open: its outputs are still on the site.
+func (a *attempt) fetchFailed(err error) error {
+	return &core.Error{Kind: core.KindOf(err), Op: "bring home the outputs of run", Object: a.run.ID, Err: err,
+		Remedy: "They are safe on site " + a.site.Name + ". Put the cause right, then run `bee ps`: it fetches them and ends the run."}
+}

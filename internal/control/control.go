@@ -1,0 +1,76 @@
+// Package control carries runs out: it takes a run's sites in order, gets a
+// lease, brings image and inputs there, starts the nodes, watches them, brings
+// the outputs home and releases the lease; and it takes over what another
+// controller left when it died.
+//
+// It knows drivers by their interfaces only, and nothing of terminals.
+package control
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/tasklog"
+)
+
+// Controller carries out the runs of one state directory.
+type Controller struct {
+	Store *state.Store
+	// Provider makes the provider of a site.
+	Provider func(spec.Site) (driver.Provider, error)
+	// Images gets and sends images.
+	Images Images
+	// Connect speaks with a head over a connection that Lease.Dial gave.
+	Connect func(net.Conn) (Head, error)
+	// Binary is the path of the bee binary on this machine.
+	Binary string
+	Log    *slog.Logger
+	// Report is told what happens, for people; it must not block for long.
+	Report func(protocol.Event)
+	// Output gets the task's output as it comes, or is nil.
+	Output func(tasklog.Frame) error
+}
+
+// Images is what control needs of the image cache.
+type Images interface {
+	// Resolve makes sure that the job's image is in the cache, for a GOARCH.
+	// The policy is when to ask its source again: missing, always or never.
+	Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(message string, done, total int64)) (core.Image, error)
+	// ExportFlat writes the image as one stream that a node can import.
+	ExportFlat(ctx context.Context, id string, w io.Writer) error
+	// Dir is the cache's directory on this machine.
+	Dir() string
+}
+
+// Head is a connection to the head of an attempt.
+type Head interface {
+	// Watch tells events after a sequence number, as they come, until the
+	// last one, which carries the result.
+	Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error
+	// Output tells the task's output from an offset on, as it comes.
+	Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error
+	// Addresses are the ip:port at which other nodes can join the head.
+	Addresses(ctx context.Context) ([]string, error)
+	// Stop ends the attempt: TERM, and KILL after the grace.
+	Stop(ctx context.Context, grace time.Duration) error
+	Close() error
+}
+
+// Times that no user sets.
+const (
+	defaultGrace   = 10 * time.Second
+	joinTimeout    = 60 * time.Second
+	releaseTimeout = 60 * time.Second
+)
+
+func (c *Controller) say(phase protocol.Phase, message string) {
+	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
+}

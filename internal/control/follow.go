@@ -1,0 +1,233 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/tasklog"
+)
+
+// How long a head may take to come up, and a lost line to it to come back
+// before the user is told.
+const (
+	headTimeout  = 20 * time.Second
+	longestPause = 2 * time.Second
+)
+
+// conclude watches the attempt to its end, brings the outputs home, releases
+// the lease and says what it means for the run.
+func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
+	result, err := a.follow(ctx, offset)
+	if err != nil {
+		if ctx.Err() != nil {
+			return outcome{}, context.Cause(ctx)
+		}
+		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
+	}
+	for p, took := range result.Phases {
+		a.rec.Phases[p] = took
+	}
+	a.rec.Nodes = result.Nodes
+	if len(result.Runtimes) > 0 {
+		a.rec.Runtime = result.Runtimes[0]
+	}
+	out := a.judge(result)
+	a.blame(out) // collect writes it, for whoever has to go on after us
+	if err := a.collect(ctx, result); err != nil {
+		return outcome{}, err
+	}
+	return out, a.release(ctx)
+}
+
+// judge turns an attempt's result into what it means for the run.
+func (a *attempt) judge(r *protocol.Result) outcome {
+	if r.Exit != nil {
+		code := r.Exit.Code
+		out := outcome{state: state.Succeeded, exit: &code}
+		if code != 0 {
+			what := "run"
+			if r.InSetup {
+				what = "setup"
+			}
+			out.state = state.Failed
+			out.err = &core.Error{Op: "the job's `" + what + "` command", Err: fmt.Errorf("ended with exit code %d", code)}
+		}
+		return out
+	}
+	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(r.Message), Remedy: r.Remedy}
+	switch {
+	case err.Kind == core.Stopped || a.stopAsked():
+		return outcome{state: state.Stopped, err: errStopped()}
+	case !a.ran && passable(err):
+		return outcome{next: true, state: state.Failed, err: err}
+	}
+	return outcome{state: state.Failed, err: err}
+}
+
+// follow watches the head until it has a result. The line to the head may
+// break and come back: the attempt does not depend on it.
+func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		after int64
+		pause time.Duration
+	)
+	for {
+		head, err := a.connect(ctx)
+		if err != nil {
+			if core.IsKind(err, core.Transient) && ctx.Err() == nil {
+				if pause == 0 {
+					a.c.say("", fmt.Sprintf("lost contact with %s; the run goes on there, and this process waits for the line", a.lease.Hosts()[0].Name))
+				}
+				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
+					return nil, &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
+				}
+				pause = min(max(2*pause, 100*time.Millisecond), longestPause)
+				sleep(ctx, pause)
+				continue
+			}
+			if result, ferr := a.resultFile(ctx); ferr == nil {
+				return result, nil
+			}
+			return nil, err
+		}
+		pause = 0
+		result, err := a.watch(ctx, head, &after, &offset)
+		head.Close()
+		if result != nil {
+			return result, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if result, err := a.resultFile(ctx); err == nil {
+			return result, nil
+		}
+		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
+	}
+}
+
+// watch follows one connection's events and output.
+func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*protocol.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-a.stop:
+			head.Stop(ctx, defaultGrace) //nolint:errcheck // a head that cannot be reached is noticed by Watch
+		case <-ctx.Done():
+		}
+	}()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		if a.c.Output != nil {
+			head.Output(ctx, *offset, true, func(f tasklog.Frame) error { //nolint:errcheck // what is missing is read from the fetched log
+				*offset = f.Next
+				return a.c.Output(f)
+			})
+		}
+	}()
+	var result *protocol.Result
+	err := head.Watch(ctx, *after, func(e protocol.Event) error {
+		*after = e.Seq
+		if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
+			a.ran = true
+		}
+		if e.SetupDone && !a.run.SetupDone {
+			a.run.SetupDone = true
+			if err := a.c.Store.PutRun(ctx, a.run); err != nil {
+				return err
+			}
+		}
+		if e.Result != nil {
+			result = e.Result
+		}
+		a.c.Report(e)
+		return nil
+	})
+	if result == nil {
+		cancel()
+	}
+	<-drained // the head closes the output after the last byte
+	return result, err
+}
+
+// connect dials the head until it listens. A head that never comes up is
+// reported with the end of its log.
+func (a *attempt) connect(ctx context.Context) (Head, error) {
+	host := a.lease.Hosts()[0]
+	deadline := time.Now().Add(headTimeout)
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		conn, err := a.lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
+		if err == nil {
+			return a.c.Connect(conn)
+		}
+		if !core.IsKind(err, core.NotFound) {
+			return nil, err
+		}
+		if pause > 10*time.Millisecond {
+			if _, err := a.resultFile(ctx); err == nil {
+				return nil, errHeadGone(host.Name, "it has ended")
+			}
+			if gone, why := a.headGone(ctx); gone || time.Now().After(deadline) {
+				return nil, errHeadGone(host.Name, why)
+			}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func errHeadGone(host, why string) error {
+	return &core.Error{Kind: core.Lost, Op: "reach the head node on", Object: host, Err: errors.New(why),
+		Remedy: "`bee logs --node 0 RUN` shows what the node wrote; run the job again once the cause is gone."}
+}
+
+// headGone asks the lease, where it can tell, whether the head's process ended.
+func (a *attempt) headGone(ctx context.Context) (bool, string) {
+	if checker, ok := a.lease.(driver.NodeChecker); ok {
+		if alive, err := checker.NodeAlive(ctx, 0); err == nil && !alive {
+			return true, "its node process has ended without a result (killed, or the host ran out of memory)"
+		}
+	}
+	return false, "its node does not answer"
+}
+
+// resultFile reads the result that a head has left.
+func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
+	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "result.json")
+	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: local})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(local)
+	if err != nil {
+		return nil, err
+	}
+	var r protocol.Result
+	return &r, json.Unmarshal(raw, &r)
+}
+
+// sleep waits for d, or until the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,53 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// stageImage brings the image to the head's host, unless its cache is the one
+// of this machine or holds the image already. From there the nodes spread it.
+func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Image) error {
+	if head.Cache == a.c.Images.Dir() {
+		return nil
+	}
+	if has, ok := a.lease.(driver.ImageHolder); ok {
+		if there, err := has.HasImage(ctx, 0, image.ID); err == nil && there {
+			return nil
+		}
+	}
+	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "image.flat")
+	if err := a.flatten(ctx, image, local); err != nil {
+		return err
+	}
+	defer os.Remove(local)
+	info, err := os.Stat(local)
+	if err != nil {
+		return err
+	}
+	return a.lease.Stage(ctx, driver.Transfer{Local: local, Remote: protocol.ArchivePath(head.Dir), Progress: func(done int64) {
+		a.progress(protocol.PhaseStage)("sending image "+image.Ref, done, info.Size())
+	}})
+}
+
+func (a *attempt) flatten(ctx context.Context, image core.Image, local string) error {
+	f, err := os.Create(local)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := a.c.Images.ExportFlat(ctx, image.ID, w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}

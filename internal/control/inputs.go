@@ -1,0 +1,129 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// staging is one copy to the head: a local path, and where it belongs below
+// the run's directory.
+type staging struct{ local, remote string }
+
+// planInputs turns a job's inputs into copies that do not overlap, and into
+// the binds of those whose target lies outside the volume.
+//
+// A directory's contents become the contents of its target. A file becomes
+// the target itself, or a file in it where the target ends with a slash, is
+// the volume, or the input is a glob.
+func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
+	var copies []staging
+	binds := map[string]string{}
+	for i, in := range job.Inputs {
+		matches, err := matchInput(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		isGlob := len(matches) > 1 || matches[0] != in.From
+		for _, local := range matches {
+			info, err := os.Stat(local)
+			if err != nil {
+				return nil, nil, inputError(in, err)
+			}
+			target := path.Clean(in.To)
+			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume))
+			bindAt := target // what is bound, where the target is outside the volume
+			if into {
+				target = path.Join(target, filepath.Base(local))
+			}
+			if rel, ok := below(job.Volume, target); ok {
+				copies = append(copies, staging{local, path.Join("volume", rel)})
+				continue
+			}
+			source, ok := binds[bindAt]
+			if !ok {
+				source = path.Join(strconv.Itoa(i), path.Base(bindAt))
+				binds[bindAt] = source
+			}
+			rel, _ := below(bindAt, target)
+			copies = append(copies, staging{local, path.Join("inputs", source, rel)})
+		}
+	}
+	copies, err := disjoint(copies)
+	return copies, binds, err
+}
+
+func matchInput(in spec.Copy) ([]string, error) {
+	if _, err := os.Lstat(in.From); err == nil {
+		return []string{in.From}, nil
+	}
+	matches, err := filepath.Glob(in.From)
+	if err != nil {
+		return nil, inputError(in, err)
+	}
+	if len(matches) == 0 {
+		return nil, inputError(in, errors.New("no such file or directory"))
+	}
+	return matches, nil
+}
+
+func inputError(in spec.Copy, err error) error {
+	return &core.Error{Kind: core.Invalid, Op: "read input", Object: in.From, Err: err,
+		Remedy: "Check `inputs:` in the Beefile; relative paths start at the Beefile's directory."}
+}
+
+// below gives target relative to dir, if it is dir or lies in it.
+func below(dir, target string) (string, bool) {
+	if target == dir {
+		return "", true
+	}
+	rel, ok := strings.CutPrefix(target, strings.TrimSuffix(dir, "/")+"/")
+	return rel, ok
+}
+
+// disjoint opens up directories into which another copy goes, so that no copy
+// replaces what another brought; of two files for one place the later wins.
+func disjoint(copies []staging) ([]staging, error) {
+	for {
+		i, j, found := overlap(copies)
+		if !found {
+			return copies, nil
+		}
+		outer, inner := copies[i], copies[j]
+		entries, err := os.ReadDir(outer.local)
+		switch {
+		case err == nil:
+			opened := make([]staging, len(entries))
+			for k, e := range entries {
+				opened[k] = staging{filepath.Join(outer.local, e.Name()), path.Join(outer.remote, e.Name())}
+			}
+			copies = slices.Replace(copies, i, i+1, opened...)
+		case outer.remote == inner.remote:
+			copies = slices.Delete(copies, min(i, j), min(i, j)+1)
+		default:
+			return nil, &core.Error{Kind: core.Invalid, Op: "plan input", Object: outer.local,
+				Err:    errors.New("it is a file, and another input goes below its target"),
+				Remedy: "Give one of the two another `to:`."}
+		}
+	}
+}
+
+// overlap finds two copies of which the second goes to, or below, the place of
+// the first.
+func overlap(copies []staging) (outer, inner int, found bool) {
+	for i, a := range copies {
+		for j, b := range copies {
+			if _, ok := below(a.remote, b.remote); ok && i != j {
+				return i, j, true
+			}
+		}
+	}
+	return 0, 0, false
+}

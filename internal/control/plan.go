@@ -1,0 +1,100 @@
+package control
+
+import (
+	"encoding/json"
+	"runtime"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// makePlan is the attempt as the head shall carry it out.
+func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease) (*protocol.Plan, error) {
+	names := make([]string, len(lease.Hosts()))
+	for i, h := range lease.Hosts() {
+		names[i] = h.Name
+	}
+	p := &protocol.Plan{
+		Names: names,
+		Job: job.Name, Image: image, Slots: job.RanksPerNode,
+		Env: job.Env, Secrets: values,
+		Volume: job.Volume, Binds: binds, Workdir: job.Workdir,
+		Root: job.User == "root", GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk",
+		Deadline: lease.Deadline(), Timeout: job.Timeout, Grace: defaultGrace, JoinTimeout: joinTimeout,
+	}
+	for _, out := range job.Outputs {
+		p.Outputs = append(p.Outputs, out.From)
+	}
+	var entrypoint []string // nil: the image's own
+	if job.Entrypoint != nil {
+		entrypoint = append([]string{}, words(job.Entrypoint)...)
+	}
+	var err error
+	if job.Setup != nil && !run.SetupDone {
+		if p.Setup, err = core.Command(image.Config, entrypoint, words(job.Setup)); err != nil {
+			return nil, err
+		}
+	}
+	p.Run, err = core.Command(image.Config, entrypoint, words(job.Run))
+	return p, err
+}
+
+// words is a Beefile command as an argument vector.
+func words(c *spec.Command) []string {
+	switch {
+	case c == nil:
+		return nil
+	case c.Shell != "":
+		return []string{"/bin/sh", "-c", c.Shell}
+	}
+	return c.Argv
+}
+
+// nodeConfigs makes the configuration of every node, with keys made for this
+// attempt alone. The head's comes first; the others need its addresses, which
+// are known once it runs.
+func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runtimeName, network string) ([]protocol.Config, error) {
+	var authority *wire.Authority
+	if len(hosts) > 1 {
+		var err error
+		if authority, err = wire.NewAuthority(); err != nil {
+			return nil, err
+		}
+	}
+	configs := make([]protocol.Config, len(hosts))
+	for i, h := range hosts {
+		c := protocol.Config{Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
+			Host: h, Runtime: runtimeName, Network: network}
+		if authority != nil {
+			cert, key, err := authority.Issue(protocol.NodeName(i))
+			if err != nil {
+				return nil, err
+			}
+			c.CA, c.Cert, c.Key = authority.Certificate(), cert, key
+		}
+		configs[i] = c
+	}
+	configs[0].Plan = plan
+	return configs, nil
+}
+
+func encode(c protocol.Config) []byte {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // a Config is plain data: this cannot happen
+	}
+	return raw
+}
+
+// wantArch is the architecture for which the image is resolved before a lease
+// tells the hosts' own.
+func wantArch(hosts []core.Host) string {
+	if len(hosts) > 0 && hosts[0].Arch != "" {
+		return hosts[0].Arch
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,95 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Submission is everything a controller needs to carry a run out, as it is
+// kept in the run's record. It holds where secrets come from, not the secrets.
+type Submission struct {
+	Version int         `json:"version"`
+	Job     spec.Job    `json:"job"`
+	Sites   []spec.Site `json:"sites"` // in order of priority
+	// Pull is when to ask the registry again: missing, always or never.
+	Pull string `json:"pull,omitempty"`
+}
+
+// submissionVersion is raised when an older controller could not carry a newer
+// submission out.
+const submissionVersion = 1
+
+// Submit records a new run, and returns it with its lock held: from the first
+// moment the run has a controller, which is this process.
+func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *state.Lock, error) {
+	s.Version = submissionVersion
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return state.Run{}, nil, err
+	}
+	run := state.Run{ID: state.NewID(), Name: s.Job.Name, State: state.Queued, Created: time.Now(), Submission: raw}
+	lock, err := c.Store.Lock(run.ID)
+	if err != nil {
+		return run, nil, err
+	}
+	if err := c.Store.PutRun(ctx, run); err != nil {
+		lock.Unlock() //nolint:errcheck // the first error says it
+		return run, nil, err
+	}
+	return run, lock, nil
+}
+
+// SubmissionOf reads the submission of a run's record.
+func SubmissionOf(run state.Run) (Submission, error) {
+	var s Submission
+	if err := json.Unmarshal(run.Submission, &s); err != nil {
+		return s, fmt.Errorf("read submission of run %s: %w", run.ID, err)
+	}
+	if s.Version != submissionVersion {
+		return s, &core.Error{Kind: core.Unsupported, Op: "read submission of run", Object: run.ID,
+			Err:    fmt.Errorf("it has version %d, this bee knows %d", s.Version, submissionVersion),
+			Remedy: "Use the version of bee that submitted the run."}
+	}
+	return s, nil
+}
+
+// secrets reads the values of a job's secrets. They are read anew by every
+// controller, so that they never touch a disk.
+func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
+	values := make(map[string]string, len(job.Secrets))
+	for name, from := range job.Secrets {
+		value, err := secret(ctx, from)
+		if err != nil {
+			return nil, &core.Error{Kind: core.Invalid, Op: "read secret", Object: name, Err: err,
+				Remedy: "Check the `secrets:` entry of the Beefile."}
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+func secret(ctx context.Context, from spec.Secret) (string, error) {
+	switch {
+	case from.Env != "":
+		value, ok := os.LookupEnv(from.Env)
+		if !ok {
+			return "", fmt.Errorf("variable %s is not set", from.Env)
+		}
+		return value, nil
+	case from.File != "":
+		raw, err := os.ReadFile(from.File)
+		return strings.TrimSuffix(string(raw), "\n"), err
+	default:
+		raw, err := exec.CommandContext(ctx, "/bin/sh", "-c", from.Exec).Output()
+		return strings.TrimSuffix(string(raw), "\n"), err
+	}
+}

@@ -1,0 +1,104 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// releaseOwned gives back everything on a site that carries an owner's tag.
+func (c *Controller) releaseOwned(ctx context.Context, p driver.Provider, q core.Owner) error {
+	handles, err := p.List(ctx, q)
+	if err != nil {
+		return fmt.Errorf("list what is left: %w", err)
+	}
+	var errs []error
+	for _, h := range handles {
+		errs = append(errs, releaseHandle(ctx, p, h))
+	}
+	return errors.Join(errs...)
+}
+
+func releaseHandle(ctx context.Context, p driver.Provider, h core.Handle) error {
+	lease, err := p.Recover(ctx, h)
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
+// Orphans gives the runs that are not over and that no process controls.
+func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
+	runs, err := c.Store.Unfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, id := range runs {
+		if !c.Store.Controlled(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Swept is one thing that a sweep removed, or would remove.
+type Swept struct {
+	Site  string `json:"site"`
+	Owner string `json:"owner"`
+	Error string `json:"error,omitempty"`
+}
+
+// Sweep removes from the sites what carries this installation's tag and
+// belongs to no live run. With dry it only tells.
+func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, dry bool) ([]Swept, error) {
+	var (
+		found []Swept
+		errs  []error
+	)
+	for _, site := range sites {
+		p, err := c.Provider(site)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+			continue
+		}
+		handles, err := p.List(ctx, core.Owner{User: c.Store.User()})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+			continue
+		}
+		for _, h := range handles {
+			if c.live(ctx, h.Owner) {
+				continue
+			}
+			s := Swept{Site: site.Name, Owner: h.Owner.String()}
+			if !dry {
+				if err := releaseHandle(ctx, p, h); err != nil {
+					s.Error = err.Error()
+					errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+				}
+			}
+			found = append(found, s)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// live tells whether a thing's run is not over, or is being controlled.
+func (c *Controller) live(ctx context.Context, o core.Owner) bool {
+	if o.Run == "" {
+		return false
+	}
+	run, err := c.Store.Run(ctx, o.Run)
+	if err != nil {
+		return !core.IsKind(err, core.NotFound)
+	}
+	return !run.State.Final() || c.Store.Controlled(o.Run)
+}

@@ -1,0 +1,23 @@
+package core
+
+import "errors"
+
+// Command is the argument vector that `docker run [--entrypoint E] IMAGE ARGS`
+// would run: entrypoint, then arguments. A nil entrypoint means the image's;
+// one that is given, even an empty one, also voids the image's CMD, which was
+// made for the image's own entrypoint. Without arguments CMD stands for them.
+func Command(c ImageConfig, entrypoint, args []string) ([]string, error) {
+	argv := entrypoint
+	if entrypoint == nil {
+		argv = c.Entrypoint
+		if len(args) == 0 {
+			args = c.Cmd
+		}
+	}
+	argv = append(append([]string{}, argv...), args...)
+	if len(argv) == 0 {
+		return nil, &Error{Kind: Invalid, Op: "find the job's command", Err: errors.New("the Beefile has no `run:`, and the image neither ENTRYPOINT nor CMD"),
+			Remedy: "Add `run:` to the Beefile."}
+	}
+	return argv, nil
+}

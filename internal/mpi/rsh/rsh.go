@@ -1,0 +1,58 @@
+// Package rsh is the launch agent that an image's own mpirun starts in place
+// of ssh: `/.bee/rsh [-flags] HOST command…`.
+package rsh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Main runs the agent: it drops leading flags, takes the host, joins the rest
+// with blanks for /bin/sh -c, as ssh does, and ends with the command's code.
+func Main(args []string) int {
+	code, err := run(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bee rsh: %v\n", err)
+	}
+	return code
+}
+
+func run(args []string) (int, error) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		args = args[1:]
+	}
+	if len(args) < 2 {
+		return 255, errors.New("usage: rsh HOST COMMAND...")
+	}
+	socket := os.Getenv("BEE_NODE_SOCKET")
+	if socket == "" {
+		socket = "/.bee/run/node.sock"
+	}
+	ctx := context.Background()
+	conn, err := wire.DialUnix(ctx, socket)
+	if err != nil {
+		return 255, fmt.Errorf("reach this host's node: %w", err)
+	}
+	c, err := client.New(conn)
+	if err != nil {
+		return 255, err
+	}
+	defer c.Close()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	dir, _ := os.Getwd()
+	exit, err := c.Exec(ctx, client.ExecRequest{Host: args[0], Dir: dir, Args: []string{"/bin/sh", "-c", strings.Join(args[1:], " ")}},
+		os.Stdin, os.Stdout, os.Stderr, signals)
+	if err != nil && exit.Code == 0 {
+		exit.Code = 255
+	}
+	return exit.Code, err
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/mpi"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// box is the one container of this node.
+type box struct {
+	driver.Container
+	runtime string
+	why     string
+	env     []string // of everything that runs in it
+	workdir string
+	user    string
+	release func() // of the image
+}
+
+// startBox makes the image ready and starts this node's container.
+func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network, runtimeName string) (*box, error) {
+	rt, why, err := n.Runtime(ctx, runtimeName)
+	if err != nil {
+		return nil, err
+	}
+	image := driver.LocalImage{Image: plan.Image}
+	release := func() {}
+	if rt.Needs() == driver.Archive {
+		image.Archive, image.ArchiveTag, err = n.images.Archive(ctx, plan.Image.ID)
+	} else {
+		image.Tree, release, err = n.images.Tree(ctx, plan.Image.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan), user: plan.Image.Config.User}
+	if plan.Root {
+		b.user = ""
+	}
+	if err := rt.Prepare(ctx, image); err != nil {
+		release()
+		return nil, err
+	}
+	job := n.mpiJob(plan, members, network)
+	if err := mpi.WriteHostFiles(filepath.Dir(protocol.SocketPath(n.config.Host.Dir, n.config.Rank)), job); err != nil {
+		release()
+		return nil, err
+	}
+	b.env = environment(plan, n.config, job)
+	spec, err := n.containerSpec(plan, members, image, b.env)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	if b.Container, err = rt.Start(ctx, spec); err != nil {
+		release()
+		return nil, err
+	}
+	return b, nil
+}
+
+func workdirOf(plan *protocol.Plan) string {
+	switch {
+	case plan.Workdir != "":
+		return plan.Workdir
+	case plan.Image.Config.WorkingDir != "":
+		return plan.Image.Config.WorkingDir
+	}
+	return "/"
+}
+
+func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver.LocalImage, env []string) (driver.ContainerSpec, error) {
+	c := n.config
+	dir := protocol.NodeDir(c.Host.Dir, c.Rank)
+	binary := n.Binary
+	if binary == "" {
+		var err error
+		if binary, err = os.Executable(); err != nil {
+			return driver.ContainerSpec{}, err
+		}
+	}
+	s := driver.ContainerSpec{
+		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
+		Hostname: c.Host.Name, Env: env, Root: plan.Root,
+		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
+		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch,
+		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
+	}
+	for target, source := range plan.Binds {
+		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
+	}
+	for _, m := range members {
+		if m.IP != "" {
+			s.Hosts = append(s.Hosts, m.IP+" "+m.Name)
+		}
+	}
+	return s, os.MkdirAll(s.StateDir, 0o700)
+}
+
+func (n *node) mpiJob(plan *protocol.Plan, members []member, network string) mpi.Job {
+	job := mpi.Job{RunDir: "/.bee/run", Agent: "/.bee/rsh", Network: network, Root: plan.Root || os.Geteuid() == 0}
+	for _, m := range members {
+		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.IP, Slots: m.Slots})
+	}
+	return job
+}
+
+// watchBox tells the head when this node's container dies under it.
+func (n *node) watchBox(ctx context.Context, b *box) {
+	exit, err := b.Wait(ctx)
+	if err != nil {
+		return
+	}
+	n.mu.Lock()
+	current := n.box == b
+	n.mu.Unlock()
+	if !current { // it was ended on purpose
+		return
+	}
+	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed, or the host out of memory?", n.config.Host.Name, exit.Code)
+	if n.head != nil {
+		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why)})
+		return
+	}
+	n.mu.Lock()
+	head := n.peers[0]
+	n.mu.Unlock()
+	head.Call(ctx, callFailed, failure{n.config.Rank, core.Lost.String(), why}, nil) //nolint:errcheck // a lost head ends us anyway
+}
+
+// endBox stops the container, once, and tells what it used.
+func (n *node) endBox(grace time.Duration) protocol.NodeReport {
+	c := n.config
+	r := protocol.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
+	n.mu.Lock()
+	b := n.box
+	n.box = nil
+	for _, m := range n.members {
+		if m.Rank == c.Rank {
+			r.Addr = m.IP
+		}
+	}
+	n.mu.Unlock()
+	if b == nil {
+		return r
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace+10*time.Second)
+	defer cancel()
+	if err := b.Stop(ctx, grace); err != nil {
+		n.Log.Warn("stop container", "err", err)
+	}
+	if exit, err := b.Wait(ctx); err == nil {
+		r.UserTime, r.SystemTime, r.MaxRSS = exit.UserTime, exit.SystemTime, exit.MaxRSS
+	}
+	r.Runtime = b.runtime
+	b.release()
+	return r
+}

@@ -1,0 +1,186 @@
+// Package client speaks with a node: for the controller, for `bee exec`, and
+// for the launch agent inside the containers.
+package client
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// The calls of a node's own socket.
+const (
+	CallWatch     = "watch"
+	CallOutput    = "output"
+	CallExec      = "exec"
+	CallStop      = "stop"
+	CallAddresses = "addresses"
+	CallHealth    = "health"
+)
+
+// Client is a connection to a node.
+type Client struct{ peer *wire.Peer }
+
+// New speaks over a connection that the client owns from now on.
+func New(conn net.Conn) (*Client, error) {
+	peer, err := wire.NewPeer(conn, true, "the node")
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &Client{peer}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.peer.Close() }
+
+// WatchRequest asks for the events after a sequence number.
+type WatchRequest struct {
+	After int64 `json:"after"`
+}
+
+// Watch tells events as they come, until the last one, which has a result.
+// Only the head has events.
+func (c *Client) Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error {
+	s, err := c.peer.Open(ctx, CallWatch, WatchRequest{after}, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		var e protocol.Event
+		if err := wire.ReadMessage(s, &e); err != nil {
+			return lost("watch the head", err)
+		}
+		if err := fn(e); err != nil || e.Result != nil {
+			return err
+		}
+	}
+}
+
+// OutputRequest asks for the task's output from an offset on.
+type OutputRequest struct {
+	Offset int64 `json:"offset"`
+	Follow bool  `json:"follow"`
+}
+
+// Output tells the task's output; with follow until the task has ended.
+func (c *Client) Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error {
+	s, err := c.peer.Open(ctx, CallOutput, OutputRequest{offset, follow}, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		f, err := tasklog.Receive(s)
+		if err == io.EOF { //nolint:errorlint // Receive gives it bare between frames
+			return nil
+		}
+		if err != nil {
+			return lost("read the task's output", err)
+		}
+		if err := fn(f); err != nil {
+			return err
+		}
+	}
+}
+
+// StopRequest asks for the end of the attempt.
+type StopRequest struct {
+	Grace time.Duration `json:"grace"`
+}
+
+// Stop ends the attempt: TERM to the task, KILL after the grace.
+func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
+	return c.peer.Call(ctx, CallStop, StopRequest{grace}, nil)
+}
+
+// Addresses gives the head's ip:port addresses for the other nodes.
+func (c *Client) Addresses(ctx context.Context) ([]string, error) {
+	var addrs []string
+	err := c.peer.Call(ctx, CallAddresses, nil, &addrs)
+	return addrs, err
+}
+
+// Health is what a node tells of itself.
+type Health struct {
+	Rank  int            `json:"rank"`
+	Phase protocol.Phase `json:"phase"`
+}
+
+// Health asks whether the node answers.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	var h Health
+	err := c.peer.Call(ctx, CallHealth, nil, &h)
+	return h, err
+}
+
+// ExecRequest names a command and the node in whose container it shall run:
+// by Host, else by Rank.
+type ExecRequest struct {
+	Host string   `json:"host,omitempty"`
+	Rank int      `json:"rank,omitempty"`
+	Args []string `json:"args"`
+	// Env is added to the container's own environment.
+	Env []string `json:"env,omitempty"`
+	Dir string   `json:"dir,omitempty"` // default: the job's working directory
+}
+
+// Exec runs a command in a container to its end. Signals that come while it
+// runs go to the command. A stdin of nil is empty.
+func (c *Client) Exec(ctx context.Context, r ExecRequest, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) (core.Exit, error) {
+	s, err := c.peer.Open(ctx, CallExec, r, nil)
+	if err != nil {
+		return core.Exit{}, err
+	}
+	defer s.Close()
+	var mu sync.Mutex // frames of stdin and of signals must not mix
+	write := func(kind byte, data []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return WriteFrame(s, kind, data)
+	}
+	go func() {
+		if stdin != nil {
+			buf := make([]byte, 32<<10)
+			for {
+				n, err := stdin.Read(buf)
+				if n > 0 && write(FrameStdin, buf[:n]) != nil {
+					return
+				}
+				if err != nil {
+					break
+				}
+			}
+		}
+		write(FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed below
+	}()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if n, ok := sig.(syscall.Signal); ok {
+					write(FrameSignal, []byte{byte(n)}) //nolint:errcheck // see above
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return receiveExec(s, stdout, stderr)
+}
+
+func lost(op string, err error) error {
+	return &core.Error{Kind: core.Lost, Op: op, Err: err}
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Frames of an exec stream: a byte of kind, four of length, the data.
+const (
+	FrameStdin  = 'i' // empty: end of input
+	FrameSignal = 's' // one byte, the signal's number
+	FrameStdout = 'o'
+	FrameStderr = 'e'
+	FrameExit   = 'x' // JSON of an ExitFrame; the last frame
+)
+
+const maxFrame = 1 << 20
+
+// ExitFrame is how a command ended, or why it could not be started.
+type ExitFrame struct {
+	Exit  core.Exit `json:"exit"`
+	Error string    `json:"error,omitempty"`
+	Kind  string    `json:"kind,omitempty"`
+}
+
+// WriteFrame writes one frame at once.
+func WriteFrame(w io.Writer, kind byte, data []byte) error {
+	raw := make([]byte, 5+len(data))
+	raw[0] = kind
+	binary.BigEndian.PutUint32(raw[1:], uint32(len(data)))
+	copy(raw[5:], data)
+	_, err := w.Write(raw)
+	return err
+}
+
+// ReadFrame reads one frame.
+func ReadFrame(r io.Reader) (byte, []byte, error) {
+	var header [5]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(header[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("frame of %d bytes is too long", n)
+	}
+	data := make([]byte, n)
+	_, err := io.ReadFull(r, data)
+	return header[0], data, err
+}
+
+func receiveExec(r io.Reader, stdout, stderr io.Writer) (core.Exit, error) {
+	for {
+		kind, data, err := ReadFrame(r)
+		if err != nil {
+			return core.Exit{}, lost("wait for the command", err)
+		}
+		switch kind {
+		case FrameStdout:
+			_, err = stdout.Write(data)
+		case FrameStderr:
+			_, err = stderr.Write(data)
+		case FrameExit:
+			var x ExitFrame
+			if err := json.Unmarshal(data, &x); err != nil {
+				return core.Exit{}, err
+			}
+			if x.Error != "" {
+				return x.Exit, &core.Error{Kind: core.KindNamed(x.Kind), Err: fmt.Errorf("%s", x.Error)}
+			}
+			return x.Exit, nil
+		}
+		if err != nil {
+			return core.Exit{}, fmt.Errorf("pass the command's output on: %w", err)
+		}
+	}
+}

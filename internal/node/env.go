@@ -1,0 +1,85 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/mpi"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// environment is that of everything in the container. It is made of the
+// image's, the Beefile's and ours alone: nothing of the host's, so that
+// a batch system's or another MPI's variables cannot mislead the job's MPI.
+// Later ones win; what the user set in the Beefile wins over all.
+func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": homeOf(plan), "USER": userName(plan),
+	}
+	set := func(pairs []string) {
+		for _, p := range pairs {
+			if key, value, ok := strings.Cut(p, "="); ok {
+				env[key] = value
+			}
+		}
+	}
+	set(plan.Image.Config.Env)
+	set(mpi.Environment(job))
+	set(beeVariables(plan, c, job))
+	for key, value := range plan.Env {
+		env[key] = value
+	}
+	for key, value := range plan.Secrets {
+		env[key] = value
+	}
+	list := make([]string, 0, len(env))
+	for key, value := range env {
+		list = append(list, key+"="+value)
+	}
+	sort.Strings(list)
+	return list
+}
+
+func beeVariables(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
+	names, ips := make([]string, len(job.Hosts)), make([]string, len(job.Hosts))
+	slots := 0
+	for i, h := range job.Hosts {
+		names[i], ips[i] = h.Name, h.IP
+		if i == c.Rank {
+			slots = h.Slots
+		}
+	}
+	vars := []string{
+		"BEE_NODE_RANK=" + strconv.Itoa(c.Rank), "BEE_NUM_NODES=" + strconv.Itoa(c.Size),
+		"BEE_NODELIST=" + strings.Join(names, ","), "BEE_NODE_IPS=" + strings.Join(ips, ","),
+		"BEE_RANKS_PER_NODE=" + strconv.Itoa(slots), "BEE_HOSTFILE=" + mpi.HostFile(job),
+		"BEE_RUN_ID=" + c.Owner.Run, "BEE_ATTEMPT=" + strconv.Itoa(c.Owner.Attempt),
+	}
+	if !plan.Deadline.IsZero() {
+		vars = append(vars, fmt.Sprintf("BEE_DEADLINE=%d", plan.Deadline.Unix()))
+	}
+	return vars
+}
+
+// homeOf is the home inside: the caller's has no place in the container.
+func homeOf(plan *protocol.Plan) string {
+	if plan.Root || os.Geteuid() == 0 {
+		return "/root"
+	}
+	return plan.Volume
+}
+
+func userName(plan *protocol.Plan) string {
+	if plan.Root {
+		return "root"
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Geteuid())
+}

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// journal keeps an attempt's events: in a file, for whoever comes when the
+// head has gone, and in memory for those who watch.
+type journal struct {
+	mu     sync.Mutex
+	f      *os.File
+	events []protocol.Event
+	wake   chan struct{}
+	phases map[protocol.Phase]time.Duration
+	begun  map[protocol.Phase]time.Time
+}
+
+func newJournal(path string) (*journal, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &journal{f: f, wake: make(chan struct{}), phases: map[protocol.Phase]time.Duration{}, begun: map[protocol.Phase]time.Time{}}, nil
+}
+
+func (j *journal) add(e protocol.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.Seq, e.Time = int64(len(j.events)+1), time.Now()
+	if e.Begin {
+		j.begun[e.Phase] = e.Time
+	}
+	if e.End {
+		j.phases[e.Phase] += e.Time.Sub(j.begun[e.Phase])
+		delete(j.begun, e.Phase)
+	}
+	if raw, err := json.Marshal(e); err == nil {
+		j.f.Write(append(raw, '\n')) //nolint:errcheck // a full disk must not end the attempt; the watchers have it
+	}
+	j.events = append(j.events, e)
+	close(j.wake)
+	j.wake = make(chan struct{})
+}
+
+func (j *journal) begin(p protocol.Phase) { j.add(protocol.Event{Phase: p, Begin: true, Rank: -1}) }
+func (j *journal) end(p protocol.Phase)   { j.add(protocol.Event{Phase: p, End: true, Rank: -1}) }
+
+func (j *journal) say(p protocol.Phase, message string) {
+	j.add(protocol.Event{Phase: p, Rank: -1, Message: message})
+}
+
+// durations gives how long each phase took; one that was cut short counts too.
+func (j *journal) durations() map[protocol.Phase]time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := make(map[protocol.Phase]time.Duration, len(j.phases))
+	for p, d := range j.phases {
+		all[p] = d
+	}
+	for p, since := range j.begun {
+		all[p] += time.Since(since)
+	}
+	return all
+}
+
+// follow tells the events after a number until the one with the result.
+func (j *journal) follow(ctx context.Context, after int64, fn func(protocol.Event) error) error {
+	for {
+		j.mu.Lock()
+		events, wake := j.events[min(after, int64(len(j.events))):], j.wake
+		j.mu.Unlock()
+		for _, e := range events {
+			if err := fn(e); err != nil || e.Result != nil {
+				return err
+			}
+			after = e.Seq
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+// Package node is `bee node`: the process that BEE runs on every host of an
+// attempt. Node 0, the head, carries the attempt out: it waits for the others,
+// has image and volume spread, containers started, the job's commands run, and
+// leaves a result. The others start their container and do what they are told.
+// Neither needs the machine that submitted the job.
+//
+// A node ends when the attempt is over, or when it loses the head (or, as the
+// head, any other): nothing of it then stays on its host. It knows runtimes by
+// their interface, and nothing of providers.
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Options are what a node is built with.
+type Options struct {
+	// Runtime chooses the runtime of a name ("auto" for the best that works),
+	// with the reason for people.
+	Runtime func(ctx context.Context, name string) (driver.Runtime, string, error)
+	// OpenImages opens the image cache of this host.
+	OpenImages func(dir string) (Images, error)
+	// Binary is the bee binary that containers get; empty: this process's own.
+	Binary string
+	Log    *slog.Logger
+}
+
+// Images is what a node needs of the image cache.
+type Images interface {
+	Has(id string) bool
+	// Tree gives the unpacked image until release is called.
+	Tree(ctx context.Context, id string) (path string, release func(), err error)
+	// Archive gives a docker-archive and the tag in it.
+	Archive(ctx context.Context, id string) (path, tag string, err error)
+	ExportFlat(ctx context.Context, id string, w io.Writer) error
+	ImportFlat(ctx context.Context, r io.Reader) error
+}
+
+var errNoMember = errors.New("no node of this run has that name")
+
+// Main is `bee node`: it reads its configuration from standard input and
+// returns when the attempt is over. An end of input without configuration
+// means that the starter has changed its mind, and is no error.
+func Main(o Options) int {
+	var c protocol.Config
+	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
+		if errors.Is(err, io.EOF) {
+			return 0
+		}
+		fmt.Fprintf(os.Stderr, "bee node: read configuration: %v\n", err)
+		return 1
+	}
+	debug.SetGCPercent(50) // it idles beside programs that want the memory
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	if err := Run(ctx, c, o); err != nil {
+		o.Log.Error("node ended", "rank", c.Rank, "err", err)
+		return 1
+	}
+	return 0
+}
+
+// node is a running node.
+type node struct {
+	Options
+	config   protocol.Config
+	identity *wire.Identity // nil where there is only one node
+	images   Images
+
+	mu      sync.Mutex
+	members []member
+	plan    protocol.Plan // as far as this node knows it
+	peers   map[int]*wire.Peer
+	box     *box // this node's container, once it runs
+	phase   protocol.Phase
+	head    *head // on rank 0
+
+	imageReady chan struct{} // closed when this host's cache has the image
+	treeReady  chan struct{} // closed when this host's volume is complete
+	inputReady chan struct{} // closed when this host has the inputs outside the volume
+	serving    sync.WaitGroup
+}
+
+// Run is a node's whole life.
+func Run(ctx context.Context, c protocol.Config, o Options) error {
+	if c.Version != protocol.Version {
+		return &core.Error{Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
+			Remedy: "Use the same version of bee everywhere."}
+	}
+	n := &node{Options: o, config: c, peers: map[int]*wire.Peer{},
+		imageReady: make(chan struct{}), treeReady: make(chan struct{}), inputReady: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var err error
+	if n.images, err = o.OpenImages(c.Host.Cache); err != nil {
+		return err
+	}
+	if c.Size > 1 {
+		if n.identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), protocol.VolumeDir(c.Host.Dir), protocol.InputsDir(c.Host.Dir)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	local, err := wire.ListenUnix(protocol.SocketPath(c.Host.Dir, c.Rank))
+	if err != nil {
+		return fmt.Errorf("listen for the controller: %w", err)
+	}
+	defer local.Close()
+	defer n.endBox(2 * time.Second)
+	if c.Rank == 0 {
+		h, err := newHead(n)
+		if err != nil {
+			return err
+		}
+		n.head = h
+	}
+	var tcp net.Listener
+	if c.Size > 1 {
+		if tcp, err = net.Listen("tcp", ":0"); err != nil {
+			return fmt.Errorf("listen for the other nodes: %w", err)
+		}
+		defer tcp.Close()
+		go n.acceptPeers(ctx, tcp)
+	}
+	if n.head != nil {
+		if tcp != nil {
+			n.head.addrs = listenAddrs(c, tcp)
+		}
+		go n.acceptLocal(ctx, local)
+		n.head.carryOut(ctx)
+		n.drain(3 * time.Second) // let those who watch see the end
+		return nil
+	}
+	go n.acceptLocal(ctx, local)
+	return n.follow(ctx, tcp)
+}
+
+// acceptLocal serves the controller, `bee exec` and the launch agents.
+func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go n.serveConn(ctx, c, "local client")
+	}
+}
+
+// acceptPeers serves the other nodes of the attempt, and nobody else.
+func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			secure := tls.Server(c, n.identity.Server())
+			shake, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			if err := secure.HandshakeContext(shake); err != nil {
+				n.Log.Warn("refused a connection", "from", c.RemoteAddr(), "err", err)
+				c.Close()
+				return
+			}
+			name, err := wire.PeerName(secure)
+			if err != nil {
+				c.Close()
+				return
+			}
+			n.serveConn(ctx, secure, name)
+		}()
+	}
+}
+
+func (n *node) serveConn(ctx context.Context, c net.Conn, name string) {
+	peer, err := wire.NewPeer(c, false, name)
+	if err != nil {
+		c.Close()
+		return
+	}
+	defer peer.Close()
+	peer.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the end of a connection is no error here
+		return n.handle(ctx, peer, method, s)
+	})
+}
+
+// drain waits until those who watch or read output have got it all.
+func (n *node) drain(atMost time.Duration) {
+	done := make(chan struct{})
+	go func() { n.serving.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(atMost):
+	}
+}
+
+func (n *node) setPhase(p protocol.Phase) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.phase = p
+}

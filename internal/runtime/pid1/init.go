@@ -1,0 +1,173 @@
+package pid1
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// Times of the end: after TERM to all, KILL.
+const (
+	endGrace    = 2 * time.Second
+	holdTimeout = 60 * time.Second // an init that no node ever takes hold of ends by itself
+)
+
+// server is a running init.
+type server struct {
+	mu        sync.Mutex // also held from fork to entry in processes
+	processes map[int]chan core.Exit
+	held      chan struct{}
+	end       chan struct{}
+	endOnce   sync.Once
+}
+
+// Main is `bee init`: it serves the socket in the run directory (its only
+// argument, by default /.bee/run) until the container has to end.
+func Main(args []string) int {
+	dir := "/.bee/run"
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	l, err := Listen(dir)
+	if err == nil {
+		err = Serve(l)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// Listen makes init's socket.
+func Listen(dir string) (*net.UnixListener, error) {
+	path := filepath.Join(dir, SocketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	return l, os.Chmod(path, 0o600)
+}
+
+// Serve starts processes for those who connect, until TERM comes, or the
+// connection of the node that holds the container closes. Then all processes
+// of the container are ended.
+func Serve(l *net.UnixListener) error {
+	debug.SetGCPercent(20) // it is idle nearly always, and there is one on every host
+	s := &server{processes: map[int]chan core.Exit{}, held: make(chan struct{}), end: make(chan struct{})}
+	// Where the runtime gives no PID namespace, orphans shall still come to us.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper: %w", err)
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT)
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	go s.accept(l)
+	unheld := time.NewTimer(holdTimeout)
+	defer unheld.Stop()
+	held := s.held
+	for {
+		select {
+		case sig := <-signals:
+			if sig != unix.SIGCHLD {
+				s.stop()
+				continue
+			}
+			s.reap()
+		case <-held:
+			held = nil
+			unheld.Stop()
+		case <-unheld.C:
+			s.stop()
+		case <-s.end:
+			s.killAll(signals)
+			return nil
+		}
+	}
+}
+
+func (s *server) stop() { s.endOnce.Do(func() { close(s.end) }) }
+
+func (s *server) accept(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		go s.serve(c)
+	}
+}
+
+// reap collects all that have ended, children of ours or orphans.
+func (s *server) reap() {
+	for {
+		var (
+			status syscall.WaitStatus
+			usage  syscall.Rusage
+		)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, &usage)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if !status.Exited() && !status.Signaled() {
+			continue
+		}
+		s.mu.Lock()
+		ended, ours := s.processes[pid]
+		delete(s.processes, pid)
+		s.mu.Unlock()
+		if ours {
+			ended <- exitOf(status, usage)
+		}
+	}
+}
+
+func exitOf(status syscall.WaitStatus, u syscall.Rusage) core.Exit {
+	e := core.Exit{Code: status.ExitStatus(), UserTime: time.Duration(u.Utime.Nano()), SystemTime: time.Duration(u.Stime.Nano()), MaxRSS: u.Maxrss * 1024}
+	if status.Signaled() {
+		e.Signal = int(status.Signal())
+		e.Code = 128 + e.Signal
+	}
+	return e
+}
+
+// killAll ends every process that is a descendant of ours: TERM, and after the
+// grace KILL, again and again, for they may fork.
+func (s *server) killAll(signals <-chan os.Signal) {
+	deadline := time.Now().Add(endGrace)
+	signalAll(unix.SIGTERM)
+	for hasChildren() {
+		select {
+		case <-signals:
+		case <-time.After(20 * time.Millisecond):
+		}
+		s.reap()
+		if time.Now().After(deadline) {
+			signalAll(unix.SIGKILL)
+		}
+	}
+}
+
+// hasChildren reaps nothing.
+func hasChildren() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return !errors.Is(err, unix.ECHILD)
+}

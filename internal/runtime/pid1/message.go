@@ -1,0 +1,127 @@
+// Package pid1 is the first process of every container, `bee init`, and the
+// client by which the node has it start others. It runs inside the container,
+// so that starting a process there costs one fork, needs no setns, and is the
+// same whatever runtime made the container. It reaps orphans, forwards
+// signals, and ends everything when the node that holds it dies.
+//
+// It knows nothing of images, mounts or namespaces.
+package pid1
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// SocketName is init's socket in the run directory (/.bee/run inside).
+const SocketName = "init.sock"
+
+// request is the first message of a connection. One connection is one
+// process, or the node's hold on the container.
+type request struct {
+	// Hold marks the connection with which the container lives and dies.
+	Hold bool     `json:"hold,omitempty"`
+	Args []string `json:"args,omitempty"`
+	Env  []string `json:"env,omitempty"`
+	Dir  string   `json:"dir,omitempty"`
+	User string   `json:"user,omitempty"`
+	TTY  bool     `json:"tty,omitempty"`
+	// Files tells which of stdin, stdout and stderr come along as descriptors.
+	Files [3]bool `json:"files"`
+}
+
+// order is what the client sends later: a signal for the process's group.
+type order struct {
+	Signal int `json:"signal"`
+}
+
+// report is what init answers: first Started or Error, at last Exit.
+type report struct {
+	Started bool       `json:"started,omitempty"`
+	PID     int        `json:"pid,omitempty"`
+	Error   string     `json:"error,omitempty"`
+	Code    int        `json:"code,omitempty"` // 126 or 127 with Error, as shells have it
+	Exit    *core.Exit `json:"exit,omitempty"`
+}
+
+// send writes one message, a line of JSON, with descriptors.
+func send(c *net.UnixConn, v any, fds ...int) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	n, _, err := c.WriteMsgUnix(raw, rights, nil)
+	if err == nil && n < len(raw) {
+		_, err = c.Write(raw[n:])
+	}
+	return err
+}
+
+// reader reads messages and the descriptors that come along.
+type reader struct {
+	c   *net.UnixConn
+	buf []byte
+	fds []int
+}
+
+// maxMessage bounds a message: argument vectors and environments are below
+// the kernel's own limit of 6 MiB.
+const maxMessage = 8 << 20
+
+func (r *reader) receive(into any) error {
+	for {
+		if i := bytes.IndexByte(r.buf, '\n'); i >= 0 {
+			line := r.buf[:i]
+			r.buf = append([]byte(nil), r.buf[i+1:]...)
+			return json.Unmarshal(line, into)
+		}
+		if len(r.buf) > maxMessage {
+			return errors.New("message is too long")
+		}
+		piece := make([]byte, 64<<10)
+		oob := make([]byte, unix.CmsgSpace(3*4))
+		n, oobn, _, _, err := r.c.ReadMsgUnix(piece, oob)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.EOF
+		}
+		r.buf = append(r.buf, piece[:n]...)
+		if err := r.take(oob[:oobn]); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) take(oob []byte) error {
+	if len(oob) == 0 {
+		return nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return fmt.Errorf("read descriptors: %w", err)
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return fmt.Errorf("read descriptors: %w", err)
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+		}
+		r.fds = append(r.fds, fds...)
+	}
+	return nil
+}

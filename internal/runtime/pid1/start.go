@@ -1,0 +1,210 @@
+package pid1
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// serve handles one connection to its end.
+func (s *server) serve(c *net.UnixConn) {
+	defer c.Close()
+	in := &reader{c: c}
+	var r request
+	err := in.receive(&r)
+	defer func() {
+		for _, fd := range in.fds {
+			unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		return
+	}
+	if r.Hold {
+		s.hold(c, in)
+		return
+	}
+	pid, ended, err := s.start(&r, in)
+	if err != nil {
+		send(c, report{Error: err.Error(), Code: codeOf(err)}) //nolint:errcheck // a client that is gone needs no answer
+		return
+	}
+	if send(c, report{Started: true, PID: pid}) != nil {
+		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // nobody waits for it
+		return
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			var o order
+			if in.receive(&o) != nil {
+				return
+			}
+			unix.Kill(-pid, syscall.Signal(o.Signal)) //nolint:errcheck // it may have ended just now
+		}
+	}()
+	select {
+	case exit := <-ended:
+		send(c, report{Exit: &exit}) //nolint:errcheck // see above
+	case <-gone: // whoever wanted the process is gone: so shall it be
+		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // see above
+		<-ended
+	}
+}
+
+// hold keeps the container alive until the connection closes.
+func (s *server) hold(c *net.UnixConn, in *reader) {
+	if send(c, report{Started: true}) == nil {
+		select {
+		case <-s.held:
+		default:
+			close(s.held)
+		}
+		var o order
+		in.receive(&o) //nolint:errcheck // only its end matters
+	}
+	s.stop()
+}
+
+// start forks one process. The lock is held from fork to entry, so that the
+// reaper finds every process that it reaps.
+func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
+	files, err := openFiles(r, in)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	dir := r.Dir
+	if dir == "" {
+		dir = "/"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, nil, fmt.Errorf("working directory: %w", err)
+	}
+	path, err := lookPath(r.Args, r.Env, dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	attr := &syscall.ProcAttr{Dir: dir, Env: r.Env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	if r.TTY {
+		attr.Sys.Setctty, attr.Sys.Ctty = true, 0
+	}
+	if attr.Sys.Credential, err = credential(r.User); err != nil {
+		return 0, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pid, err := syscall.ForkExec(path, r.Args, attr)
+	if err != nil {
+		return 0, nil, &startError{126, fmt.Errorf("%s: %w", r.Args[0], err)}
+	}
+	ended := make(chan core.Exit, 1)
+	s.processes[pid] = ended
+	return pid, ended, nil
+}
+
+// openFiles gives stdin, stdout and stderr: what came along, else /dev/null.
+func openFiles(r *request, in *reader) ([]*os.File, error) {
+	var files []*os.File
+	for _, given := range r.Files {
+		if given && len(in.fds) > 0 {
+			files = append(files, os.NewFile(uintptr(in.fds[0]), "stdio"))
+			in.fds = in.fds[1:]
+			continue
+		}
+		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			for _, f := range files {
+				f.Close()
+			}
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// startError is a failed start with the exit code that shells give it.
+type startError struct {
+	code int
+	err  error
+}
+
+func (e *startError) Error() string { return e.err.Error() }
+
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*startError](err); ok {
+		return e.code
+	}
+	return 126
+}
+
+// lookPath finds the program in the PATH of its own environment.
+func lookPath(args, env []string, dir string) (string, error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", &startError{127, errors.New("no command given")}
+	}
+	name := args[0]
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, executable(name)
+	}
+	var denied error
+	for _, d := range filepath.SplitList(pathOf(env)) {
+		p := filepath.Join(d, name)
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(dir, p)
+		}
+		err := executable(p)
+		if err == nil {
+			return p, nil
+		}
+		if codeOf(err) == 126 {
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", &startError{127, fmt.Errorf("%s: not found in the container's PATH (%s)", name, pathOf(env))}
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &startError{127, fmt.Errorf("%s: no such file in the container", path)}
+	case err != nil:
+		return &startError{126, err}
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return &startError{126, fmt.Errorf("%s: not an executable file", path)}
+	}
+	return nil
+}
+
+func pathOf(env []string) string {
+	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	for _, e := range env {
+		if p, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = p
+		}
+	}
+	return path
+}

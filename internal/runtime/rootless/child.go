@@ -1,0 +1,306 @@
+package rootless
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
+)
+
+// ChildCommand is the argument by which the bee binary, executed again, knows
+// that it is to become a container.
+const ChildCommand = "container-child"
+
+// ChildMain makes the namespaces that it was started in a container, and goes
+// on as its init. Descriptor 3 gives the setup, 4 takes the outcome.
+func ChildMain() int {
+	config, ready := os.NewFile(3, "setup"), os.NewFile(4, "ready")
+	unix.CloseOnExec(4)
+	var s setup
+	err := json.NewDecoder(config).Decode(&s)
+	config.Close()
+	if err == nil {
+		err = s.enter(ready)
+	}
+	if err != nil {
+		fmt.Fprint(ready, err)
+		return 1
+	}
+	return 0
+}
+
+func (s *setup) enter(ready *os.File) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	root, err := s.mountRoot()
+	if err != nil {
+		return err
+	}
+	if s.ProbeOnly {
+		if err := mountProc(root); err != nil {
+			return err
+		}
+		ready.WriteString("ready")
+		return nil
+	}
+	steps := []struct {
+		what string
+		do   func(string) error
+	}{
+		{"mount /proc", mountProc}, {"mount /sys", mountSys}, {"mount /dev", s.mountDev},
+		{"mount /.bee", s.mountBee}, {"write /etc", s.writeEtc}, {"mount", s.mountAll}, {"enter the root", pivot},
+	}
+	for _, step := range steps {
+		if err := step.do(root); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	if s.Hostname != "" {
+		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
+			return fmt.Errorf("set hostname: %w", err)
+		}
+	}
+	l, err := pid1.Listen("/.bee/run")
+	if err != nil {
+		return err
+	}
+	if err := dropPrivileges(); err != nil {
+		return err
+	}
+	if _, err := ready.WriteString("ready"); err != nil {
+		return err
+	}
+	ready.Close()
+	return pid1.Serve(l)
+}
+
+// pivot makes root the root, and takes the host's away.
+func pivot(root string) error {
+	if err := unix.Chdir(root); err != nil {
+		return err
+	}
+	// New and old root stacked on one place need no directory in the image:
+	// pivot_root(2), NOTES.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the host's root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+func mountProc(root string) error {
+	dir, err := inside(root, "/proc", true)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", dir, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err == nil {
+		return nil
+	}
+	// Where the host's own /proc is masked (we are in a container already)
+	// the kernel refuses a fresh one; the host's then has to do.
+	return unix.Mount("/proc", dir, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func mountSys(root string) error {
+	dir, err := inside(root, "/sys", true)
+	if err != nil {
+		return err
+	}
+	return unix.Mount("/sys", dir, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func (s *setup) mountDev(root string) error {
+	dir, err := inside(root, "/dev", true)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
+		return err
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		if err := bindFile("/dev/"+name, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, device := range s.Devices {
+		if err := bindAny(device, filepath.Join(dir, strings.TrimPrefix(device, "/dev/"))); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"pts", "shm"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("devpts", filepath.Join(dir, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+		return fmt.Errorf("pts: %w", err)
+	}
+	// The ranks of a host meet in the host's shared memory.
+	if err := unix.Mount("/dev/shm", filepath.Join(dir, "shm"), "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("shm: %w", err)
+	}
+	for link, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			return err
+		}
+	}
+	mqueue := filepath.Join(dir, "mqueue")
+	if os.Mkdir(mqueue, 0o1777) == nil { // not every kernel has it, and few programs want it
+		unix.Mount("mqueue", mqueue, "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") //nolint:errcheck // see above
+	}
+	return nil
+}
+
+// mountBee puts our binary, under its names, and the run directory in place.
+func (s *setup) mountBee(root string) error {
+	dir, err := inside(root, "/.bee", true)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		return err
+	}
+	if err := bindFile(s.Binary, filepath.Join(dir, "bee")); err != nil {
+		return err
+	}
+	if err := os.Symlink("bee", filepath.Join(dir, "rsh")); err != nil {
+		return err
+	}
+	run := filepath.Join(dir, "run")
+	if err := os.Mkdir(run, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount(s.RunDir, run, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return readOnly(filepath.Join(dir, "bee"))
+}
+
+func (s *setup) mountAll(root string) error {
+	for _, m := range s.Mounts {
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return err
+		}
+		target, err := inside(root, m.Target, info.IsDir())
+		if err != nil {
+			return err
+		}
+		if err := unix.Mount(m.Source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("%s: %w", m.Target, err)
+		}
+		if m.ReadOnly {
+			if err := readOnly(target); err != nil {
+				return fmt.Errorf("%s: make read-only: %w", m.Target, err)
+			}
+		}
+	}
+	return nil
+}
+
+// readOnly remounts a bind read-only. Flags that the outer mount locks must be
+// repeated, or the kernel refuses: mount_namespaces(7), locked flags.
+func readOnly(target string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(target, &st); err != nil {
+		return err
+	}
+	var keep uintptr
+	for from, to := range map[int64]uintptr{unix.ST_NOSUID: unix.MS_NOSUID, unix.ST_NODEV: unix.MS_NODEV, unix.ST_NOEXEC: unix.MS_NOEXEC,
+		unix.ST_NOATIME: unix.MS_NOATIME, unix.ST_NODIRATIME: unix.MS_NODIRATIME, unix.ST_RELATIME: unix.MS_RELATIME} {
+		if st.Flags&from != 0 {
+			keep |= to
+		}
+	}
+	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|keep, "")
+}
+
+// inside resolves a path in the root as a process in the container would,
+// links included, and makes what is missing.
+func inside(root, path string, dir bool) (string, error) {
+	p, err := securejoin.SecureJoin(root, path)
+	if err != nil {
+		return "", err
+	}
+	if dir {
+		return p, os.MkdirAll(p, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(p, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return "", err
+	}
+	return p, f.Close()
+}
+
+func bindFile(source, target string) error {
+	f, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return nil
+}
+
+func bindAny(source, target string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return bindFile(source, target)
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	return unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// dropPrivileges takes from this process, on all its threads, and from all
+// that it will start, every right that the user namespace gave it.
+func dropPrivileges() error {
+	prctl := func(args ...uintptr) error {
+		args = append(args, 0, 0, 0, 0)
+		if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, args[0], args[1], args[2], args[3], args[4], 0); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	if err := prctl(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	for c := uintptr(0); c <= lastCapability(); c++ {
+		if err := prctl(unix.PR_CAPBSET_DROP, c); err != nil && err != unix.EINVAL { //nolint:errorlint // a bare errno
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	return capset()
+}
+
+func lastCapability() uintptr {
+	raw, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
+			return uintptr(n)
+		}
+	}
+	return 40
+}

@@ -1,0 +1,275 @@
+// Package rootless is BEE's own container runtime. It needs nothing but a
+// kernel that lets an ordinary user make namespaces: no daemon, no setuid
+// program, no subordinate ids, no installed package.
+//
+// A container has user, mount, UTS and PID namespaces; network and IPC are the
+// host's, as MPI wants them. One id is mapped, the caller's: files in mounts
+// belong to the user. The image is the read-only lower layer of an overlay.
+//
+// The package knows containers only: not where images come from, nor nodes.
+package rootless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"golang.org/x/sys/unix"
+)
+
+// Options of the runtime.
+type Options struct {
+	// Binary is the bee binary, which is executed again as the container's
+	// first process; empty: this process's own.
+	Binary string
+	// Upper forces how what a container writes is kept apart from its image;
+	// empty: the best that works here. For tests and for odd hosts.
+	Upper Upper
+}
+
+// Upper is a way to keep what a container writes apart from its image.
+type Upper string
+
+// The ways, best first.
+const (
+	Overlay     Upper = "overlay"
+	FuseOverlay Upper = "fuse-overlayfs"
+	Copy        Upper = "copy"
+)
+
+// Runtime implements driver.Runtime.
+type Runtime struct {
+	o       Options
+	forks   chan func() // run on one thread that lives as long as the process
+	startUp sync.Once
+}
+
+// New makes the runtime. It costs nothing until it is used.
+func New(o Options) *Runtime {
+	if o.Binary == "" {
+		o.Binary = "/proc/self/exe"
+	}
+	return &Runtime{o: o, forks: make(chan func())}
+}
+
+// Info implements driver.Runtime.
+func (r *Runtime) Info() driver.Info {
+	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed"}
+}
+
+// Needs implements driver.Runtime.
+func (r *Runtime) Needs() driver.ImageForm { return driver.Tree }
+
+// Prepare implements driver.Runtime: a tree needs no preparation.
+func (r *Runtime) Prepare(_ context.Context, i driver.LocalImage) error {
+	if _, err := os.Stat(i.Tree); err != nil {
+		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
+	}
+	return nil
+}
+
+// onForkThread runs f on a thread that never ends while the process lives: the
+// death signal of a child comes when its parent's thread dies, not its process.
+func (r *Runtime) onForkThread(f func()) {
+	r.startUp.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for f := range r.forks {
+				f()
+			}
+		}()
+	})
+	done := make(chan struct{})
+	r.forks <- func() { defer close(done); f() }
+	<-done
+}
+
+// spawn starts the child that becomes the container's init, gives it its
+// setup, and waits until it is ready or says what went wrong.
+func (r *Runtime) spawn(ctx context.Context, s setup, root bool) (*exec.Cmd, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	configR, configW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer configW.Close()
+	readyR, readyW, err := os.Pipe()
+	if err != nil {
+		configR.Close()
+		return nil, err
+	}
+	defer readyR.Close()
+	uid, gid := os.Geteuid(), os.Getegid()
+	inUID, inGID := uid, gid
+	if root {
+		inUID, inGID = 0, 0
+	}
+	c := exec.Command(r.o.Binary, ChildCommand)
+	c.Env = s.Env
+	c.Dir = "/"
+	c.ExtraFiles = []*os.File{configR, readyW}
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: inUID, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: inGID, HostID: gid, Size: 1}},
+		// Who is not root inside loses the namespace's rights at exec, and with
+		// them the right to mount, unless they are ambient. The child drops
+		// them all once the container stands.
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER},
+		Pdeathsig:   syscall.SIGKILL,
+		Setsid:      true,
+	}
+	r.onForkThread(func() { err = c.Start() })
+	configR.Close()
+	readyW.Close()
+	if err != nil {
+		return nil, diagnose(err)
+	}
+	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
+	defer stop()
+	go func() {
+		configW.Write(raw) //nolint:errcheck // a child that is gone is seen below
+		configW.Close()
+	}()
+	answer, _ := io.ReadAll(readyR)
+	if string(answer) == "ready" {
+		return c, nil
+	}
+	c.Process.Kill()
+	c.Wait() //nolint:errcheck // it was killed
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(answer) == 0 {
+		answer = []byte("its first process died without a word")
+	}
+	return nil, errors.New(string(answer))
+}
+
+// Start implements driver.Runtime.
+func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	s, err := newSetup(spec)
+	if err != nil {
+		return nil, err
+	}
+	// The usual way is taken at once; only where it fails are the others tried.
+	s.Upper = Overlay
+	if r.o.Upper != "" {
+		s.Upper = r.o.Upper
+	}
+	child, err := r.spawn(ctx, s, spec.Root)
+	if err != nil && r.o.Upper == "" && ctx.Err() == nil {
+		if s.Upper, err = r.upper(ctx); err == nil {
+			child, err = r.spawn(ctx, s, spec.Root)
+		}
+	}
+	if err != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start container", Object: spec.Name, Err: err}
+	}
+	c := &container{name: spec.Name, owner: spec.Owner, stateDir: spec.StateDir, cmd: child, done: make(chan struct{})}
+	go c.wait()
+	if c.client, err = pid1.Dial(ctx, spec.RunDir, c.done); err != nil {
+		child.Process.Kill()
+		<-c.done
+		return nil, err
+	}
+	return c, nil
+}
+
+// Recover implements driver.Runtime. A container lives and dies with the
+// process that started it, so another process finds none.
+func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
+	return nil, &core.Error{Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
+		Err: errors.New("a rootless container ends with the node that started it")}
+}
+
+// List implements driver.Runtime; see Recover.
+func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
+
+// Remove implements driver.Runtime; see Recover.
+func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }
+
+// container is a running container.
+type container struct {
+	name     string
+	owner    core.Owner
+	stateDir string
+	cmd      *exec.Cmd
+	client   *pid1.Client
+	done     chan struct{}
+	exit     core.Exit
+}
+
+func (c *container) wait() {
+	defer close(c.done)
+	c.cmd.Wait() //nolint:errcheck // its state says how it ended
+	status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	c.exit = core.Exit{Code: status.ExitStatus()}
+	if status.Signaled() {
+		c.exit = core.Exit{Code: 128 + int(status.Signal()), Signal: int(status.Signal())}
+	}
+	if usage, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		c.exit.UserTime, c.exit.SystemTime = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
+		c.exit.MaxRSS = usage.Maxrss * 1024
+	}
+}
+
+// Handle implements driver.Container.
+func (c *container) Handle() core.Handle {
+	data, _ := json.Marshal(map[string]any{"name": c.name, "pid": c.cmd.Process.Pid})
+	return core.Handle{Driver: "rootless", Version: 1, Owner: c.owner, Data: data}
+}
+
+// Exec implements driver.Container.
+func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
+	return c.client.Exec(ctx, cmd)
+}
+
+// Wait implements driver.Container.
+func (c *container) Wait(ctx context.Context) (core.Exit, error) {
+	select {
+	case <-c.done:
+		return c.exit, nil
+	case <-ctx.Done():
+		return core.Exit{}, context.Cause(ctx)
+	}
+}
+
+// Stop implements driver.Container.
+func (c *container) Stop(ctx context.Context, grace time.Duration) error {
+	c.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	// Killing the first process of a PID namespace kills all of it.
+	c.cmd.Process.Kill() //nolint:errcheck // gone is success
+	<-c.done
+	c.client.Close() //nolint:errcheck // gone is success
+	return cleanState(c.stateDir)
+}
+
+func cleanState(dir string) error {
+	if err := removeTree(dir + "/upper"); err != nil {
+		return fmt.Errorf("remove what the container wrote: %w", err)
+	}
+	return nil
+}

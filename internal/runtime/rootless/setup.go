@@ -1,0 +1,91 @@
+package rootless
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// setup is what the child needs to make itself a container.
+type setup struct {
+	Tree        string         `json:"tree"`
+	Hostname    string         `json:"hostname"`
+	Env         []string       `json:"env"`
+	Mounts      []driver.Mount `json:"mounts"`
+	Hosts       []string       `json:"hosts"`
+	StateDir    string         `json:"state_dir"`
+	DiskScratch bool           `json:"disk_scratch"`
+	Binary      string         `json:"binary"`
+	RunDir      string         `json:"run_dir"`
+	Upper       Upper          `json:"upper"`
+	Devices     []string       `json:"devices"`
+	Seccomp     bool           `json:"seccomp"`
+	UserName    string         `json:"user_name"`
+	// ProbeOnly makes the child try everything on an empty tree and exit.
+	ProbeOnly bool `json:"probe_only,omitempty"`
+}
+
+func newSetup(s driver.ContainerSpec) (setup, error) {
+	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
+		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
+	}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, UserName: "user"}
+	var err error
+	abs := func(p string) string {
+		a, e := filepath.Abs(p)
+		if e != nil {
+			err = e
+		}
+		// The child mounts from its own view: links are followed here.
+		if real, e := filepath.EvalSymlinks(a); e == nil {
+			return real
+		}
+		return a
+	}
+	out.Tree, out.StateDir, out.RunDir, out.Binary = abs(s.Image.Tree), abs(s.StateDir), abs(s.RunDir), abs(s.Binary)
+	for _, m := range s.Mounts {
+		m.Source = abs(m.Source)
+		if _, err := os.Stat(m.Source); err != nil {
+			return out, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
+		}
+		out.Mounts = append(out.Mounts, m)
+	}
+	if name := os.Getenv("USER"); name != "" {
+		out.UserName = name
+	}
+	out.Devices = infiniband()
+	return out, err
+}
+
+// infiniband gives the device nodes of RDMA, which every container gets where
+// the host has them, as its network is the host's anyway.
+func infiniband() []string {
+	if _, err := os.Stat("/dev/infiniband"); err != nil {
+		return nil
+	}
+	return []string{"/dev/infiniband"}
+}
+
+// removeTree removes a directory even where the container left directories in
+// it that nobody may enter.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error { //nolint:errcheck // RemoveAll tells what stays
+		if d != nil && d.IsDir() {
+			os.Chmod(p, 0o700) //nolint:errcheck // see above
+		}
+		return nil
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package spec
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// checkJob finds values that cannot be.
+func (d *decoder) checkJob(j *Job) {
+	switch {
+	case j.Image == "" && j.Build == nil:
+		d.at("", "such as `image: docker.io/library/debian:12`", "neither `image:` nor `build:` is given")
+	case j.Image != "" && j.Build != nil:
+		d.at("build", "", "`image:` and `build:` exclude each other")
+	}
+	if j.Nodes < 1 || j.Nodes > 100000 {
+		d.at("nodes", "", "nodes: %d hosts cannot be had", j.Nodes)
+	}
+	if j.RanksPerNode < 0 {
+		d.at("ranks_per_node", "", "ranks_per_node: %d cannot be", j.RanksPerNode)
+	}
+	if strings.ContainsAny(j.Name, "/\x00\n") {
+		d.at("name", "", "name: a name has no slashes or line breaks")
+	}
+	d.oneOf("runtime", j.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
+	d.oneOf("user", j.User, "root")
+	d.oneOf("scratch", j.Scratch, "memory", "disk")
+	for key := range j.Env {
+		d.variable("env", key)
+	}
+	for key, s := range j.Secrets {
+		d.variable("secrets", key)
+		given := 0
+		for _, v := range []string{s.Env, s.File, s.Exec} {
+			if v != "" {
+				given++
+			}
+		}
+		if given != 1 {
+			d.at("secrets."+key, "", "secrets.%s: give exactly one of `env`, `file` and `exec`", key)
+		}
+	}
+	if !path.IsAbs(j.Volume) || path.Clean(j.Volume) == "/" {
+		d.at("volume", "such as /work", "volume: %q is no absolute path below /", j.Volume)
+	}
+	if j.Workdir != "" && !path.IsAbs(j.Workdir) {
+		d.at("workdir", "", "workdir: %q is no absolute path", j.Workdir)
+	}
+	for i, c := range j.Inputs {
+		d.copySides(fmt.Sprintf("inputs[%d]", i), c, c.To, "to")
+	}
+	for i, c := range j.Outputs {
+		at := fmt.Sprintf("outputs[%d]", i)
+		if d.copySides(at, c, c.From, "from") && !j.keeps(c.From) {
+			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be brought home; write there, or set `volume:`", at, c.From, j.Volume)
+		}
+		if _, err := path.Match(c.From, ""); err != nil {
+			d.at(at+".from", "", "%s.from: %q is no valid pattern", at, c.From)
+		}
+	}
+	if j.Build != nil {
+		d.checkBuild(j.Build)
+	}
+}
+
+// keeps tells whether a container path outlives the container.
+func (j *Job) keeps(p string) bool {
+	for _, dir := range append([]string{j.Volume}, inputTargets(j)...) {
+		dir = path.Clean(dir)
+		if p = path.Clean(p); p == dir || strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func inputTargets(j *Job) []string {
+	var targets []string
+	for _, c := range j.Inputs {
+		targets = append(targets, c.To)
+	}
+	return targets
+}
+
+// copySides checks a copy; inside is its path in the container.
+func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
+	switch {
+	case c.From == "" || c.To == "":
+		d.at(at, "", "%s: both `from` and `to` are needed", at)
+	case !path.IsAbs(inside):
+		d.at(at+"."+key, "", "%s.%s: %q is no absolute path in the container", at, key, inside)
+	default:
+		return true
+	}
+	return false
+}
+
+func (d *decoder) checkBuild(b *Build) {
+	switch {
+	case b.Context == "" && b.Debian == "":
+		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
+	case b.Context != "" && b.Debian != "":
+		d.at("build.debian", "", "build: `context` and `debian` exclude each other")
+	}
+	for i, c := range b.Copy {
+		d.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
+	}
+	for key := range b.Env {
+		d.variable("build.env", key)
+	}
+}
+
+func (d *decoder) oneOf(key, value string, words ...string) {
+	if value == "" {
+		return
+	}
+	for _, w := range words {
+		if value == w {
+			return
+		}
+	}
+	hint := "one of " + strings.Join(words, ", ")
+	if near := nearest(value, words); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	d.at(key, hint, "%s: %q is not known", key, value)
+}
+
+func (d *decoder) variable(where, key string) {
+	ok := key != ""
+	for i, r := range key {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		ok = ok && (letter || i > 0 && r >= '0' && r <= '9')
+	}
+	if !ok {
+		d.at(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
+	}
+}
+
+// checkSites finds what cannot be in a sites file.
+func (d *decoder) checkSites(sites []Site) {
+	if len(sites) == 0 {
+		d.at("sites", "", "no site is given")
+	}
+	seen := map[string]bool{}
+	for i := range sites {
+		s, at := &sites[i], fmt.Sprintf("sites[%d]", i)
+		switch {
+		case s.Name == "":
+			d.at(at, "", "%s: a site needs a `name`", at)
+		case seen[s.Name]:
+			d.at(at+".name", "", "%s: the name %q is given twice", at, s.Name)
+		}
+		seen[s.Name] = true
+		if s.Provider == "" {
+			d.at(at, "one of local, ssh", "%s: a site needs a `provider`", at)
+		}
+		d.oneOf(at+".provider", s.Provider, "local", "ssh")
+		d.oneOf(at+".runtime", s.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
+		d.checkHosts(s, at)
+		if s.Slots < 0 {
+			d.at(at+".slots", "", "%s.slots: %d cannot be", at, s.Slots)
+		}
+	}
+}
+
+func (d *decoder) checkHosts(s *Site, at string) {
+	switch s.Provider {
+	case "local":
+		if len(s.Hosts.Patterns) > 0 {
+			d.at(at+".hosts", "", "%s.hosts: a local site takes a number of emulated hosts", at)
+		}
+		if s.Hosts.Count < 0 || s.Hosts.Count > 1000 {
+			d.at(at+".hosts", "", "%s.hosts: %d hosts cannot be emulated", at, s.Hosts.Count)
+		}
+	case "ssh":
+		if len(s.Hosts.Patterns) == 0 {
+			d.at(at+".hosts", "such as [n1, \"ann@n[2-9]\"]", "%s: an ssh site needs a list of `hosts`", at)
+		}
+		for i, p := range s.Hosts.Patterns {
+			if _, err := ExpandHosts(p); err != nil {
+				d.at(fmt.Sprintf("%s.hosts[%d]", at, i), "", "%s.hosts: %v", at, err)
+			}
+		}
+	}
+}

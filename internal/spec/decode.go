@@ -1,0 +1,330 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxFile bounds a file, so that one which is no Beefile is refused at once.
+const maxFile = 4 << 20
+
+// decoder turns YAML into our types and collects all that is wrong with it,
+// instead of stopping at the first.
+type decoder struct {
+	file     string
+	lines    []string
+	problems []Problem
+	anchors  map[string]ast.Node
+	places   map[string]*token.Token // of keys and elements by path, for checks that come later
+}
+
+func newDecoder(file string, data []byte) *decoder {
+	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string]ast.Node{}, places: map[string]*token.Token{}}
+}
+
+// root parses the file and gives its one mapping, or nil.
+func (d *decoder) root(data []byte) ast.Node {
+	if len(data) > maxFile {
+		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(data), maxFile)})
+		return nil
+	}
+	f, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	var docs []ast.Node
+	for _, doc := range f.Docs {
+		if doc.Body != nil {
+			docs = append(docs, doc.Body)
+		}
+	}
+	switch len(docs) {
+	case 0:
+		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: "the file is empty"})
+		return nil
+	case 1:
+		return docs[0]
+	}
+	d.problem(docs[1].GetToken(), "", "a second document begins here; one file holds one document")
+	return nil
+}
+
+// syntax makes a problem of the parser's own error.
+func (d *decoder) syntax(err error) {
+	p := Problem{File: d.file, Line: 1, Column: 1, Message: "not valid YAML: " + firstLine(err.Error())}
+	if e, ok := err.(interface{ GetToken() *token.Token }); ok && e.GetToken() != nil { //nolint:errorlint // the parser's own, bare
+		d.problem(e.GetToken(), "", "not valid YAML: %s", messageOf(err))
+		return
+	}
+	d.problems = append(d.problems, p)
+}
+
+func messageOf(err error) string {
+	if e, ok := err.(interface{ GetMessage() string }); ok { //nolint:errorlint // see syntax
+		return e.GetMessage()
+	}
+	return firstLine(err.Error())
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (d *decoder) problem(at *token.Token, hint, format string, args ...any) {
+	p := Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf(format, args...), Hint: hint}
+	if at != nil && at.Position != nil {
+		p.Line, p.Column = at.Position.Line, at.Position.Column
+	}
+	if p.Line >= 1 && p.Line <= len(d.lines) {
+		p.Source = strings.TrimRight(d.lines[p.Line-1], "\r")
+	}
+	d.problems = append(d.problems, p)
+}
+
+// at adds a problem at the place of a path such as "outputs[0].from".
+func (d *decoder) at(path, hint, format string, args ...any) {
+	for p := path; ; {
+		if t, ok := d.places[p]; ok {
+			d.problem(t, hint, format, args...)
+			return
+		}
+		i := strings.LastIndexAny(p, ".[")
+		if i < 0 {
+			d.problem(nil, hint, format, args...)
+			return
+		}
+		p = p[:i]
+	}
+}
+
+// plain takes anchors, aliases and tags away.
+func (d *decoder) plain(n ast.Node) ast.Node {
+	for range 100 {
+		switch x := n.(type) {
+		case *ast.AnchorNode:
+			d.anchors[x.Name.GetToken().Value] = x.Value
+			n = x.Value
+		case *ast.AliasNode:
+			target, ok := d.anchors[x.Value.GetToken().Value]
+			if !ok {
+				d.problem(x.GetToken(), "", "no anchor has this name")
+				return nil
+			}
+			n = target
+		case *ast.TagNode:
+			n = x.Value
+		default:
+			return n
+		}
+	}
+	d.problem(n.GetToken(), "", "aliases that go round in a circle")
+	return nil
+}
+
+// fields gives a mapping's keys and values in order, or nil with a problem.
+func (d *decoder) fields(n ast.Node, path string) []*ast.MappingValueNode {
+	switch x := d.plain(n).(type) {
+	case *ast.MappingNode:
+		return x.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{x}
+	case nil, *ast.NullNode:
+		return nil
+	default:
+		d.problem(n.GetToken(), "", "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
+		return nil
+	}
+}
+
+func prefix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+func kindOf(n ast.Node) string {
+	switch n.(type) {
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	case *ast.BoolNode:
+		return "true or false"
+	case *ast.NullNode, nil:
+		return "nothing"
+	}
+	return "text"
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// decode fills v from n.
+func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
+	n = d.plain(n)
+	if n == nil {
+		return
+	}
+	if _, null := n.(*ast.NullNode); null {
+		d.problem(n.GetToken(), "", "%sa value is missing", prefix(path))
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if own, ok := v.Addr().Interface().(decodable); ok {
+		own.decode(d, n, path)
+		return
+	}
+	switch v.Interface().(type) {
+	case time.Duration:
+		if s, ok := d.text(n, path); ok {
+			t, err := time.ParseDuration(s)
+			if err != nil || t < 0 {
+				d.problem(n.GetToken(), "such as 90s, 15m or 2h30m", "%s%q is no duration", prefix(path), s)
+			}
+			v.SetInt(int64(t))
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(n, v, path)
+	case reflect.Slice:
+		d.list(n, v, path)
+	case reflect.Map:
+		d.mapping(n, v, path)
+	case reflect.String:
+		if s, ok := d.text(n, path); ok {
+			v.SetString(s)
+		}
+	case reflect.Int, reflect.Int64:
+		i, ok := n.(*ast.IntegerNode)
+		if !ok {
+			d.problem(n.GetToken(), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
+			return
+		}
+		x, err := strconv.ParseInt(strings.ReplaceAll(i.GetToken().Value, "_", ""), 0, 64)
+		if err != nil {
+			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), i.GetToken().Value)
+		}
+		v.SetInt(x)
+	case reflect.Bool:
+		b, ok := n.(*ast.BoolNode)
+		if !ok {
+			d.problem(n.GetToken(), "", "%strue or false is wanted, this is %s", prefix(path), kindOf(n))
+			return
+		}
+		v.SetBool(b.Value)
+	}
+}
+
+// decodable is a type with a form of its own in YAML.
+type decodable interface {
+	decode(d *decoder, n ast.Node, path string)
+}
+
+// text gives a scalar as text: `1`, `true` and `1.5` are texts where one is wanted.
+func (d *decoder) text(n ast.Node, path string) (string, bool) {
+	switch x := n.(type) {
+	case *ast.StringNode:
+		return x.Value, true
+	case *ast.LiteralNode:
+		return x.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	d.problem(n.GetToken(), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
+	return "", false
+}
+
+func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
+	index := fieldIndex(v.Type())
+	seen := map[string]bool{}
+	for _, f := range d.fields(n, path) {
+		key := f.Key.GetToken().Value
+		i, known := index[key]
+		if !known {
+			hint := ""
+			if near := nearest(key, keysOf(v.Type())); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			d.problem(f.Key.GetToken(), hint, "unknown key %q", join(path, key))
+			continue
+		}
+		if seen[key] {
+			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			continue
+		}
+		seen[key] = true
+		d.places[join(path, key)] = f.Key.GetToken()
+		d.decode(f.Value, v.Field(i), join(path, key))
+	}
+}
+
+func fieldIndex(t reflect.Type) map[string]int {
+	index := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+			index[key] = i
+		}
+	}
+	return index
+}
+
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (d *decoder) list(n ast.Node, v reflect.Value, path string) {
+	s, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.problem(n.GetToken(), "write [a, b], or one per line with a dash", "%sa list is wanted, this is %s", prefix(path), kindOf(n))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values)))
+	for i, element := range s.Values {
+		p := fmt.Sprintf("%s[%d]", path, i)
+		d.places[p] = element.GetToken()
+		d.decode(element, v.Index(i), p)
+	}
+}
+
+func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, f := range d.fields(n, path) {
+		key := f.Key.GetToken().Value
+		name := reflect.ValueOf(key)
+		if v.MapIndex(name).IsValid() {
+			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			continue
+		}
+		d.places[join(path, key)] = f.Key.GetToken()
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.decode(f.Value, value, join(path, key))
+		v.SetMapIndex(name, value)
+	}
+}

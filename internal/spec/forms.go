@@ -1,0 +1,107 @@
+package spec
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Types that YAML gives in more than one form.
+
+// decode takes a shell string or an argument vector.
+func (c *Command) decode(d *decoder, n ast.Node, path string) {
+	if _, list := n.(*ast.SequenceNode); list {
+		d.list(n, reflect.ValueOf(&c.Argv).Elem(), path)
+		if c.Argv == nil {
+			c.Argv = []string{}
+		}
+		return
+	}
+	if s, ok := d.text(n, path); ok {
+		if strings.TrimSpace(s) == "" {
+			d.problem(n.GetToken(), "", "%sthe command is empty", prefix(path))
+		}
+		c.Shell = s
+	}
+}
+
+// buildForm is Build without its own decode, so that object can fill it.
+type buildForm Build
+
+// decode takes a directory with a Dockerfile, or a mapping.
+func (b *Build) decode(d *decoder, n ast.Node, path string) {
+	switch n.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		b.Context, _ = d.text(n, path)
+	default:
+		d.object(n, reflect.ValueOf((*buildForm)(b)).Elem(), path)
+	}
+}
+
+// GPUs is a number per node, or all of them.
+type GPUs int
+
+// AllGPUs is what `gpus: all` means.
+const AllGPUs GPUs = -1
+
+func (g *GPUs) decode(d *decoder, n ast.Node, path string) {
+	s, ok := d.text(n, path)
+	if !ok {
+		return
+	}
+	if s == "all" {
+		*g = AllGPUs
+		return
+	}
+	x, err := strconv.Atoi(s)
+	if err != nil || x < 0 {
+		d.problem(n.GetToken(), "", "%s%q is neither a number nor `all`", prefix(path), s)
+	}
+	*g = GPUs(x)
+}
+
+// Hosts is a number of emulated hosts, or a list of host names and patterns.
+type Hosts struct {
+	Count    int      `json:"count,omitempty"`
+	Patterns []string `json:"patterns,omitempty"`
+}
+
+func (h *Hosts) decode(d *decoder, n ast.Node, path string) {
+	switch n.(type) {
+	case *ast.IntegerNode:
+		d.decode(n, reflect.ValueOf(&h.Count).Elem(), path)
+	case *ast.StringNode:
+		s, _ := d.text(n, path)
+		h.Patterns = []string{s}
+	default:
+		d.list(n, reflect.ValueOf(&h.Patterns).Elem(), path)
+	}
+}
+
+// BitRate is in bits per second.
+type BitRate int64
+
+func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
+	s, ok := d.text(n, path)
+	if !ok {
+		return
+	}
+	number, factor := s, 1.0
+	for _, u := range []struct {
+		suffix string
+		factor float64
+	}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}} {
+		if rest, found := strings.CutSuffix(strings.ToLower(s), u.suffix); found {
+			number, factor = strings.TrimSpace(rest), u.factor
+			break
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || x < 0 || factor == 1 && number == s {
+		d.problem(n.GetToken(), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
+		return
+	}
+	*r = BitRate(x * factor)
+}

@@ -1,0 +1,181 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// LoadJob reads a Beefile.
+func LoadJob(file string) (*Job, error) {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(abs)
+	if err != nil {
+		return nil, fileError("read Beefile", file, err)
+	}
+	return ParseJob(file, data, filepath.Dir(abs))
+}
+
+func fileError(op, file string, err error) error {
+	kind := core.Permanent
+	if errors.Is(err, os.ErrNotExist) {
+		kind = core.NotFound
+	}
+	return &core.Error{Kind: kind, Op: op, Object: file, Err: errors.Unwrap(err)}
+}
+
+// ParseJob reads a Beefile's text. Its relative paths start at dir.
+func ParseJob(file string, data []byte, dir string) (*Job, error) {
+	d := newDecoder(file, data)
+	j := &Job{Dir: dir, Nodes: 1, Volume: "/work"}
+	if root := d.root(data); root != nil {
+		d.decode(root, reflect.ValueOf(j).Elem(), "")
+		if len(d.problems) == 0 {
+			d.checkJob(j)
+		}
+	}
+	if err := asError(d.problems); err != nil {
+		return nil, err
+	}
+	j.complete(file)
+	return j, nil
+}
+
+// complete fills in defaults and makes local paths absolute.
+func (j *Job) complete(file string) {
+	if j.Name == "" {
+		j.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	}
+	if j.Volume == "" {
+		j.Volume = "/work"
+	}
+	j.Volume = path.Clean(j.Volume)
+	for i := range j.Inputs {
+		j.Inputs[i].From = j.local(j.Inputs[i].From)
+	}
+	for i := range j.Outputs {
+		j.Outputs[i].To = j.local(j.Outputs[i].To)
+		j.Outputs[i].From = path.Clean(j.Outputs[i].From)
+	}
+	for name, s := range j.Secrets {
+		if s.File != "" {
+			s.File = j.local(s.File)
+			j.Secrets[name] = s
+		}
+	}
+	if b := j.Build; b != nil {
+		if b.Context != "" {
+			b.Context = j.local(b.Context)
+		}
+		for i := range b.Copy {
+			b.Copy[i].From = j.local(b.Copy[i].From)
+		}
+	}
+}
+
+// local makes a path of the Beefile absolute.
+func (j *Job) local(p string) string {
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(j.Dir, p)
+}
+
+type sitesFile struct {
+	Sites []Site `yaml:"sites"`
+}
+
+// DefaultSites is what a user without a sites file has: this machine.
+func DefaultSites() []Site { return []Site{{Name: "local", Provider: "local"}} }
+
+// LoadSites reads a sites file.
+func LoadSites(file string) ([]Site, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fileError("read sites file", file, err)
+	}
+	return ParseSites(file, data)
+}
+
+// ParseSites reads a sites file's text.
+func ParseSites(file string, data []byte) ([]Site, error) {
+	d := newDecoder(file, data)
+	var f sitesFile
+	if root := d.root(data); root != nil {
+		d.decode(root, reflect.ValueOf(&f).Elem(), "")
+		if len(d.problems) == 0 {
+			d.checkSites(f.Sites)
+		}
+	}
+	return f.Sites, asError(d.problems)
+}
+
+// FindSites gives the user's sites, and the file that they stand in: the one
+// of the flag, else of BEE_SITES, else the user's configuration, else none.
+func FindSites(flag string) ([]Site, string, error) {
+	if flag == "" {
+		flag = os.Getenv("BEE_SITES")
+	}
+	if flag != "" {
+		sites, err := LoadSites(flag)
+		return sites, flag, err
+	}
+	config := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(config) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return DefaultSites(), "", nil //nolint:nilerr // without a home there is no configuration
+		}
+		config = filepath.Join(home, ".config")
+	}
+	file := filepath.Join(config, "bee", "sites.yaml")
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return DefaultSites(), "", nil
+	}
+	sites, err := LoadSites(file)
+	return sites, file, err
+}
+
+// SelectSites gives the sites that a job may use, in its order.
+func SelectSites(j *Job, all []Site, file string) ([]Site, error) {
+	if len(j.Sites) == 0 {
+		return all, nil
+	}
+	var names []string
+	byName := map[string]Site{}
+	for _, s := range all {
+		names = append(names, s.Name)
+		byName[s.Name] = s
+	}
+	var chosen []Site
+	for _, name := range j.Sites {
+		s, ok := byName[name]
+		if !ok {
+			where := "your sites file " + file
+			if file == "" {
+				where = "your sites (there is no sites file)"
+			}
+			remedy := "It has: " + strings.Join(names, ", ") + "."
+			if near := nearest(name, names); near != "" {
+				remedy = fmt.Sprintf("Did you mean %q? %s", near, remedy)
+			}
+			return nil, &core.Error{Kind: core.Invalid, Op: "find site", Object: name, Err: fmt.Errorf("it is not in %s", where), Remedy: remedy}
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,80 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"` // from 1
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+	// Source is the offending line.
+	Source string `json:"source,omitempty"`
+	// Hint says what would be right, such as the nearest key.
+	Hint string `json:"hint,omitempty"`
+}
+
+// Errors are all problems of a file.
+type Errors struct{ Problems []Problem }
+
+// Error shows every problem with its line.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+		if p.Hint != "" {
+			fmt.Fprintf(&b, " (%s)", p.Hint)
+		}
+		if p.Source != "" {
+			fmt.Fprintf(&b, "\n    %s\n    %s^", p.Source, strings.Repeat(" ", max(p.Column-1, 0)))
+		}
+	}
+	return b.String()
+}
+
+// asError gives the problems as an error of kind Invalid, or nil.
+func asError(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Err: &Errors{problems}}
+}
+
+// nearest gives the word most like the given one, if it is like it at all.
+func nearest(word string, words []string) string {
+	best, bestDistance := "", 1+len(word)/2
+	for _, w := range words {
+		if d := distance(word, w); d < bestDistance {
+			best, bestDistance = w, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

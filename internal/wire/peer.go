@@ -1,0 +1,257 @@
+// Package wire is how BEE's processes talk: calls and raw streams over one
+// connection, which is a unix socket on a host, or TCP with mutual TLS between
+// hosts, or a pipe through ssh. It knows nothing of what the calls mean.
+//
+// Each call is a stream of its own (yamux). It begins with a header of the
+// caller, four bytes of length and JSON, which the other side answers with one
+// like it; after that the stream is the two sides' own.
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/hashicorp/yamux"
+)
+
+// maxHeader bounds a header, so that a stranger cannot make us allocate.
+const maxHeader = 16 << 20
+
+// Peer is one end of a connection. Both ends may call.
+type Peer struct {
+	session *yamux.Session
+	name    string
+}
+
+// Handler answers a call: by Reply, or by an error that goes to the caller.
+// The stream is closed when it returns, its context ends with the connection.
+type Handler func(ctx context.Context, method string, s *Stream) error
+
+// NewPeer speaks over conn. Exactly one of the two ends is the client. name is
+// the other end as messages call it.
+func NewPeer(conn net.Conn, client bool, name string) (*Peer, error) {
+	c := yamux.DefaultConfig()
+	c.LogOutput = io.Discard
+	c.EnableKeepAlive = true
+	c.KeepAliveInterval = 2 * time.Second
+	c.ConnectionWriteTimeout = 5 * time.Second // a peer that takes longer is hung or gone
+	c.StreamOpenTimeout = 10 * time.Second
+	c.StreamCloseTimeout = 0
+	c.MaxStreamWindowSize = 4 << 20
+	make := yamux.Server
+	if client {
+		make = yamux.Client
+	}
+	session, err := make(conn, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Peer{session: session, name: name}, nil
+}
+
+// Name is the other end.
+func (p *Peer) Name() string { return p.name }
+
+// Done is closed when the connection has ended.
+func (p *Peer) Done() <-chan struct{} { return p.session.CloseChan() }
+
+// Close ends the connection and everything on it.
+func (p *Peer) Close() error { return p.session.Close() }
+
+// Serve answers the other end's calls until the connection ends.
+func (p *Peer) Serve(ctx context.Context, handle Handler) error {
+	stop := context.AfterFunc(ctx, func() { p.session.Close() })
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		raw, err := p.session.AcceptStream()
+		if err != nil {
+			return p.lost(err)
+		}
+		go func() {
+			s := &Stream{Conn: raw, r: bufio.NewReader(raw)}
+			defer raw.Close()
+			method, err := s.next()
+			if err == nil {
+				err = handle(ctx, method, s)
+			}
+			if !s.replied {
+				s.reply(nil, err) //nolint:errcheck // the caller notices the end of the stream
+			}
+		}()
+	}
+}
+
+// Call makes a call and decodes its result into out, which may be nil.
+func (p *Peer) Call(ctx context.Context, method string, in, out any) error {
+	s, err := p.Open(ctx, method, in, out)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// Open makes a call whose stream stays open for both sides to use.
+func (p *Peer) Open(ctx context.Context, method string, in, out any) (*Stream, error) {
+	raw, err := p.session.OpenStream()
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	s := &Stream{Conn: raw, r: bufio.NewReader(raw)}
+	s.stop = context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	if err := s.request(method, in, out); err != nil {
+		s.Close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if _, ours := errors.AsType[*core.Error](err); ours {
+			return nil, err
+		}
+		return nil, p.lost(err)
+	}
+	return s, nil
+}
+
+func (p *Peer) lost(err error) error {
+	return &core.Error{Kind: core.Lost, Op: "talk to", Object: p.name, Err: err}
+}
+
+// Stream is one call's stream.
+type Stream struct {
+	net.Conn
+	r       *bufio.Reader
+	stop    func() bool
+	method  string
+	params  json.RawMessage
+	replied bool
+}
+
+type request struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+type response struct {
+	Error  *remoteError    `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// remoteError is a core.Error on its way.
+type remoteError struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Read reads what follows the header.
+func (s *Stream) Read(b []byte) (int, error) { return s.r.Read(b) }
+
+// Close ends the stream.
+func (s *Stream) Close() error {
+	if s.stop != nil {
+		s.stop()
+	}
+	return s.Conn.Close()
+}
+
+func (s *Stream) next() (string, error) {
+	var r request
+	if err := s.read(&r); err != nil {
+		return "", err
+	}
+	s.method, s.params = r.Method, r.Params
+	return r.Method, nil
+}
+
+// Params decodes what the caller gave.
+func (s *Stream) Params(into any) error {
+	if err := json.Unmarshal(s.params, into); err != nil {
+		return &core.Error{Kind: core.Invalid, Op: "read call", Object: s.method, Err: err}
+	}
+	return nil
+}
+
+// Reply answers the call with a result; the stream stays open.
+func (s *Stream) Reply(result any) error { return s.reply(result, nil) }
+
+func (s *Stream) reply(result any, failure error) error {
+	s.replied = true
+	var r response
+	if failure != nil {
+		r.Error = &remoteError{core.KindOf(failure).String(), failure.Error(), core.Remedy(failure)}
+	} else {
+		raw, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		r.Result = raw
+	}
+	return s.write(r)
+}
+
+func (s *Stream) request(method string, in, out any) error {
+	params, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if err := s.write(request{method, params}); err != nil {
+		return err
+	}
+	var r response
+	if err := s.read(&r); err != nil {
+		return err
+	}
+	if r.Error != nil {
+		return &core.Error{Kind: core.KindNamed(r.Error.Kind), Err: errors.New(r.Error.Message), Remedy: r.Error.Remedy}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(r.Result, out)
+}
+
+func (s *Stream) write(v any) error { return WriteMessage(s.Conn, v) }
+
+func (s *Stream) read(v any) error { return ReadMessage(s.r, v) }
+
+// WriteMessage writes a value as four bytes of length and JSON, at once.
+func WriteMessage(w io.Writer, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxHeader {
+		return fmt.Errorf("message of %d bytes is too long", len(raw))
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(raw))), raw...))
+	return err
+}
+
+// ReadMessage reads what WriteMessage wrote.
+func ReadMessage(r io.Reader, into any) error {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > maxHeader {
+		return fmt.Errorf("message of %d bytes is too long", n)
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return err
+	}
+	if len(raw) < int(n) {
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(raw, into)
+}

@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSocketPath is the longest path that fits a unix socket's address.
+const maxSocketPath = 107
+
+// ListenUnix listens on a socket that only this user can connect to. A socket
+// of that name that a dead process left is replaced.
+func ListenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	short, done, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", short)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &ownListener{l.(*net.UnixListener)}, nil
+}
+
+// DialUnix connects to a socket, however long its path.
+func DialUnix(ctx context.Context, path string) (net.Conn, error) {
+	short, done, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return (&net.Dialer{}).DialContext(ctx, "unix", short)
+}
+
+// shortPath gives a name for a path that fits an address: where it is too
+// long, through a descriptor of its directory.
+func shortPath(path string) (string, func(), error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	fd, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("open %s: %w", filepath.Dir(path), err)
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + filepath.Base(path), func() { unix.Close(fd) }, nil
+}
+
+// ownListener refuses connections of other users, whatever the file's mode:
+// root inside a container of ours counts as ourselves.
+type ownListener struct{ *net.UnixListener }
+
+func (l *ownListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := peerUID(c); err == nil && (uid == os.Geteuid() || uid == 0) {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+func peerUID(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var (
+		cred *unix.Ucred
+		cerr error
+	)
+	if err := raw.Control(func(fd uintptr) { cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if cerr != nil {
+		return 0, cerr
+	}
+	return int(cred.Uid), nil
+}

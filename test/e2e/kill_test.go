@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// killCount is how many random kills the torture makes; BEE_TEST_KILLS asks
+// for more.
+func killCount(t *testing.T) int {
+	if n, err := strconv.Atoi(os.Getenv("BEE_TEST_KILLS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 10
+	}
+	return 60
+}
+
+// TestKillAnythingAtAnyMoment kills one process of bee, or several, at a
+// random moment of a run. The next command must bring the run to an end, with
+// its output if it ended well, and leave nothing behind.
+func TestKillAnythingAtAnyMoment(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	b, job := busyboxJob(t, "nodes: 2", "run: 'sleep 0.1; echo done >/work/result; echo done'", "outputs: [{from: /work/result, to: ./results}]")
+	sites := labSites(b, "2")
+	ends := map[string]int{}
+	for i := range killCount(t) {
+		os.RemoveAll(b.Work + "/results")
+		c := b.Command("--sites", sites, "run", "-q", job)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // the random moment, not a wait for something
+		victims := b.Processes()
+		if len(victims) > 0 {
+			victim := victims[random.IntN(len(victims))]
+			pid, _ := strconv.Atoi(strings.Fields(victim)[0])
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
+		}
+		c.Wait()
+		ids := strings.Fields(b.Must("ps", "-aq"))
+		if len(ids) == 0 {
+			ends["never recorded"]++
+			continue
+		}
+		v := b.Await(ids[0], 60*time.Second)
+		ends[v.State]++
+		switch v.State {
+		case "succeeded":
+			if got := b.Read("results/result"); got != "done\n" {
+				t.Fatalf("round %d: succeeded, but the result holds %q", i, got)
+			}
+		case "failed":
+			if v.Error == nil && v.ExitCode == nil {
+				t.Fatalf("round %d: failed without a reason: %+v", i, v)
+			}
+		default:
+			t.Fatalf("round %d: ended as %+v", i, v)
+		}
+		b.CheckNothingLeft(20 * time.Second)
+		b.Must("rm", v.ID)
+	}
+	t.Log(fmt.Sprint(ends))
+	if ends["succeeded"] == 0 {
+		t.Errorf("no run succeeded: %v", ends)
+	}
+}

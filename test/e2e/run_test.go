@@ -1,0 +1,171 @@
+// Package e2e holds the end-to-end tests: the real bee, real containers, real
+// MPI. They read like the README, and run as root and as an ordinary user.
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// busyboxJob is a bee with a small image, and a Beefile of it.
+func busyboxJob(t *testing.T, lines ...string) (*testkit.Bee, string) {
+	t.Helper()
+	b := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin", "FROM_IMAGE=yes"}})
+	job := "name: small\nimage: docker-archive:" + image + "\n" + strings.Join(lines, "\n") + "\n"
+	return b, b.File("job.yaml", job)
+}
+
+func labSites(b *testkit.Bee, hosts string) string {
+	return b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: "+hosts+"}\n")
+}
+
+func TestRunShowsOutputAndBringsResultsHome(t *testing.T) {
+	b, job := busyboxJob(t,
+		"inputs: [{from: ./input, to: /work}]",
+		"workdir: /work",
+		"env: {GREETING: hello}",
+		"setup: tr a-z A-Z <in.txt >mid.txt",
+		`run: 'echo "$GREETING $FROM_IMAGE"; echo oops >&2; cat mid.txt in.txt >out.txt; id -u'`,
+		"outputs: [{from: '/work/*.txt', to: ./results}]")
+	b.File("input/in.txt", "data\n")
+	r := b.Try("run", "-q", job)
+	uid := strings.TrimSpace(r.Stdout[strings.LastIndex(strings.TrimSpace(r.Stdout), "\n")+1:])
+	if r.Code != 0 || !strings.HasPrefix(r.Stdout, "hello yes\n") || r.Stderr != "oops\n" {
+		t.Fatalf("got %+v", r)
+	}
+	if want := itoa(os.Getuid()); uid != want {
+		t.Errorf("uid inside is %s, want the caller's %s", uid, want)
+	}
+	if got := b.Read("results/out.txt"); got != "DATA\ndata\n" {
+		t.Errorf("out.txt holds %q", got)
+	}
+	info, err := os.Stat(filepath.Join(b.Work, "results/out.txt"))
+	if err != nil || int(sysOf(info).Uid) != os.Getuid() {
+		t.Errorf("the result does not belong to the caller: %v", err)
+	}
+}
+
+func TestExitCodeIsTheTasks(t *testing.T) {
+	for _, c := range []struct {
+		name, run string
+		want      int
+	}{
+		{"success", "true", 0},
+		{"failure", "exit 7", 7},
+		{"high code", "exit 250", 250},
+		{"not found", "[no-such-program]", 127},
+		{"signal", "kill -9 $$", 137},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, job := busyboxJob(t, "run: "+c.run)
+			if r := b.Try("run", job); r.Code != c.want {
+				t.Errorf("ended with %d, want %d\n%s", r.Code, c.want, r.Stderr)
+			}
+		})
+	}
+}
+
+func TestFailedSetupEndsTheRunWithItsCode(t *testing.T) {
+	b, job := busyboxJob(t, "setup: exit 9", "run: 'echo never'")
+	r := b.Try("run", job)
+	if r.Code != 9 || strings.Contains(r.Stdout, "never") || !strings.Contains(r.Stderr, "setup") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestWrongBeefileStartsNothing(t *testing.T) {
+	b, job := busyboxJob(t, "nodez: 2", "run: true")
+	r := b.Try("run", job)
+	if r.Code != 201 || !strings.Contains(r.Stderr, "job.yaml:3:1") || !strings.Contains(r.Stderr, "nodes") {
+		t.Errorf("got %+v", r)
+	}
+	if out := b.Must("ps", "-aq"); out != "" {
+		t.Errorf("a run was recorded: %q", out)
+	}
+}
+
+func TestDetachedRunIsFoundAgain(t *testing.T) {
+	b, job := busyboxJob(t, "run: 'echo first; sleep 1; echo last'", "outputs: [{from: /work/no-such-*, to: ./results}]")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	if out := b.Must("logs", "-f", id); out != "first\nlast\n" {
+		t.Errorf("logs -f gave %q", out)
+	}
+	v := b.Await(id, 20*time.Second)
+	if v.State != "succeeded" || *v.ExitCode != 0 || len(v.Attempts) != 1 || v.Attempts[0].Phases["run"] < 0.9 {
+		t.Errorf("got %+v", v)
+	}
+	if out := b.Must("logs", "small"); out != "first\nlast\n" {
+		t.Errorf("logs by name, afterwards, gave %q", out)
+	}
+	if out := b.Must("rm", id); strings.TrimSpace(out) != id {
+		t.Errorf("rm gave %q", out)
+	}
+	if r := b.Try("show", id); r.Code != 202 {
+		t.Errorf("show of a removed run: %+v", r)
+	}
+}
+
+func TestStopEndsARunCleanlyAndKeepsItsOutputs(t *testing.T) {
+	b, job := busyboxJob(t, "run: 'trap \"echo stopped >/work/state; exit 3\" TERM; echo up >/work/state; echo ready; sleep 100 & wait'",
+		"outputs: [{from: /work/state, to: ./results}]")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if b.Must("logs", id) != "ready\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	b.Must("stop", id)
+	if v := b.Await(id, 10*time.Second); v.State != "stopped" {
+		t.Errorf("got %+v", v)
+	}
+	if got := b.Read("results/state"); got != "stopped\n" {
+		t.Errorf("the output holds %q", got)
+	}
+}
+
+func TestExecEntersARunningContainer(t *testing.T) {
+	b, job := busyboxJob(t, "nodes: 2", "run: 'touch /tmp/mark; echo ready; sleep 100'")
+	id := strings.TrimSpace(b.Must("--sites", labSites(b, "2"), "run", "-d", job))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if b.Must("logs", id) != "ready\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if out := b.Must("exec", id, "--", "ls", "/tmp/mark"); out != "/tmp/mark\n" {
+		t.Errorf("exec gave %q", out)
+	}
+	if r := b.Try("exec", "--node", "1", id, "--", "sh", "-c", "hostname; ls /tmp/mark; exit 4"); r.Code != 4 || !strings.HasPrefix(r.Stdout, "lab-1\n") {
+		t.Errorf("exec on node 1 gave %+v", r)
+	}
+	b.Must("stop", id)
+}
+
+func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
+	b, job := busyboxJob(t, "secrets: {TOKEN: {env: MY_TOKEN}}", `run: 'test "$TOKEN" = s3cr3t-value && echo ok; sleep 1'`)
+	b.Env = append(b.Env, "MY_TOKEN=s3cr3t-value")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if b.Must("logs", id) != "ok\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	filepath.Walk(b.Dir, func(p string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() && info.Size() < 1<<24 {
+			if raw, err := os.ReadFile(p); err == nil && strings.Contains(string(raw), "s3cr3t-value") {
+				t.Errorf("the secret stands in %s", p)
+			}
+		}
+		return nil
+	})
+	b.Await(id, 20*time.Second)
+}
