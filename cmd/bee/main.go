@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
+	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 )
@@ -32,6 +33,8 @@ func run(args []string) int {
 		switch args[1] {
 		case emulate.HolderArg:
 			return emulate.HolderMain(args[2:])
+		case "emulate":
+			return local.EmulateMain(args[2:])
 		case rootless.ChildCommand:
 			return rootless.ChildMain()
 		case "init":

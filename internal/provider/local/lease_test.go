@@ -188,8 +188,8 @@ func BenchmarkLease(b *testing.B) {
 			}
 		}
 	})
-	b.Run("with launch of true", func(b *testing.B) {
-		p, err := New(Settings{Scratch: scratch(b), NodeArgv: []string{"/bin/true"}})
+	b.Run("with launch of cat", func(b *testing.B) {
+		p, err := New(Settings{Scratch: scratch(b), NodeArgv: []string{"/bin/cat"}})
 		if err != nil {
 			b.Fatal(err)
 		}

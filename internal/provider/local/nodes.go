@@ -51,7 +51,7 @@ func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 	if l.details.Emulated {
 		err = l.launchEmulated(ctx, h, c.Config)
 	} else {
-		err = l.launchHere(h, c.Config)
+		err = l.launchHere(ctx, h, c.Config)
 	}
 	if err != nil {
 		return l.fail("launch node on", c.Host, err)
@@ -81,7 +81,7 @@ func (l *lease) launchEmulated(ctx context.Context, h core.Host, config []byte) 
 	return err
 }
 
-func (l *lease) launchHere(h core.Host, config []byte) error {
+func (l *lease) launchHere(ctx context.Context, h core.Host, config []byte) error {
 	log, err := os.OpenFile(LogPath(h), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -109,6 +109,9 @@ func (l *lease) launchHere(h core.Host, config []byte) error {
 	if err != nil {
 		return errors.Join(err, cmd.Process.Kill())
 	}
+	// A node that does not read blocks us only once the pipe is full.
+	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() })
+	defer stop()
 	if _, err := stdin.Write(config); err != nil {
 		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(LogPath(h)))
 	}
