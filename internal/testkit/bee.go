@@ -199,9 +199,10 @@ func (b *Bee) CheckNothingLeft(within time.Duration) {
 		if bytes.Contains(mounts, []byte(b.Dir)) {
 			return errors.New("mount left below " + b.Dir)
 		}
-		left, _ := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", "*"))
-		if len(left) > 0 {
-			return errors.New("directory left: " + left[0])
+		for _, pattern := range []string{"[^.]*", ".leases/*"} { // run directories, records of leases
+			if left, _ := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", pattern)); len(left) > 0 {
+				return errors.New("left behind: " + left[0])
+			}
 		}
 		return nil
 	})

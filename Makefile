@@ -1,0 +1,36 @@
+# BEE's own tasks. `make test` and `make demo` install what they need as root,
+# and tell an ordinary user what is missing.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
+
+.PHONY: build demo test bench lint dist clean
+
+build:                    ## the static binary, bin/bee
+	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
+
+demo: build               ## GROMACS on two emulated hosts of this machine
+	hack/deps.sh demo
+	hack/demo.sh
+
+test: build               ## everything: unit, conformance, end to end
+	hack/deps.sh test
+	hack/test.sh
+
+bench: build              ## measurements, as ratios within one run
+	hack/deps.sh bench
+	hack/bench.sh
+
+lint:                     ## formatting, vet, import direction
+	hack/lint.sh
+
+dist:                     ## reproducible release binaries with checksums
+	mkdir -p dist
+	for arch in amd64 arm64; do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false $(FLAGS) -o dist/bee-linux-$$arch ./cmd/bee || exit 1; \
+	done
+	cd dist && sha256sum bee-linux-* > SHA256SUMS
+
+clean:
+	rm -rf bin dist

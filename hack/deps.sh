@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Install what a task needs from Debian's packages; an ordinary user is told
+# exactly what is missing instead.
+set -euo pipefail
+
+declare -A packages=(
+  [demo]="mmdebstrap uidmap"
+  [test]="mmdebstrap uidmap busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs charliecloud docker.io docker-registry apache2-utils buildah python3-pip iproute2"
+  [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud docker.io docker-registry skopeo umoci jq"
+)
+task=${1:?usage: deps.sh demo|test|bench}
+missing=()
+for p in ${packages[$task]}; do
+  dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+done
+((${#missing[@]} == 0)) && exit 0
+if ((EUID != 0)); then
+  echo "These Debian packages are missing: ${missing[*]}" >&2
+  echo "Ask for: apt-get install --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# Daemons are started by the tests that want them, with settings of their own.
+printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d.bee && chmod +x /usr/sbin/policy-rc.d.bee
+[ -e /usr/sbin/policy-rc.d ] || { ln -s policy-rc.d.bee /usr/sbin/policy-rc.d; trap 'rm -f /usr/sbin/policy-rc.d /usr/sbin/policy-rc.d.bee' EXIT; }
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# All tests: as root where we are root, and as an ordinary user either way.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export BEE_REQUIRE_ALL=1
+BEE_TEST_BINARY=$PWD/bin/bee
+export BEE_TEST_BINARY
+
+if ((EUID != 0)); then
+  exec go test ./...
+fi
+
+# Images of applications are built once and used by both runs.
+user=bee-test
+id "$user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$user"
+shared=$(mktemp -d /var/tmp/bee-test.XXXXXX)
+trap 'rm -rf "$shared"' EXIT
+chmod 755 "$shared"
+install -m 755 bin/bee "$shared/bee"
+export BEE_TEST_BINARY=$shared/bee
+
+echo "== as root"
+BEE_TEST_CACHE= go test -timeout 30m ./...
+
+echo "== as the ordinary user $user"
+mkdir "$shared/src" "$shared/tests"
+git archive HEAD 2>/dev/null | tar -x -C "$shared/src" || cp -r . "$shared/src"
+for package in $(go list ./...); do
+  dir=${package#github.com/bee-hpc/bee/}
+  [ -n "$(go list -f '{{join .TestGoFiles ""}}{{join .XTestGoFiles ""}}' "$package")" ] || continue
+  go test -c -o "$shared/tests/$(echo "$dir" | tr / -).test" "$package"
+  printf '%s %s\n' "$dir" "$(echo "$dir" | tr / -).test" >> "$shared/list"
+done
+chown -R "$user": "$shared/src" "$shared/tests"
+mkdir "$shared/tmp" && chown "$user": "$shared/tmp"
+failed=0
+while read -r dir test; do
+  if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
+      env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
+      BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 30m > "$shared/out" 2>&1); then
+    echo "ok   $dir (as $user)"
+  else
+    failed=1
+    echo "FAIL $dir (as $user)"
+    tail -60 "$shared/out"
+  fi
+done < "$shared/list"
+exit $failed

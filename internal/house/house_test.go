@@ -1,0 +1,85 @@
+// Package house holds the rules of the house that a compiler does not: which
+// package may import which.
+package house
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/bee-hpc/bee/"
+
+// allowed lists, for each room, the rooms of ours that it may import. The
+// direction is core ← driver, spec ← implementations ← catalog ← cli; control
+// knows interfaces only, drivers never each other.
+func allowed() map[string][]string {
+	return map[string][]string{
+		"internal/core":                 {},
+		"internal/tasklog":              {},
+		"internal/filestream":           {"internal/core"},
+		"internal/procid":               {"internal/core"},
+		"internal/wire":                 {"internal/core"},
+		"internal/spec":                 {"internal/core"},
+		"internal/driver":               {"internal/core"},
+		"internal/node/protocol":        {"internal/core"},
+		"internal/node/client":          {"internal/core", "internal/node/protocol", "internal/tasklog", "internal/wire"},
+		"internal/mpi":                  {"internal/core"},
+		"internal/mpi/rsh":              {"internal/core", "internal/node/client", "internal/wire"},
+		"internal/state":                {"internal/core", "internal/node/protocol"},
+		"internal/image":                {"internal/core", "internal/filestream", "internal/spec", "internal/wire"},
+		"internal/runtime/pid1":         {"internal/core", "internal/driver", "internal/wire"},
+		"internal/runtime/rootless":     {"internal/core", "internal/driver", "internal/filestream", "internal/runtime/pid1"},
+		"internal/runtime/docker":       {"internal/core", "internal/driver", "internal/runtime/pid1", "internal/runtime/command"},
+		"internal/runtime/podman":       {"internal/core", "internal/driver", "internal/runtime/pid1", "internal/runtime/command"},
+		"internal/runtime/charliecloud": {"internal/core", "internal/driver", "internal/runtime/pid1", "internal/runtime/command"},
+		"internal/runtime/apptainer":    {"internal/core", "internal/driver", "internal/runtime/pid1", "internal/runtime/command"},
+		"internal/runtime/command":      {"internal/core", "internal/driver", "internal/filestream", "internal/runtime/pid1"},
+		"internal/emulate":              {"internal/core", "internal/procid"},
+		"internal/provider/local":       {"internal/core", "internal/driver", "internal/emulate", "internal/filestream", "internal/procid", "internal/node/protocol"},
+		"internal/provider/ssh":         {"internal/core", "internal/driver", "internal/filestream", "internal/procid", "internal/node/protocol", "internal/wire"},
+		"internal/node": {"internal/core", "internal/driver", "internal/filestream", "internal/mpi", "internal/node/client",
+			"internal/node/protocol", "internal/runtime/pid1", "internal/tasklog", "internal/wire"},
+		"internal/control": {"internal/core", "internal/driver", "internal/node/protocol", "internal/spec", "internal/state",
+			"internal/tasklog", "internal/wire"},
+	}
+}
+
+// TestImportDirection fails when a package imports one that it must not know.
+// The catalog, the command line, main and test support may import all.
+func TestImportDirection(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	rules := allowed()
+	free := map[string]bool{"cmd/bee": true, "internal/catalog": true, "internal/cli": true, "internal/testkit": true,
+		"internal/driver/drivertest": true, "internal/house": true, "test/e2e": true}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		fields := strings.Fields(line)
+		room := strings.TrimPrefix(fields[0], module)
+		if free[room] || strings.HasPrefix(room, "test/") {
+			continue
+		}
+		may, known := rules[room]
+		if !known {
+			t.Errorf("package %s has no rule: add one, saying what it may know", room)
+			continue
+		}
+		for _, imported := range fields[1:] {
+			other, ours := strings.CutPrefix(imported, module)
+			if ours && !contains(may, other) {
+				t.Errorf("%s must not import %s", room, other)
+			}
+		}
+	}
+}
+
+func contains(list []string, word string) bool {
+	for _, w := range list {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
