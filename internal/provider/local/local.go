@@ -78,7 +78,17 @@ func New(s Settings) (driver.Provider, error) {
 	if s.Scratch == "" {
 		s.Scratch = DefaultScratch()
 	}
-	s.Scratch = os.ExpandEnv(s.Scratch)
+	var unset string
+	s.Scratch = os.Expand(s.Scratch, func(name string) string {
+		v, ok := os.LookupEnv(name)
+		if !ok {
+			unset = name
+		}
+		return v
+	})
+	if unset != "" {
+		return nil, invalid("scratch names the variable %s, which is not set", unset)
+	}
 	if s.Cache == "" {
 		dir, err := os.UserCacheDir()
 		if err != nil {

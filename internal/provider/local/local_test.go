@@ -78,6 +78,7 @@ func TestSettings(t *testing.T) {
 		"negative slots":       {Slots: -1},
 		"rate on this machine": {LinkRate: 1},
 		"relative scratch":     {Scratch: "here"},
+		"unset variable":       {Scratch: "/tmp/$BEE_NO_SUCH_VARIABLE"},
 	} {
 		if _, err := New(s); err == nil {
 			t.Errorf("%s: was accepted", name)
