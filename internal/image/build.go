@@ -2,13 +2,195 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
+	"golang.org/x/sys/unix"
 )
 
-// Build makes an image.
-func (s *Store) Build(ctx context.Context, b spec.Build, dir string, o PullOptions) (core.Image, error) {
-	return core.Image{}, errors.New("not yet")
+// Build makes an image from a Dockerfile or from Debian packages. A build of
+// the same inputs is not made twice: the second gives the first's image.
+func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	key, err := buildKey(b, o.Platform)
+	if err != nil {
+		return core.Image{}, err
+	}
+	if i, ok := s.ref(key, o.Platform); ok && o.Policy != "always" {
+		return i, nil
+	}
+	// Two builds of one thing at once would do the work twice.
+	lock, err := s.lock(ctx, key[len("build:"):], unix.LOCK_EX)
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer lock.Close()
+	if i, ok := s.ref(key, o.Platform); ok && o.Policy != "always" {
+		return i, nil
+	}
+	var i core.Image
+	if b.Debian != "" {
+		i, err = s.buildDebian(ctx, b, o)
+	} else {
+		i, err = s.buildDockerfile(ctx, b, o)
+	}
+	if err != nil {
+		return core.Image{}, err
+	}
+	return i, s.setRef(key, o.Platform, i.ID)
 }
+
+// buildKey names a build by all that goes into it, files included.
+func buildKey(b spec.Build, platform string) (string, error) {
+	h := sha256.New()
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(h, "%s\n%s\n", raw, platform)
+	roots := []string{}
+	if b.Context != "" {
+		roots = append(roots, b.Context)
+	}
+	for _, c := range b.Copy {
+		roots = append(roots, c.From)
+	}
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano())
+			return nil
+		})
+		if err != nil {
+			return "", &core.Error{Kind: core.Invalid, Op: "read for the build", Object: root, Err: err, Remedy: "Check `build:` in the Beefile."}
+		}
+	}
+	return "build:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// buildDockerfile has the first builder that is there make the image, and
+// takes it over as an archive.
+func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
+	file := b.Dockerfile
+	if file == "" {
+		file = "Dockerfile"
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(b.Context, file)
+	}
+	if _, err := os.Stat(file); err != nil {
+		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read Dockerfile", Object: file, Err: err, Remedy: "Check `build:` in the Beefile."}
+	}
+	for _, tool := range []string{"buildah", "podman", "docker"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			continue
+		}
+		return s.buildWith(ctx, tool, file, b, o)
+	}
+	return core.Image{}, &core.Error{Kind: core.Unsupported, Op: "build", Object: file, Err: errors.New("none of buildah, podman and docker is installed here"),
+		Remedy: "Install buildah (it needs no root and no daemon), or build the image elsewhere and name it by `image:`."}
+}
+
+func (s *Store) buildWith(ctx context.Context, tool, file string, b spec.Build, o PullOptions) (core.Image, error) {
+	temp, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "build-")
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer os.RemoveAll(temp)
+	tag := "bee.local/build:" + filepath.Base(temp)
+	archive := filepath.Join(temp, "image.tar")
+	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
+		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
+		if err := run(ctx, argv, nil, o); err != nil {
+			return core.Image{}, err
+		}
+	}
+	i, err := s.Pull(ctx, "docker-archive:"+archive, PullOptions{Platform: o.Platform, Progress: o.Progress})
+	i.Ref = file
+	// What the builder keeps of it is not needed any more.
+	exec.CommandContext(ctx, tool, "rmi", tag).Run() //nolint:errcheck // a cache of another tool's
+	return i, err
+}
+
+// dockerfileCommands are the commands by which a builder makes an archive.
+func dockerfileCommands(tool, file, tag, archive string, b spec.Build, platform string) [][]string {
+	build := []string{tool, "build", "-t", tag, "-f", file}
+	if tool == "buildah" {
+		build = append(build, "--layers")
+	}
+	if platform != "" {
+		build = append(build, "--platform", platform)
+	}
+	for _, key := range sortedKeys(b.Args) {
+		build = append(build, "--build-arg", key+"="+b.Args[key])
+	}
+	build = append(build, b.Context)
+	switch tool {
+	case "buildah":
+		return [][]string{build, {tool, "push", tag, "docker-archive:" + archive + ":" + tag}}
+	default:
+		return [][]string{build, {tool, "save", "-o", archive, tag}}
+	}
+}
+
+// run runs a program of others; the end of what it wrote explains a failure.
+func run(ctx context.Context, argv, env []string, o PullOptions) error {
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Env = append(os.Environ(), env...)
+	var errs tail
+	c.Stdout, c.Stderr = &errs, &errs
+	errs.line = func(l string) { o.Progress(l, 0, 0) }
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &core.Error{Kind: core.Permanent, Op: "run", Object: strings.Join(argv[:min(2, len(argv))], " "), Err: fmt.Errorf("%w\n%s", err, errs.String())}
+	}
+	return nil
+}
+
+// tail keeps the last lines of a program's output, and passes each on.
+type tail struct {
+	lines []string
+	part  string
+	line  func(string)
+}
+
+const tailLines = 15
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.part += string(b)
+	for {
+		l, rest, ok := strings.Cut(t.part, "\n")
+		if !ok {
+			return len(b), nil
+		}
+		t.part = rest
+		if t.lines = append(t.lines, l); len(t.lines) > tailLines {
+			t.lines = t.lines[1:]
+		}
+		if t.line != nil && strings.TrimSpace(l) != "" {
+			t.line(l)
+		}
+	}
+}
+
+func (t *tail) String() string { return strings.Join(append(t.lines, t.part), "\n") }

@@ -18,7 +18,7 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 	}
 	o := PullOptions{Platform: platform, Policy: policy, Progress: report}
 	if job.Build != nil {
-		return s.Build(ctx, *job.Build, job.Dir, o)
+		return s.Build(ctx, *job.Build, o)
 	}
 	if job.Image == "" {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Err: errors.New("the job names none"), Remedy: "Add `image:` or `build:` to the Beefile."}
