@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -128,6 +129,24 @@ func (c *Client) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, errors.New("the holder sent no connection")
 	}
 	return net.FileConn(files[0])
+}
+
+// Relay joins in and out to a TCP connection that Dial makes, until the other
+// side ends it; so it can serve as ssh's ProxyCommand.
+func (c *Client) Relay(ctx context.Context, addr string, in io.Reader, out io.Writer) error {
+	conn, err := c.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	go func() {
+		_, _ = io.Copy(conn, in)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, err = io.Copy(out, conn)
+	return err
 }
 
 // call makes one call on a connection of its own.

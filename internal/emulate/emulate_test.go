@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == toolArg {
 		os.Exit(tool(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == dialArg {
+		os.Exit(proxy(os.Args[2], os.Args[3]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -74,6 +75,10 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 // system can. The rules are those of Send and Receive.
 func Copy(ctx context.Context, from, to string, progress func(done int64)) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
+	if within(to, from) {
+		return fail("copy", from, &core.Error{Kind: core.Invalid, Err: errors.New("cannot copy a directory into itself"),
+			Remedy: "Choose a target that does not lie in " + from + "."})
+	}
 	t := &tree{ctx: ctx, root: to, links: map[uint64]linkSource{}, progress: progress}
 	defer t.close()
 	k := &walker{ctx: ctx, to: t, inodes: map[inode]uint64{}}
@@ -84,6 +89,22 @@ func Copy(ctx context.Context, from, to string, progress func(done int64)) error
 		return fail("copy", from, err)
 	}
 	return nil
+}
+
+// within tells whether path lies, or would lie, in the directory dir.
+func within(path, dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
+		if real, err := filepath.EvalSymlinks(up); err == nil {
+			return real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")
+		}
+		if up == "/" || up == "." {
+			return false
+		}
+	}
 }
 
 // errDamaged is the cause where a checksum does not match.

@@ -405,6 +405,18 @@ func TestRemoveAll(t *testing.T) {
 	}
 }
 
+func TestCopyIntoItself(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(dir+"/from/sub", 0o755))
+	must(t, os.Symlink("from", dir+"/link"))
+	for _, to := range []string{"/from/to", "/from/sub/deep/to", "/link/to"} {
+		if err := Copy(t.Context(), dir+"/from", dir+to, nil); core.KindOf(err) != core.Invalid || core.Remedy(err) == "" {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	must(t, Copy(t.Context(), dir+"/from", dir+"/from2", nil))
+}
+
 func TestProgress(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/f", make([]byte, 3<<20), 0o644))

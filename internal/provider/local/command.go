@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -61,7 +60,7 @@ func emulateCommand(ctx context.Context, name, run string, args []string) (int, 
 		return 0, errors.New("too few arguments; see `bee emulate`")
 	}
 	if name == "dial" {
-		return 0, relay(ctx, c, args[0])
+		return 0, c.Relay(ctx, args[0], os.Stdin, os.Stdout)
 	}
 	host := slices.IndexFunc(c.Hosts(), func(h emulate.Host) bool { return h.Hostname == args[0] })
 	if host < 0 {
@@ -122,22 +121,4 @@ func openRun(ctx context.Context, run string) (*emulate.Client, error) {
 			Remedy: "Only live runs on a local site with `hosts` set have any: see `bee ps`."}
 	}
 	return found, nil
-}
-
-// relay joins our standard streams to a TCP connection among the hosts, so
-// that it can serve as ssh's ProxyCommand.
-func relay(ctx context.Context, c *emulate.Client, addr string) error {
-	conn, err := c.Dial(ctx, addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	go func() {
-		_, _ = io.Copy(conn, os.Stdin)
-		if half, ok := conn.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	_, err = io.Copy(os.Stdout, conn)
-	return err
 }
