@@ -105,4 +105,3 @@ func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {
 	}
 	return spec.SelectSites(job, all, path)
 }
-

@@ -20,7 +20,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	}
 	p := &protocol.Plan{
 		Names: names,
-		Job: job.Name, Image: image, Slots: job.RanksPerNode,
+		Job:   job.Name, Image: image, Slots: job.RanksPerNode,
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume, Binds: binds, Workdir: job.Workdir,
 		Root: job.User == "root", GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk",

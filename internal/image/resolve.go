@@ -23,11 +23,11 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 	if job.Image == "" {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Err: errors.New("the job names none"), Remedy: "Add `image:` or `build:` to the Beefile."}
 	}
-	return s.Pull(ctx, absRef(job.Image, job.Dir), o)
+	return s.Pull(ctx, AbsRef(job.Image, job.Dir), o)
 }
 
-// absRef makes the path of a local reference absolute.
-func absRef(ref, dir string) string {
+// AbsRef makes the path of a local reference absolute.
+func AbsRef(ref, dir string) string {
 	scheme, path, ok := strings.Cut(ref, ":")
 	if ok && isLocal(ref) && !filepath.IsAbs(path) {
 		return scheme + ":" + filepath.Join(dir, path)

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newCheckCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "check BEEFILE", Short: "Check a Beefile and the sites it names, without running it", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			job, err := spec.LoadJob(args[0])
+			var sites []spec.Site
+			if err == nil {
+				sites, err = a.loadSites(job)
+			}
+			if asJSON {
+				problems := []spec.Problem{}
+				if all, ok := errors.AsType[*spec.Errors](err); ok {
+					problems = all.Problems
+				} else if err != nil {
+					return err
+				}
+				if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems}); werr != nil || err == nil {
+					return werr
+				}
+				return exitError{exitInvalid}
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
+			return err
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newConvertCommand() *cobra.Command {
+	var out, sites string
+	c := &cobra.Command{Use: "convert OLD.json", Short: "Turn a Beefile of the original BEE launcher into ours", Args: cobra.ExactArgs(1),
+		Long: `Turn the JSON Beefile of the original BEE launcher into a Beefile, and its
+machines into a sites file. What could not be carried over is said, with the
+reason, on standard error.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return &core.Error{Kind: core.NotFound, Op: "read", Object: args[0], Err: err}
+			}
+			made, err := spec.Convert(data)
+			if err != nil {
+				return err
+			}
+			for _, n := range made.Notes {
+				fmt.Fprintf(a.stderr, "bee: note: %s\n", n)
+			}
+			if made.Sites != "" {
+				if err := a.writeNew(sites, made.Sites); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "bee: its machines are in %s: use it with --sites\n", sites)
+			}
+			if out == "" {
+				_, err = fmt.Fprint(a.stdout, made.Beefile)
+				return err
+			}
+			return a.writeNew(out, made.Beefile)
+		}}
+	c.Flags().StringVarP(&out, "output", "o", "", "write the Beefile to this `file` (default standard output)")
+	c.Flags().StringVar(&sites, "sites-output", "sites.yaml", "write the sites file, if there are machines, to this `file`")
+	return c
+}
+
+// writeNew writes a file that must not exist yet: nobody's work is lost.
+func (a *app) writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return &core.Error{Kind: core.Invalid, Op: "write", Object: path, Err: errors.New("it exists already"), Remedy: "Name another file, or remove it first."}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

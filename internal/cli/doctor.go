@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// finding is one line of the doctor's report.
+type finding struct {
+	Area   string `json:"area"`
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// diagnosis is what `bee doctor --json` writes.
+type diagnosis struct {
+	Runtime  string    `json:"runtime"` // what auto would choose, or ""
+	Why      string    `json:"why"`
+	Findings []finding `json:"findings"`
+}
+
+func (a *app) newDoctorCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "doctor", Short: "Tell what this machine and your sites can do, and what would be chosen", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := a.diagnose(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.writeJSON(d)
+			}
+			return a.tellDiagnosis(d)
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
+	if err := a.paths(); err != nil {
+		return diagnosis{}, err
+	}
+	var d diagnosis
+	add := func(f finding) { d.Findings = append(d.Findings, f) }
+	add(finding{"machine", "host", true, fmt.Sprintf("%s, %d cores, %s memory, linux/%s, kernel %s", hostname(), runtime.NumCPU(), memory(), runtime.GOARCH, kernel()), ""})
+	for _, dir := range []struct{ name, path string }{{"cache", a.cacheDir}, {"state", a.stateDir}, {"shared memory", "/dev/shm"}} {
+		add(disk(dir.name, dir.path))
+	}
+	for _, rt := range catalog.Runtimes() {
+		facts, err := rt.Probe(ctx)
+		if err != nil {
+			facts = driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}
+		}
+		f := finding{"runtime", rt.Info().Name, facts.Usable, rt.Info().Summary, facts.Remedy}
+		if facts.Version != "" {
+			f.Detail += ", version " + facts.Version
+		}
+		for key, value := range facts.Detail {
+			f.Detail += fmt.Sprintf(", %s: %s", key, value)
+		}
+		if facts.Reason != "" {
+			f.Detail = facts.Reason
+		}
+		add(f)
+		if facts.Usable && d.Runtime == "" {
+			d.Runtime, d.Why = rt.Info().Name, "the first in order of preference that works here"
+		}
+	}
+	if d.Runtime == "" {
+		d.Why = "no runtime works here; see the remedies"
+	}
+	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles"}} {
+		path, err := exec.LookPath(tool.name)
+		f := finding{"tool", tool.name, err == nil, path + " (" + tool.use + ")", ""}
+		if err != nil {
+			f.Detail, f.Remedy = "not installed (needed only "+tool.use+")", "Install the package that has "+tool.name+" if you want that."
+		}
+		add(f)
+	}
+	for _, device := range []struct{ name, path string }{{"InfiniBand", "/dev/infiniband"}, {"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
+		if _, err := os.Stat(device.path); err == nil {
+			add(finding{"device", device.name, true, device.path, ""})
+		}
+	}
+	return d, a.diagnoseSites(ctx, add)
+}
+
+func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
+	sites, file, err := spec.FindSites(a.sites)
+	if err != nil {
+		return err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		add(finding{"sites", "file", true, file, ""})
+	}
+	for _, site := range sites {
+		f := finding{Area: "site", Name: site.Name}
+		p, err := catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+		if err == nil {
+			var facts driver.Facts
+			facts, err = p.Probe(ctx)
+			f.OK, f.Detail, f.Remedy = facts.Usable, p.Info().Summary, facts.Remedy
+			if facts.Reason != "" {
+				f.Detail = facts.Reason
+			}
+		}
+		if err != nil {
+			f.OK, f.Detail, f.Remedy = false, err.Error(), core.Remedy(err)
+		}
+		add(f)
+	}
+	return nil
+}
+
+func (a *app) tellDiagnosis(d diagnosis) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	for _, f := range d.Findings {
+		mark := "ok"
+		if !f.OK {
+			mark = "no"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, f.Area, f.Name, f.Detail)
+		if !f.OK && f.Remedy != "" {
+			fmt.Fprintf(w, "\t\t\t→ %s\n", f.Remedy)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if d.Runtime == "" {
+		fmt.Fprintln(a.stdout, "\n"+d.Why)
+		return exitError{exitUnsupported}
+	}
+	_, err := fmt.Fprintf(a.stdout, "\nruntime: auto would choose %s: %s.\n", d.Runtime, d.Why)
+	return err
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "this machine"
+	}
+	return name
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func memory() string {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return "unknown"
+	}
+	return bytesText(int64(info.Totalram) * int64(info.Unit))
+}
+
+// disk tells how much space a directory, or the first above it that exists, has.
+func disk(name, dir string) finding {
+	at := dir
+	for {
+		var st unix.Statfs_t
+		if err := unix.Statfs(at, &st); err == nil {
+			free := int64(st.Bavail) * st.Bsize
+			f := finding{"disk", name, free > 1<<30, fmt.Sprintf("%s, %s free", dir, bytesText(free)), ""}
+			if !f.OK {
+				f.Remedy = "Free space there, or choose another directory."
+			}
+			return f
+		}
+		i := strings.LastIndexByte(at, '/')
+		if i <= 0 {
+			return finding{"disk", name, false, dir + " cannot be looked at", ""}
+		}
+		at = at[:i]
+	}
+}

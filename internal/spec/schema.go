@@ -1,0 +1,78 @@
+package spec
+
+import (
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Schema gives the JSON Schema (2020-12) of "beefile" or "sites", made from
+// the types that the parser fills.
+func Schema(which string) (map[string]any, error) {
+	var root map[string]any
+	switch which {
+	case "beefile":
+		root = schemaOf(reflect.TypeFor[Job]())
+		root["oneOf"] = []any{map[string]any{"required": []string{"image"}}, map[string]any{"required": []string{"build"}}}
+	case "sites":
+		root = schemaOf(reflect.TypeFor[sitesFile]())
+		root["required"] = []string{"sites"}
+	default:
+		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}
+	}
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = which
+	return root, nil
+}
+
+func schemaOf(t reflect.Type) map[string]any {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	text := map[string]any{"type": []string{"string", "number", "boolean"}}
+	switch t {
+	case reflect.TypeFor[Command]():
+		return oneOf(text, map[string]any{"type": "array", "items": text})
+	case reflect.TypeFor[Build]():
+		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Build]()))
+	case reflect.TypeFor[GPUs]():
+		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"const": "all"})
+	case reflect.TypeFor[Hosts]():
+		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}})
+	case reflect.TypeFor[BitRate]():
+		return map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgG])?bit$`}
+	case reflect.TypeFor[time.Duration]():
+		return map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`}
+	case reflect.TypeFor[Site]():
+		s := objectSchema(t)
+		s["required"] = []string{"name", "provider"}
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return objectSchema(t)
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+	case reflect.Int, reflect.Int64:
+		return map[string]any{"type": "integer"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	}
+	return text
+}
+
+func oneOf(forms ...any) map[string]any { return map[string]any{"oneOf": forms} }
+
+func objectSchema(t reflect.Type) map[string]any {
+	properties := map[string]any{}
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+			properties[key] = schemaOf(t.Field(i).Type)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+}
