@@ -8,12 +8,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -35,6 +39,18 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		}
 		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir})
+	}
+	if s.Provider == "ssh" {
+		var hosts []string
+		for _, pattern := range s.Hosts.Patterns {
+			expanded, err := spec.ExpandHosts(pattern)
+			if err != nil {
+				return nil, &core.Error{Kind: core.Invalid, Op: "read hosts of site", Object: s.Name, Err: err}
+			}
+			hosts = append(hosts, expanded...)
+		}
+		return ssh.New(ssh.Settings{Name: s.Name, Hosts: hosts, Scratch: s.Scratch, Slots: s.Slots, Options: s.SSHOptions,
+			BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) }})
 	}
 	return nil, &core.Error{Kind: core.Unsupported, Op: "find provider", Object: s.Provider, Err: errors.New("this bee has none of that name"),
 		Remedy: "Check `provider:` in the sites file."}
@@ -82,4 +98,40 @@ type nodeImages struct{ *image.Store }
 func (n nodeImages) ImportFlat(ctx context.Context, r io.Reader) error {
 	_, err := n.Store.ImportFlat(ctx, r)
 	return err
+}
+
+// binaryFor finds the bee binary for an architecture: this one, the one that a
+// variable names, or the release binary beside this one.
+func binaryFor(own, arch string) (string, error) {
+	if named := os.Getenv("BEE_BINARY_" + strings.ToUpper(arch)); named != "" {
+		return named, nil
+	}
+	if arch == goruntime.GOARCH {
+		return own, nil
+	}
+	beside := filepath.Join(filepath.Dir(own), "bee-linux-"+arch)
+	if _, err := os.Stat(beside); err != nil {
+		return "", err
+	}
+	return beside, nil
+}
+
+// Agent is what `bee remote` is built with.
+func Agent() ssh.Agent {
+	cache := func() string {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			dir = local.DefaultScratch()
+		}
+		return filepath.Join(dir, "bee")
+	}
+	return ssh.Agent{
+		Provider: func(name, scratch string, slots int) (driver.Provider, error) {
+			return local.New(local.Settings{Name: name, Scratch: scratch, Cache: cache(), Slots: slots})
+		},
+		HasImage: func(id string) bool {
+			s, err := image.Open(cache(), slog.New(slog.DiscardHandler))
+			return err == nil && s.Has(id)
+		},
+	}
 }

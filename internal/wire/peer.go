@@ -37,7 +37,7 @@ type Handler func(ctx context.Context, method string, s *Stream) error
 
 // NewPeer speaks over conn. Exactly one of the two ends is the client. name is
 // the other end as messages call it.
-func NewPeer(conn net.Conn, client bool, name string) (*Peer, error) {
+func NewPeer(conn io.ReadWriteCloser, client bool, name string) (*Peer, error) {
 	c := yamux.DefaultConfig()
 	c.LogOutput = io.Discard
 	c.EnableKeepAlive = true

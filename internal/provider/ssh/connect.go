@@ -1,0 +1,229 @@
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// link is one ssh connection to a host, with our agent at its far end. All
+// calls and streams to that host go over it.
+type link struct {
+	*wire.Peer
+	host string
+	cmd  *exec.Cmd
+	errs *lastWords
+	once sync.Once
+}
+
+// connect opens a link. It never asks the user anything.
+func (p *provider) connect(ctx context.Context, host string) (*link, error) {
+	sums, err := p.binaries()
+	if err != nil {
+		return nil, err
+	}
+	argv := sshCommand(host, p.s.Options, bootScript(sums))
+	c := exec.Command(p.s.Client, argv[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
+	l := &link{host: host, cmd: c, errs: &lastWords{}}
+	c.Stderr = l.errs
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start", Object: p.s.Client, Err: err, Remedy: "Install the OpenSSH client."}
+	}
+	pipes := &pipes{bufio.NewReaderSize(stdout, 64<<10), stdin, stdout}
+	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
+	err = p.greet(pipes, host)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		pipes.Close()
+		c.Process.Kill() //nolint:errcheck // it may have ended
+		c.Wait()         //nolint:errcheck // its last words tell why
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, p.explain(host, l.errs.String(), err)
+	}
+	if l.Peer, err = wire.NewPeer(pipes, true, host); err != nil {
+		c.Process.Kill() //nolint:errcheck // see above
+		return nil, err
+	}
+	return l, nil
+}
+
+// greet waits for the script's word and sends the binary where it is wanted.
+// Whatever a login prints before that is skipped.
+func (p *provider) greet(c *pipes, host string) error {
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		word, ok := strings.CutPrefix(strings.TrimSpace(line), "BEE ")
+		if !ok {
+			continue
+		}
+		what, arch, _ := strings.Cut(word, " ")
+		if what == "have" {
+			return nil
+		}
+		path, err := p.s.BinaryFor(arch)
+		if err != nil {
+			io.WriteString(c, "0\n") //nolint:errcheck // the error is what counts
+			return &core.Error{Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
+				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + "."}
+		}
+		return sendFile(c, path)
+	}
+}
+
+func sendFile(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "%d\n", info.Size()); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// binaries gives the checksum of the binary for each architecture that is here.
+func (p *provider) binaries() (map[string]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sums != nil {
+		return p.sums, nil
+	}
+	sums := map[string]string{}
+	for _, arch := range []string{"amd64", "arm64"} {
+		path, err := p.s.BinaryFor(arch)
+		if err != nil {
+			continue // told when a host of that architecture turns up
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		sums[arch] = hex.EncodeToString(h.Sum(nil))
+	}
+	p.sums = sums
+	return sums, nil
+}
+
+// Close ends the connection; what it started on the host stays.
+func (l *link) Close() error {
+	l.once.Do(func() {
+		l.Peer.Close() //nolint:errcheck // the process's end is what counts
+		done := make(chan struct{})
+		go func() { l.cmd.Wait(); close(done) }() //nolint:errcheck // however it ends
+		select {
+		case <-done:
+		case <-time.After(2 * time.Second):
+			l.cmd.Process.Kill() //nolint:errcheck // see above
+			<-done
+		}
+	})
+	return nil
+}
+
+// explain turns what ssh said into an error with a kind and a remedy.
+func (p *provider) explain(host, words string, err error) error {
+	if _, ours := errors.AsType[*core.Error](err); ours {
+		return err
+	}
+	if words == "" {
+		words = err.Error()
+	}
+	e := &core.Error{Kind: core.Transient, Op: "connect by ssh to", Object: host, Err: errors.New(words)}
+	has := func(parts ...string) bool {
+		for _, part := range parts {
+			if strings.Contains(words, part) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED", "No matching host key", "host key is known"):
+		e.Kind, e.Remedy = core.Permanent, "The host's key is not (or no longer) the known one: run `ssh "+host+"` once by hand, compare and accept it."
+	case has("Permission denied (", "Too many authentication failures"):
+		e.Kind, e.Remedy = core.Permanent, "ssh may not ask for a password here: make `ssh "+host+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
+	case has("Could not resolve hostname", "Name or service not known"):
+		e.Kind, e.Remedy = core.Permanent, "Check the name in the sites file, or in ~/.ssh/config."
+	case has("No space left", "cut short"):
+		e.Kind, e.Remedy = core.Permanent, "Free space in the home directory on "+host+"."
+	case has("Connection refused", "timed out", "No route to host", "unreachable", "closed by", "Broken pipe"):
+		e.Remedy = "Is the host up, and its sshd? Try `ssh " + host + " true`."
+	default:
+		e.Remedy = "Try `ssh " + host + " true`."
+	}
+	return e
+}
+
+// pipes are ssh's standard streams as one connection.
+type pipes struct {
+	r   *bufio.Reader
+	w   io.WriteCloser
+	out io.Closer
+}
+
+func (p *pipes) Read(b []byte) (int, error)  { return p.r.Read(b) }
+func (p *pipes) Write(b []byte) (int, error) { return p.w.Write(b) }
+func (p *pipes) Close() error                { return errors.Join(p.w.Close(), p.out.Close()) }
+
+// lastWords keeps the end of what ssh wrote to its standard error.
+type lastWords struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (l *lastWords) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = append(l.buf, b...)
+	if len(l.buf) > 4096 {
+		l.buf = l.buf[len(l.buf)-4096:]
+	}
+	return len(b), nil
+}
+
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(string(l.buf))
+}

@@ -1,0 +1,206 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Agent is what `bee remote` needs on a host: the provider of that host itself
+// and its image cache. The agent keeps no state; all of it lies in the files
+// of that provider.
+type Agent struct {
+	// Provider gives the host's own provider, for a scratch directory ("" for
+	// the host's default) and a number of slots (0 for all cores).
+	Provider func(name, scratch string, slots int) (driver.Provider, error)
+	// HasImage asks the host's image cache.
+	HasImage func(id string) bool
+}
+
+// The calls of an agent. Each names its site, so that the agent finds leases
+// again that an earlier agent made.
+const (
+	callFacts   = "facts"
+	callAcquire = "acquire"
+	callList    = "list"
+	callStatus  = "status"
+	callAlive   = "alive"
+	callLaunch  = "launch"
+	callDial    = "dial"
+	callStage   = "stage"
+	callFetch   = "fetch"
+	callRelease = "release"
+	callImage   = "image"
+)
+
+type call struct {
+	Name    string         `json:"name"`
+	Scratch string         `json:"scratch"`
+	Slots   int            `json:"slots"`
+	Owner   core.Owner     `json:"owner"`
+	Request driver.Request `json:"request"`
+	Handle  core.Handle    `json:"handle"`
+	Path    string         `json:"path,omitempty"` // socket, or file
+	Image   string         `json:"image,omitempty"`
+	Config  []byte         `json:"config,omitempty"`
+}
+
+type granted struct {
+	Handle core.Handle `json:"handle"`
+	Host   core.Host   `json:"host"`
+}
+
+type facts struct {
+	driver.Facts
+	Arch string `json:"arch"`
+}
+
+// Main is `bee remote`: it serves one controller over standard input and
+// output, until that goes away.
+func (a Agent) Main() int {
+	peer, err := wire.NewPeer(stdio{}, false, "the controller")
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)
+		return 1
+	}
+	peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is ours
+	return 0
+}
+
+type stdio struct{}
+
+func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
+func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
+
+func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error {
+	var c call
+	if err := s.Params(&c); err != nil {
+		return err
+	}
+	if method == callImage {
+		return s.Reply(a.HasImage(c.Image))
+	}
+	p, err := a.Provider(c.Name, c.Scratch, c.Slots)
+	if err != nil {
+		return err
+	}
+	switch method {
+	case callFacts:
+		f, err := p.Probe(ctx)
+		if err != nil {
+			return err
+		}
+		return s.Reply(facts{f, runtime.GOARCH})
+	case callAcquire:
+		if c.Request.Binary, err = os.Executable(); err != nil {
+			return err
+		}
+		l, err := p.Acquire(ctx, c.Request)
+		if err != nil {
+			return err
+		}
+		return s.Reply(granted{l.Handle(), l.Hosts()[0]})
+	case callList:
+		handles, err := p.List(ctx, c.Owner)
+		if err != nil {
+			return err
+		}
+		return s.Reply(handles)
+	}
+	l, err := p.Recover(ctx, c.Handle)
+	if err != nil {
+		if method == callRelease && core.IsKind(err, core.NotFound) {
+			return s.Reply(nil)
+		}
+		return err
+	}
+	return a.onLease(ctx, method, c, l, s)
+}
+
+func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Lease, s *wire.Stream) error {
+	switch method {
+	case callStatus:
+		st, err := l.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return s.Reply(st)
+	case callAlive:
+		alive := true
+		if checker, ok := l.(driver.NodeChecker); ok {
+			var err error
+			if alive, err = checker.NodeAlive(ctx, 0); err != nil {
+				return err
+			}
+		}
+		return s.Reply(alive)
+	case callLaunch:
+		if err := l.Launch(ctx, driver.NodeCommand{Config: c.Config}); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	case callDial:
+		conn, err := l.Dial(ctx, 0, c.Path)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := s.Reply(nil); err != nil {
+			return err
+		}
+		return splice(s, conn)
+	case callStage:
+		if err := s.Reply(nil); err != nil {
+			return err
+		}
+		if err := filestream.Receive(ctx, s, c.Path); err != nil {
+			return wire.WriteMessage(s, outcome{core.KindOf(err).String(), err.Error()})
+		}
+		return wire.WriteMessage(s, outcome{})
+	case callFetch:
+		if _, err := os.Lstat(c.Path); err != nil {
+			return &core.Error{Kind: core.NotFound, Op: "fetch", Object: c.Path, Err: err}
+		}
+		if err := s.Reply(nil); err != nil {
+			return err
+		}
+		return filestream.Send(ctx, s, c.Path, nil)
+	case callRelease:
+		if err := l.Release(ctx); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
+}
+
+// outcome is how a staging ended on the host.
+type outcome struct {
+	Kind  string `json:"kind,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// splice joins two connections until one of them ends.
+func splice(a, b io.ReadWriteCloser) error {
+	done := make(chan error, 2)
+	go func() { _, err := io.Copy(a, b); done <- err }()
+	go func() { _, err := io.Copy(b, a); done <- err }()
+	err := <-done
+	a.Close()
+	b.Close()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+	return err
+}

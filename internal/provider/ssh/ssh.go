@@ -1,0 +1,257 @@
+// Package ssh is the provider for machines that the user reaches by ssh. It
+// needs nothing on them but a login: the bee binary is brought along. On each
+// host an agent, `bee remote`, does what the provider of a single machine
+// does; one ssh connection per host carries all calls and streams.
+//
+// The system's OpenSSH client makes the connections, so that the user's whole
+// configuration counts: keys, agent, known hosts, jumps, aliases.
+package ssh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// Settings of a site of this provider.
+type Settings struct {
+	Name string
+	// Hosts as ssh understands them: names, aliases, user@host.
+	Hosts []string
+	// Scratch on the hosts; $USER and other variables are theirs. Empty: the
+	// hosts' default.
+	Scratch string
+	// Slots is the number of cores of each host; 0 means all.
+	Slots int
+	// Options are given to ssh as -o KEY=VALUE.
+	Options map[string]string
+	// BinaryFor gives the bee binary for an architecture (GOARCH).
+	BinaryFor func(arch string) (string, error)
+	// Client is the ssh program; default "ssh".
+	Client string
+}
+
+type provider struct {
+	s    Settings
+	mu   sync.Mutex
+	sums map[string]string // of binaries, by architecture
+}
+
+// atOnce bounds how many hosts are spoken to at a time.
+const atOnce = 32
+
+// New gives the provider of a site.
+func New(s Settings) (driver.Provider, error) {
+	if len(s.Hosts) == 0 {
+		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: errors.New("it has no hosts")}
+	}
+	if s.Client == "" {
+		s.Client = "ssh"
+	}
+	return &provider{s: s}, nil
+}
+
+// Info implements driver.Provider.
+func (p *provider) Info() driver.Info {
+	summary := "1 host by ssh"
+	if n := len(p.s.Hosts); n > 1 {
+		summary = fmt.Sprintf("%d hosts by ssh", n)
+	}
+	return driver.Info{Name: "ssh", Summary: summary}
+}
+
+// nameOf is the name of a host without user and port.
+func nameOf(host string) string {
+	if _, after, ok := strings.Cut(host, "@"); ok {
+		return after
+	}
+	return host
+}
+
+// call is the base of all calls to a host. Hosts may share a file system, so
+// each has a directory of its own in the scratch.
+func (p *provider) call(host string) call {
+	c := call{Name: p.s.Name, Slots: p.s.Slots}
+	if p.s.Scratch != "" {
+		c.Scratch = path.Join(p.s.Scratch, "bee-"+nameOf(host))
+	}
+	return c
+}
+
+// Probe asks the first host; the others are asked when they are wanted.
+func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
+	l, err := p.connect(ctx, p.s.Hosts[0])
+	if err != nil {
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil
+	}
+	defer l.Close()
+	var f facts
+	if err := l.Call(ctx, callFacts, p.call(p.s.Hosts[0]), &f); err != nil {
+		return driver.Facts{}, err
+	}
+	f.Facts.Hosts = len(p.s.Hosts)
+	return f.Facts, nil
+}
+
+// handle is what a lease keeps in its handle.
+type handle struct {
+	Hosts  []string      `json:"hosts"` // as ssh understands them
+	Leases []core.Handle `json:"leases"`
+	Known  []core.Host   `json:"known"`
+}
+
+const handleVersion = 1
+
+// Acquire implements driver.Provider: the first hosts that answer are taken.
+func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	if r.Nodes > len(p.s.Hosts) {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name,
+			Err: fmt.Errorf("the job wants %d nodes, the site has %d hosts", r.Nodes, len(p.s.Hosts)), Remedy: "Lower `nodes:`, or add hosts to the site."}
+	}
+	l := &lease{p: p, owner: r.Owner}
+	got := make([]*link, len(p.s.Hosts))
+	errs := make([]error, len(p.s.Hosts))
+	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.connect(ctx, p.s.Hosts[i]) })
+	for i, k := range got {
+		if k == nil {
+			continue
+		}
+		if len(l.links) == r.Nodes {
+			k.Close()
+			continue
+		}
+		l.links, l.h.Hosts = append(l.links, k), append(l.h.Hosts, p.s.Hosts[i])
+	}
+	fail := func(err error) (driver.Lease, error) {
+		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
+		return nil, err
+	}
+	if len(l.links) < r.Nodes {
+		err := errors.Join(errs...)
+		return fail(&core.Error{Kind: kindOfAll(errs), Op: "use site", Object: p.s.Name, Remedy: core.Remedy(firstOf(errs)),
+			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, err)})
+	}
+	l.h.Leases, l.h.Known = make([]core.Handle, r.Nodes), make([]core.Host, r.Nodes)
+	made := make([]error, r.Nodes)
+	p.each(r.Nodes, func(i int) {
+		c := p.call(l.h.Hosts[i])
+		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, Duration: r.Duration}
+		var g granted
+		if made[i] = l.links[i].Call(ctx, callAcquire, c, &g); made[i] == nil {
+			l.h.Leases[i] = g.Handle
+			g.Host.Index, g.Host.Name, g.Host.Addrs = i, nameOf(l.h.Hosts[i]), nil
+			l.h.Known[i] = g.Host
+		}
+	})
+	for i, err := range made {
+		if err != nil {
+			return fail(&core.Error{Kind: core.KindOf(err), Op: "use host", Object: l.h.Hosts[i], Err: err, Remedy: core.Remedy(err)})
+		}
+	}
+	return l, nil
+}
+
+// kindOfAll is Permanent only if no host failed for a passing reason.
+func kindOfAll(errs []error) core.Kind {
+	for _, err := range errs {
+		if core.IsKind(err, core.Transient) || core.IsKind(err, core.Lost) {
+			return core.Transient
+		}
+	}
+	return core.Unsupported
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each runs f for 0 … n-1, several at once.
+func (p *provider) each(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, atOnce)
+	for i := range n {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
+
+// Recover implements driver.Provider. Hosts that do not answer now are dialled
+// again when they are needed.
+func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, error) {
+	l := &lease{p: p, owner: h.Owner}
+	if h.Version != handleVersion {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has version %d", h.Version)}
+	}
+	if err := json.Unmarshal(h.Data, &l.h); err != nil {
+		return nil, err
+	}
+	l.links = make([]*link, len(l.h.Hosts))
+	status, err := l.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !status.Live {
+		l.close()
+		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New(status.Reason)}
+	}
+	return l, nil
+}
+
+// List implements driver.Provider: it asks every host.
+func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error) {
+	var (
+		mu      sync.Mutex
+		byOwner = map[core.Owner]*handle{}
+		errs    = make([]error, len(p.s.Hosts))
+	)
+	p.each(len(p.s.Hosts), func(i int) {
+		host := p.s.Hosts[i]
+		k, err := p.connect(ctx, host)
+		if err != nil {
+			errs[i] = err
+			return
+		}
+		defer k.Close()
+		c := p.call(host)
+		c.Owner = q
+		var found []core.Handle
+		if errs[i] = k.Call(ctx, callList, c, &found); errs[i] != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range found {
+			h, ok := byOwner[f.Owner]
+			if !ok {
+				h = &handle{}
+				byOwner[f.Owner] = h
+			}
+			h.Hosts, h.Leases, h.Known = append(h.Hosts, host), append(h.Leases, f), append(h.Known, core.Host{Name: nameOf(host), Index: len(h.Known)})
+		}
+	})
+	var handles []core.Handle
+	for owner, h := range byOwner {
+		data, err := json.Marshal(h)
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, core.Handle{Driver: "ssh", Version: handleVersion, Owner: owner, Data: data})
+	}
+	return handles, errors.Join(errs...)
+}
