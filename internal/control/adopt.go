@@ -54,7 +54,10 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	}
 	// Otherwise nothing of the user's has run: give back what there is, and
 	// start anew.
-	return out, a.release(ctx)
+	if out.again { // the new attempt must not meet what is left of this one
+		return out, a.release(ctx)
+	}
+	return out, a.letGo(ctx)
 }
 
 // remembered is the outcome that an earlier controller had recorded before it
@@ -100,6 +103,29 @@ func (a *attempt) begun(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// cleanUp releases what an attempt of a run that is over still holds.
+func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
+	site, err := d.sub.site(rec.Site)
+	if err != nil {
+		return err
+	}
+	provider, err := d.c.Provider(site)
+	if err != nil {
+		return err
+	}
+	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
+	a.rec.ReleaseTried = time.Now()
+	if err := a.put(ctx); err != nil {
+		return err
+	}
+	err = d.c.releaseOwned(ctx, provider, a.owner())
+	if err != nil {
+		return err
+	}
+	a.rec.Released = true
+	return a.put(ctx)
 }
 
 // site gives the site of an earlier attempt as it was at submission.

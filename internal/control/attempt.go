@@ -209,7 +209,7 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	}
 	if a.rec.N > 0 {
 		a.blame(out)
-		if err := a.release(ctx); err != nil {
+		if err := a.letGo(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -221,6 +221,19 @@ func (a *attempt) blame(out outcome) {
 		a.rec.Kind, a.rec.Message, a.rec.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
 	}
 	a.rec.ExitCode = out.exit
+}
+
+// letGo releases what the attempt holds. Where a host cannot be reached now,
+// the run need not wait for it: the attempt stays unreleased, and later
+// controllers try again.
+func (a *attempt) letGo(ctx context.Context) error {
+	err := a.release(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	a.c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); later bee commands will try again", a.site.Name, err))
+	a.rec.Ended, a.rec.ReleaseTried = time.Now(), time.Now()
+	return a.put(context.WithoutCancel(ctx))
 }
 
 // release gives everything back; the attempt is over when it has succeeded.

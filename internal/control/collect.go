@@ -8,11 +8,16 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 )
+
+// logTimeout bounds how long nodes' logs are waited for.
+const logTimeout = 5 * time.Second
 
 // OutputLog is where the output of an attempt lies at home once it is over.
 func OutputLog(runDir string, attempt int) string {
@@ -33,11 +38,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	}
 	err := a.timed(ctx, protocol.PhaseFetch, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
-		for _, host := range a.lease.Hosts() {
-			remote := path.Join(protocol.NodeDir(host.Dir, host.Index), "node.log")
-			// A host that is gone takes its log along; that is no reason to fail.
-			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: remote, Local: NodeLog(home, a.rec.N, host.Index)}) //nolint:errcheck // see above
-		}
+		a.fetchLogs(ctx, home)
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
 		if err := a.lease.Fetch(ctx, log); err != nil && !core.IsKind(err, core.NotFound) {
@@ -59,6 +60,25 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	}
 	a.rec.Fetched = true
 	return a.put(context.WithoutCancel(ctx))
+}
+
+// fetchLogs brings the nodes' logs home, as far as they can be had soon: a
+// host that is gone takes its log along.
+func (a *attempt) fetchLogs(ctx context.Context, home string) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 16)
+	for _, host := range a.lease.Hosts() {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			// The log of the provider's own making lies with the host's first node.
+			remote := path.Join(protocol.NodeDir(host.Dir, host.Index), "node.log")
+			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: remote, Local: NodeLog(home, a.rec.N, host.Index)}) //nolint:errcheck // see above
+		})
+	}
+	wg.Wait()
 }
 
 // salvage fetches what the outputs match when the head died before it could

@@ -33,12 +33,15 @@ type outcome struct {
 // a run that failed is no error.
 func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{}) (state.Run, error) {
 	run, err := c.Store.Run(ctx, id)
-	if err != nil || run.State.Final() {
+	if err != nil {
 		return run, err
 	}
 	sub, err := SubmissionOf(run)
-	if err != nil {
+	if err != nil && !run.State.Final() {
 		return c.finish(ctx, run, outcome{state: state.Failed, err: err})
+	}
+	if err != nil {
+		return run, err
 	}
 	if run.StopAsked {
 		closed := make(chan struct{})
@@ -50,6 +53,14 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		return run, err
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts)}
+	if run.State.Final() {
+		for _, rec := range attempts {
+			if !rec.Released {
+				err = errors.Join(err, d.cleanUp(ctx, rec))
+			}
+		}
+		return run, err
+	}
 	if n := len(attempts); n > 0 && !attempts[n-1].Released {
 		out, err := d.adopt(ctx, attempts[n-1])
 		if err != nil {

@@ -41,11 +41,14 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		a.rec.Runtime = result.Runtimes[0]
 	}
 	out := a.judge(result)
-	a.blame(out) // collect writes it, for whoever has to go on after us
+	a.blame(out)
+	if err := a.put(ctx); err != nil { // for whoever has to go on after us
+		return outcome{}, err
+	}
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
 	}
-	return out, a.release(ctx)
+	return out, a.letGo(ctx)
 }
 
 // judge turns an attempt's result into what it means for the run.

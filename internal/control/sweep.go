@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -34,19 +36,26 @@ func releaseHandle(ctx context.Context, p driver.Provider, h core.Handle) error 
 	return lease.Release(ctx)
 }
 
-// Orphans gives the runs that are not over and that no process controls.
+// retryRelease is the least time between two tries to clean up a site.
+const retryRelease = time.Minute
+
+// Orphans gives the runs that need a controller and have none: those that are
+// not over, and those that still hold something on a site.
 func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
 	runs, err := c.Store.Unfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for _, id := range runs {
-		if !c.Store.Controlled(id) {
-			ids = append(ids, id)
+	held, err := c.Store.Unreleased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range held {
+		if !slices.Contains(runs, a.Run) && time.Since(a.ReleaseTried) > retryRelease {
+			runs = append(runs, a.Run)
 		}
 	}
-	return ids, nil
+	return slices.DeleteFunc(runs, c.Store.Controlled), nil
 }
 
 // Swept is one thing that a sweep removed, or would remove.

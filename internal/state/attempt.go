@@ -40,6 +40,9 @@ type Record struct {
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`
+	// ReleaseTried is when a release last failed, so that a host which is gone
+	// for good is not tried with every command.
+	ReleaseTried time.Time `json:"release_tried,omitzero"`
 	// Fetched tells that the outputs are at home, so that a controller that
 	// takes over need not, and after Release cannot, fetch them again.
 	Fetched bool `json:"fetched,omitempty"`

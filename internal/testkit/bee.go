@@ -152,6 +152,7 @@ type RunView struct {
 		Hosts         []string
 		Phases        map[string]float64
 		ExitCode      *int `json:"exit_code"`
+		Error         *struct{ Kind, Message, Remedy string }
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func sshCommand(host string, options map[string]string, remote string) []string {
 	set := map[string]string{
 		"BatchMode":           "yes", // a prompt would hang a run at night
-		"ConnectTimeout":      "15",
+		"ConnectTimeout":      "10",
 		"ServerAliveInterval": "5",
 		"ServerAliveCountMax": "3",
 		"RequestTTY":          "no",

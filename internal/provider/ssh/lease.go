@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -69,7 +70,12 @@ func (l *lease) link(ctx context.Context, i int) (*link, error) {
 	return fresh, nil
 }
 
+// call is the base of a call to a host; link has checked, or will, that there
+// is such a host.
 func (l *lease) call(i int) call {
+	if i < 0 || i >= len(l.h.Hosts) {
+		return call{}
+	}
 	c := l.p.call(l.h.Hosts[i])
 	c.Handle = l.h.Leases[i]
 	return c
@@ -150,6 +156,9 @@ func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, er
 
 // Stage implements driver.Lease.
 func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
+	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
+		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
+	}
 	k, err := l.link(ctx, t.Host)
 	if err != nil {
 		return err

@@ -111,6 +111,9 @@ const handleVersion = 1
 
 // Acquire implements driver.Provider: the first hosts that answer are taken.
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	if r.Nodes < 1 {
+		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes)}
+	}
 	if r.Nodes > len(p.s.Hosts) {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name,
 			Err: fmt.Errorf("the job wants %d nodes, the site has %d hosts", r.Nodes, len(p.s.Hosts)), Remedy: "Lower `nodes:`, or add hosts to the site."}

@@ -1,0 +1,166 @@
+package ssh
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+)
+
+// nodeArg makes the test binary a stand-in node.
+const nodeArg = "stand-in-node"
+
+// TestMain lets the test binary be what the bee binary is in real use: the
+// agent on a host, and there a node.
+func TestMain(m *testing.M) {
+	if code, meant := sshfarm.Main(os.Args); meant {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case nodeArg:
+			os.Exit(drivertest.StandInNode())
+		case RemoteArg:
+			os.Exit(Agent{HasImage: func(id string) bool { return id == "here" },
+				Provider: func(name, scratch string, slots int) (driver.Provider, error) {
+					return local.New(local.Settings{Name: name, Scratch: scratch, Slots: slots, NodeArgv: []string{"/proc/self/exe", nodeArg}})
+				}}.Main())
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func site(t testing.TB, f *sshfarm.Farm, hosts ...string) driver.Provider {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Settings{Name: "rack", Hosts: hosts, Scratch: filepath.Join(f.Dir, "scratch"), Slots: 2,
+		Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
+			if arch == runtime.GOARCH {
+				return self, nil
+			}
+			return "", os.ErrNotExist
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestConformance(t *testing.T) {
+	f := sshfarm.Start(t, 3)
+	drivertest.ProviderSuite{Nodes: 3, New: func(t testing.TB) driver.Provider { return site(t, f, f.Names...) }}.Run(t)
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	f := sshfarm.Start(t, 2)
+	other := filepath.Join(f.Dir, "other-known")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		host    string
+		options map[string]string
+		kind    core.Kind
+		says    string
+	}{
+		{"unknown host key", "h0", map[string]string{"UserKnownHostsFile": other}, core.Permanent, "accept it"},
+		{"key not accepted", "h0", map[string]string{"IdentityFile": other, "IdentitiesOnly": "yes", "PubkeyAuthentication": "no"}, core.Permanent, "ssh-copy-id"},
+		{"no such name", "no-such-host.invalid", nil, core.Permanent, "Check the name"},
+		{"nobody listens", "h0", map[string]string{"ProxyCommand": "none", "HostName": "127.0.0.1", "Port": "1"}, core.Transient, "Is the host up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := site(t, f, c.host).(*provider)
+			p.s.Options = c.options
+			_, err := p.connect(t.Context(), c.host)
+			if !core.IsKind(err, c.kind) || !strings.Contains(core.Remedy(err), c.says) {
+				t.Errorf("got %v (kind %v, remedy %q)", err, core.KindOf(err), core.Remedy(err))
+			}
+		})
+	}
+}
+
+func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := site(t, f, "h0")
+	installed := func() []string {
+		found, err := filepath.Glob(filepath.Join(f.Dir, "cache", "bee", "bin", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+		t.Fatalf("%+v, %v", facts, err)
+	}
+	first := installed()
+	if len(first) != 1 {
+		t.Fatalf("installed: %v", first)
+	}
+	before, err := os.Stat(first[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+		t.Fatalf("%+v, %v", facts, err)
+	}
+	after, err := os.Stat(first[0])
+	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the binary was sent again: %v", err)
+	}
+}
+
+func TestHostThatIsDownIsPassedOver(t *testing.T) {
+	f := sshfarm.Start(t, 3)
+	if err := f.Kill(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	p := site(t, f, f.Names...)
+	owner := core.Owner{User: "u", Run: "down", Attempt: 1}
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner, Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release(context.WithoutCancel(t.Context()))
+	if got := []string{l.Hosts()[0].Name, l.Hosts()[1].Name}; got[0] != "h0" || got[1] != "h2" {
+		t.Errorf("got hosts %v", got)
+	}
+	if _, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "three", Attempt: 1}, Nodes: 3}); err == nil || !strings.Contains(err.Error(), "h1") {
+		t.Errorf("three of two hosts: %v, want an error that names h1", err)
+	}
+}
+
+func TestBrokenLineIsDialledAgain(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "cut", Attempt: 1}, Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release(context.WithoutCancel(t.Context()))
+	l.(*lease).links[0].cmd.Process.Kill()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		_, err := l.Status(t.Context())
+		return err
+	})
+}
+
+func TestCommandLine(t *testing.T) {
+	got := strings.Join(sshCommand("ann@n1", map[string]string{"ConnectTimeout": "3", "ProxyJump": "gate"}, "exec x"), " ")
+	want := "ssh -o BatchMode=yes -o ConnectTimeout=3 -o LogLevel=ERROR -o ProxyJump=gate -o RequestTTY=no -o ServerAliveCountMax=3 -o ServerAliveInterval=5 -- ann@n1 exec x"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

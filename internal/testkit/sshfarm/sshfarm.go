@@ -1,0 +1,124 @@
+// Package sshfarm gives tests several hosts with a real sshd on each: emulated
+// hosts, each with its own network, reached by the system's ssh client as
+// machines elsewhere would be. It needs no root.
+package sshfarm
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// dialArg makes the test binary an ssh ProxyCommand: DIR ADDR.
+const dialArg = "sshfarm-dial"
+
+// Main handles the processes that a farm makes of the test binary. A TestMain
+// calls it first and exits with the code where it was meant.
+func Main(args []string) (code int, meant bool) {
+	if len(args) < 2 {
+		return 0, false
+	}
+	switch args[1] {
+	case emulate.HolderArg:
+		return emulate.HolderMain(args[2:]), true
+	case dialArg:
+		ctx := context.Background()
+		c, err := emulate.Open(ctx, args[2])
+		if err == nil {
+			err = c.Relay(ctx, args[3], os.Stdin, os.Stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// Farm is a running set of hosts.
+type Farm struct {
+	*emulate.Client
+	// Names by which ssh knows the hosts: h0, h1, …
+	Names []string
+	// Dir holds the ssh client's configuration and, in bin, an `ssh` that uses
+	// it: put bin first in PATH. Its cache is the hosts' XDG_CACHE_HOME.
+	Dir, Config, Bin string
+	// Address of each host, and sshd's port.
+	Addrs []string
+}
+
+// Start starts n hosts. They end with the test.
+func Start(t testing.TB, n int) *Farm {
+	t.Helper()
+	sshd, ssh, keygen := testkit.RequireTool(t, "sshd"), testkit.RequireTool(t, "ssh"), testkit.RequireTool(t, "ssh-keygen")
+	if os.Geteuid() == 0 {
+		must(t, os.MkdirAll("/run/sshd", 0o755)) // sshd's own chroot, else made by the package's service
+	}
+	f := &Farm{Dir: t.TempDir()}
+	f.Bin, f.Config = filepath.Join(f.Dir, "bin"), filepath.Join(f.Dir, "ssh_config")
+	must(t, os.Mkdir(f.Bin, 0o755))
+	must(t, os.Mkdir(filepath.Join(f.Dir, "emulated"), 0o700))
+	self, err := os.Executable()
+	must(t, err)
+	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self}
+	for i := range n {
+		f.Names = append(f.Names, fmt.Sprintf("h%d", i))
+		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: f.Names[i]})
+	}
+	f.Client, err = emulate.Start(t.Context(), spec)
+	must(t, err)
+	t.Cleanup(func() { emulate.Destroy(context.Background(), spec.Dir) }) //nolint:errcheck // the test ends anyway
+	for _, key := range []string{"host", "user"} {
+		out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(f.Dir, key)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	must(t, os.Link(filepath.Join(f.Dir, "user.pub"), filepath.Join(f.Dir, "authorized")))
+	public, err := os.ReadFile(filepath.Join(f.Dir, "host.pub"))
+	must(t, err)
+	var config, known strings.Builder
+	for i, name := range f.Names {
+		log := filepath.Join(f.Dir, name+".log")
+		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
+			"-h", filepath.Join(f.Dir, "host"), "-o", "AuthorizedKeysFile=" + filepath.Join(f.Dir, "authorized"),
+			"-o", "SetEnv=XDG_CACHE_HOME=" + filepath.Join(f.Dir, "cache"),
+			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100"}})
+		must(t, err)
+		f.Addrs = append(f.Addrs, f.Hosts()[i].Addr)
+		addr := net.JoinHostPort(f.Addrs[i], "2222")
+		fmt.Fprintf(&config, "Host %s\n  HostName %s\n  Port 2222\n  ProxyCommand %s %s %s %s\n", name, f.Addrs[i], self, dialArg, filepath.Join(f.Dir, "emulated"), addr)
+		fmt.Fprintf(&known, "[%s]:2222 %s", f.Addrs[i], public)
+	}
+	fmt.Fprintf(&config, "Host *\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n", filepath.Join(f.Dir, "user"), filepath.Join(f.Dir, "known"))
+	must(t, os.WriteFile(f.Config, []byte(config.String()), 0o600))
+	must(t, os.WriteFile(filepath.Join(f.Dir, "known"), []byte(known.String()), 0o600))
+	must(t, os.WriteFile(filepath.Join(f.Bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, f.Config), 0o755))
+	for _, addr := range f.Addrs {
+		testkit.Eventually(t, 20*time.Second, func() error {
+			c, err := f.Dial(t.Context(), net.JoinHostPort(addr, "2222"))
+			if err == nil {
+				c.Close()
+			}
+			return err
+		})
+	}
+	return f
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

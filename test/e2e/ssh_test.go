@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+)
+
+func TestMain(m *testing.M) {
+	if code, meant := sshfarm.Main(os.Args); meant {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// rack is a bee whose sites file names hosts behind ssh.
+func rack(t *testing.T, hosts int, lines ...string) (*testkit.Bee, *sshfarm.Farm, string) {
+	t.Helper()
+	farm := sshfarm.Start(t, hosts)
+	b, job := busyboxJob(t, lines...)
+	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml",
+		"sites:\n  - {name: rack, provider: ssh, hosts: ["+strings.Join(farm.Names, ", ")+"], scratch: "+filepath.Join(farm.Dir, "scratch")+", slots: 2}\n"))
+	return b, farm, job
+}
+
+func left(t *testing.T, farm *sshfarm.Farm) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		runs, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "*", "bee", "[^.]*"))
+		if len(runs) > 0 {
+			return os.ErrExist
+		}
+		return nil
+	})
+}
+
+func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
+	b, farm, job := rack(t, 3, "nodes: 3",
+		"inputs: [{from: ./in, to: /work}]",
+		"setup: 'tr a-z A-Z </work/a.txt >/work/b.txt'",
+		`run: 'for h in h1 h2; do /.bee/rsh $h "hostname; cat /work/b.txt; echo \$BEE_NODE_RANK >/work/rank-\$BEE_NODE_RANK"; done'`,
+		"outputs: [{from: '/work/rank-*', to: ./results}, {from: /work/b.txt, to: ./results}]")
+	b.File("in/a.txt", "data\n")
+	r := b.Try("run", "-q", job)
+	if r.Code != 0 || r.Stdout != "h1\nDATA\nh2\nDATA\n" {
+		t.Fatalf("got %+v", r)
+	}
+	for file, want := range map[string]string{"rank-1": "1\n", "rank-2": "2\n", "b.txt": "DATA\n"} {
+		if got := b.Read("results/" + file); got != want {
+			t.Errorf("%s holds %q, want %q", file, got, want)
+		}
+	}
+	left(t, farm)
+	// The second time the image is there already.
+	if r := b.Try("run", "-q", job); r.Code != 0 {
+		t.Errorf("second run: %+v", r)
+	}
+}
+
+func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
+	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo ready; sleep 100'")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if b.Must("logs", id) != "ready\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if err := farm.Link(t.Context(), 1, false); err != nil {
+		t.Fatal(err)
+	}
+	cut := time.Now()
+	testkit.Eventually(t, 60*time.Second, func() error {
+		var v testkit.RunView
+		b.JSON(&v, "show", "--json", id)
+		if len(v.Attempts) == 0 || v.Attempts[0].Error == nil {
+			return os.ErrNotExist
+		}
+		if e := v.Attempts[0].Error; e.Kind != "lost" || !strings.Contains(e.Message, "h1") {
+			t.Errorf("got %+v, want a loss that names h1", e)
+		}
+		return nil
+	})
+	t.Logf("noticed after %v", time.Since(cut))
+	if err := farm.Link(t.Context(), 1, true); err != nil {
+		t.Fatal(err)
+	}
+	v := b.Await(id, 90*time.Second)
+	if v.State != "failed" || v.Error == nil || v.Error.Kind != "lost" {
+		t.Errorf("got %+v", v)
+	}
+	left(t, farm)
+}
+
+func TestTheJobOutlivesItsController(t *testing.T) {
+	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 2; echo done >/work/result; echo done'",
+		"outputs: [{from: /work/result, to: ./results}]")
+	c := b.Command("run", "-q", job)
+	var out strings.Builder
+	c.Stdout = &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := ""
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if id = strings.TrimSpace(b.Must("ps", "-q")); id == "" || b.Must("logs", id) != "begun\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	c.Process.Kill()
+	c.Wait()
+	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
+		t.Fatalf("got %+v", v)
+	}
+	if got := b.Read("results/result"); got != "done\n" {
+		t.Errorf("the result holds %q", got)
+	}
+	if got := b.Must("logs", id); got != "begun\ndone\n" {
+		t.Errorf("logs gave %q", got)
+	}
+	left(t, farm)
+}
