@@ -100,7 +100,7 @@ func debianRemedy(log string) string {
 	switch {
 	case strings.Contains(log, "newuidmap") || strings.Contains(log, "subuid"):
 		return "Building without root needs the package uidmap and a line for you in /etc/subuid and /etc/subgid: ask the administrator for `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`."
-	case strings.Contains(log, "Unable to locate package"):
+	case strings.Contains(log, "Unable to locate package") || strings.Contains(log, "has no installation candidate"):
 		return "Check the names under `packages:`; they are those of the suite."
 	}
 	return ""

@@ -3,6 +3,7 @@ package testkit
 import (
 	"archive/tar"
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +51,7 @@ func Busybox(t testing.TB, config v1.Config) string {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tarball.LayerFromReader(bytes.NewReader(layer.Bytes())) //nolint:staticcheck // the layer lies in memory anyway
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
