@@ -69,7 +69,8 @@ func (a *attempt) acquire(ctx context.Context) error {
 	}
 	a.attempts++
 	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
-	a.rec.Phases = map[protocol.Phase]time.Duration{}
+	a.rec.Phases = map[protocol.Phase]time.Duration{protocol.PhaseImage: a.imageTook}
+	a.imageTook = 0
 	a.run.State = state.Running
 	if err := a.put(ctx); err != nil { // the intent
 		return err

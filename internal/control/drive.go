@@ -84,16 +84,21 @@ type drive struct {
 	sub      Submission
 	stop     <-chan struct{}
 	attempts int // made so far
+	// imageTook is how long the image took to get, before the first
+	// attempt of this controller; it counts as that attempt's.
+	imageTook time.Duration
 }
 
 // walk takes the run's sites in order until one of them brings it to an end.
 func (d *drive) walk(ctx context.Context) (outcome, error) {
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
+	begun := time.Now()
 	image, err := d.c.Images.Resolve(work, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage))
 	if err != nil {
 		return d.failed(ctx, err)
 	}
+	d.imageTook = time.Since(begun)
 	d.run.Image = image.ID
 	if err := d.c.Store.PutRun(ctx, d.run); err != nil {
 		return outcome{}, err

@@ -34,7 +34,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
 	for p, took := range result.Phases {
-		a.rec.Phases[p] = took
+		a.rec.Phases[p] += took
 	}
 	a.rec.Nodes = result.Nodes
 	if len(result.Runtimes) > 0 {
