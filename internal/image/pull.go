@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sort"
@@ -96,11 +97,42 @@ func (s *Store) source(ctx context.Context, ref, platform string) (v1.Image, err
 		dir, tag, _ := strings.Cut(dir, ":")
 		return fromLayout(dir, tag, want)
 	}
+	for scheme, tool := range map[string]string{"docker-daemon:": "docker", "podman:": "podman"} {
+		if stored, ok := strings.CutPrefix(ref, scheme); ok {
+			return s.saved(ctx, tool, stored)
+		}
+	}
 	r, err := name.ParseReference(ref)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "read image reference", Object: ref, Err: err}
 	}
 	return remote.Image(r, remote.WithContext(ctx), remote.WithPlatform(*want), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithJobs(4))
+}
+
+// saved takes an image out of docker's or podman's own storage, by their own
+// `save`. The archive has no name any more once it is open, so that it is gone
+// with this process, whatever happens.
+func (s *Store) saved(ctx context.Context, tool, stored string) (v1.Image, error) {
+	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "saved-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	c := exec.CommandContext(ctx, tool, "save", stored)
+	if tool == "podman" {
+		c.Args = []string{tool, "save", "--format", "docker-archive", stored}
+	}
+	var errs tail
+	c.Stdout, c.Stderr = f, &errs
+	if err := c.Run(); err != nil {
+		return nil, &core.Error{Kind: core.NotFound, Op: tool + " save", Object: stored, Err: fmt.Errorf("%w: %s", err, errs.String()),
+			Remedy: "`" + tool + " images` lists what is there."}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil }, nil)
 }
 
 func fromLayout(dir, tag string, want *v1.Platform) (v1.Image, error) {

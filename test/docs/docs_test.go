@@ -1,0 +1,138 @@
+// Package docs checks that what the documents show is so.
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	root := testkit.Root(t)
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			raw, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rel, err := filepath.Rel(root, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[rel] = string(raw)
+		}
+	}
+	return texts
+}
+
+// TestFilesShownAreValid parses every YAML block as the file that it is. A
+// block that shows a part gets an image and a command.
+func TestFilesShownAreValid(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	count := 0
+	for file, text := range documents(t) {
+		for _, m := range blocks.FindAllStringSubmatch(text, -1) {
+			count++
+			if strings.HasPrefix(m[1], "sites:\n") {
+				if _, err := spec.ParseSites(file, []byte(m[1])); err != nil {
+					t.Errorf("%s: %v\n%s", file, err, m[1])
+				}
+				continue
+			}
+			if _, err := spec.ParseJob(file, []byte(m[1]), t.TempDir()); err != nil {
+				t.Errorf("%s: %v\n%s", file, err, m[1])
+			}
+		}
+	}
+	if count < 8 {
+		t.Errorf("only %d blocks found: is the pattern still right?", count)
+	}
+}
+
+// TestEveryKeyIsDocumented looks for each key of the schema in its document.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	texts := documents(t)
+	var walk func(file string, schema map[string]any)
+	walk = func(file string, schema map[string]any) {
+		for _, form := range []string{"oneOf"} {
+			list, _ := schema[form].([]any)
+			for _, s := range list {
+				if m, ok := s.(map[string]any); ok {
+					walk(file, m)
+				}
+			}
+		}
+		if items, ok := schema["items"].(map[string]any); ok {
+			walk(file, items)
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for key, value := range properties {
+			if !strings.Contains(texts[file], "`"+key+"`") {
+				t.Errorf("%s does not explain `%s`", file, key)
+			}
+			walk(file, value.(map[string]any))
+		}
+	}
+	for which, file := range map[string]string{"beefile": "docs/beefile.md", "sites": "docs/sites.md"} {
+		schema, err := spec.Schema(which)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if which == "sites" { // the one key of the file itself is its name
+			schema = schema["properties"].(map[string]any)["sites"].(map[string]any)
+		}
+		walk(file, schema)
+	}
+}
+
+// TestLinksLeadSomewhere follows every relative link.
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	root := testkit.Root(t)
+	for file, text := range documents(t) {
+		for _, m := range links.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", file, m[1])
+			}
+		}
+	}
+}
+
+// TestCommandsShownExist runs `--help` of every bee command that a document
+// shows on a line of its own.
+func TestCommandsShownExist(t *testing.T) {
+	bee := testkit.NewBee(t)
+	shown := regexp.MustCompile(`(?m)^    bee ((?:--\S+ \S+ )?)([a-z]+)( [a-z]+)?`)
+	seen := map[string]bool{}
+	for file, text := range documents(t) {
+		for _, m := range shown.FindAllStringSubmatch(text, -1) {
+			args := []string{m[2]}
+			if m[2] == "image" {
+				args = append(args, strings.TrimSpace(m[3]))
+			}
+			key := strings.Join(args, " ")
+			if seen[key] || m[2] == "emulate" {
+				continue
+			}
+			seen[key] = true
+			r := bee.Try(append(args, "--help")...)
+			if r.Code != 0 || !strings.Contains(r.Stdout, "bee "+key) {
+				t.Errorf("%s shows `bee %s`: %+v", file, key, r)
+			}
+		}
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %d commands found: is the pattern still right?", len(seen))
+	}
+}
