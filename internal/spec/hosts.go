@@ -7,7 +7,7 @@ import (
 )
 
 // maxHosts bounds what one pattern may mean.
-const maxHosts = 100000
+const maxHosts = 20000
 
 // ExpandHosts gives the hosts of a pattern such as ann@n[01-16,20].x, in the
 // way of Slurm: widths of numbers are kept.
@@ -41,13 +41,13 @@ func ExpandHosts(pattern string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", pattern, err)
 		}
+		if len(hosts)+len(numbers)*len(rest) > maxHosts {
+			return nil, fmt.Errorf("%q means more than %d hosts", pattern, maxHosts)
+		}
 		for _, n := range numbers {
 			for _, r := range rest {
 				hosts = append(hosts, before+n+r)
 			}
-		}
-		if len(hosts) > maxHosts {
-			return nil, fmt.Errorf("%q means more than %d hosts", pattern, maxHosts)
 		}
 	}
 	return hosts, nil

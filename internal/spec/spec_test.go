@@ -1,0 +1,304 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestGoodBeefile(t *testing.T) {
+	j, err := ParseJob("/home/ann/job.yaml", []byte(`
+name: lysozyme
+image: docker.io/gromacs/gromacs:2025.1
+nodes: 2
+ranks_per_node: 4
+env: {OMP_NUM_THREADS: 1, DEBUG: true}
+inputs: [{from: ./input, to: /work}]
+setup: gmx grompp
+run: [mpirun, gmx_mpi, mdrun]
+outputs: [{from: /work/md.*, to: ./results}]
+secrets: {TOKEN: {env: MY_TOKEN}}
+gpus: all
+timeout: 1h30m
+entrypoint: []
+sites: [laptop, lab]
+`), "/home/ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Job{Name: "lysozyme", Image: "docker.io/gromacs/gromacs:2025.1", Nodes: 2, RanksPerNode: 4,
+		Env: map[string]string{"OMP_NUM_THREADS": "1", "DEBUG": "true"}, Secrets: map[string]Secret{"TOKEN": {Env: "MY_TOKEN"}},
+		Inputs: []Copy{{"/home/ann/input", "/work"}}, Volume: "/work", Entrypoint: &Command{Argv: []string{}},
+		Setup: &Command{Shell: "gmx grompp"}, Run: &Command{Argv: []string{"mpirun", "gmx_mpi", "mdrun"}},
+		Outputs: []Copy{{"/work/md.*", "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann"}
+	if !reflect.DeepEqual(j, want) {
+		t.Errorf("got  %+v\nwant %+v", j, want)
+	}
+}
+
+func TestAnchorsAndBuildForms(t *testing.T) {
+	j, err := ParseJob("x.yaml", []byte("build: &b {debian: bookworm, packages: [hpcc]}\nrun: 'true'\nenv: &e {A: x}\n"), "/d")
+	if err != nil || j.Build.Debian != "bookworm" || j.Name != "x" || j.Env["A"] != "x" {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	j, err = ParseJob("x.yaml", []byte("build: ./app\nrun: 'true'\n"), "/d")
+	if err != nil || j.Build.Context != "/d/app" {
+		t.Errorf("got %+v, %v", j.Build, err)
+	}
+}
+
+// bad lists Beefiles with all that is wrong with each, in order of lines.
+func bad() map[string]struct {
+	text string
+	says []string
+} {
+	type c = struct {
+		text string
+		says []string
+	}
+	return map[string]c{
+		"unknown key with a near one": {"image: a\nnodez: 2\n", []string{`2:1: unknown key "nodez" (did you mean "nodes"?)`}},
+		"several at once":             {"image: a\nnodez: 2\nranks_per_node: many\ngpus: some\n", []string{`2:1: unknown key`, `3:17: ranks_per_node: a whole number is wanted, this is text`, `4:7: gpus: "some" is neither`}},
+		"wrong type of list":          {"image: a\noutputs: /work/x\n", []string{`2:10: outputs: a list is wanted, this is text`}},
+		"unknown key inside":          {"image: a\ninputs: [{form: ./x, to: /work}]\n", []string{`2:11: unknown key "inputs[0].form" (did you mean "from"?)`}},
+		"twice":                       {"image: a\nenv: {A: 1}\nnodes: 1\nnodes: 2\n", []string{`nodes`}},
+		"no image":                    {"run: x\n", []string{"1:1: neither `image:` nor `build:`"}},
+		"both":                        {"image: a\nbuild: .\n", []string{"2:1: `image:` and `build:` exclude"}},
+		"impossible number":           {"image: a\nnodes: 0\n", []string{"2:1: nodes: 0 hosts"}},
+		"output outside the volume":   {"image: a\noutputs: [{from: /tmp/x, to: .}]\n", []string{"lies outside the volume /work"}},
+		"relative volume":             {"image: a\nvolume: work\n", []string{"2:1: volume:"}},
+		"root as volume":              {"image: a\nvolume: /\n", []string{"2:1: volume:"}},
+		"bad variable":                {"image: a\nenv: {1A: x}\n", []string{"is no name of a variable"}},
+		"secret of two sources":       {"image: a\nsecrets: {T: {env: A, file: b}}\n", []string{"exactly one of"}},
+		"bad runtime":                 {"image: a\nruntime: dokcer\n", []string{`did you mean "docker"?`}},
+		"bad duration":                {"image: a\ntimeout: soon\n", []string{`"soon" is no duration`}},
+		"negative duration":           {"image: a\ntimeout: -5s\n", []string{`is no duration`}},
+		"two documents":               {"image: a\n---\nimage: b\n", []string{"a second document begins here"}},
+		"not a mapping":               {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
+		"empty":                       {"", []string{"the file is empty"}},
+		"not YAML":                    {"image: [a\n", []string{"not valid YAML"}},
+		"missing value":               {"image:\n", []string{"image: a value is missing"}},
+		"empty command":               {"image: a\nrun: ''\n", []string{"the command is empty"}},
+		"build of nothing":            {"build: {packages: [x]}\n", []string{"build: give a directory"}},
+	}
+}
+
+func TestBadBeefiles(t *testing.T) {
+	for name, c := range bad() {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseJob("job.yaml", []byte(c.text), "/d")
+			if !core.IsKind(err, core.Invalid) {
+				t.Fatalf("got %v, want an invalid Beefile", err)
+			}
+			all, ok := errors.AsType[*Errors](err)
+			if !ok || len(all.Problems) < len(c.says) {
+				t.Fatalf("got %v", err)
+			}
+			for i, want := range c.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("problem %d: got\n%v\nwant %q", i, err, want)
+				}
+			}
+			for _, p := range all.Problems {
+				if p.Line < 1 || p.Column < 1 || p.File != "job.yaml" {
+					t.Errorf("no place: %+v", p)
+				}
+			}
+		})
+	}
+}
+
+func TestSites(t *testing.T) {
+	sites, err := ParseSites("sites.yaml", []byte(`sites:
+  - {name: laptop, provider: local}
+  - {name: lab, provider: local, hosts: 4, link_rate: 1.5gbit}
+  - {name: rack, provider: ssh, hosts: ["n1.example.org", "ann@n[2-9]"], scratch: /scratch/$USER, slots: 16}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sites) != 3 || sites[1].Hosts.Count != 4 || sites[1].LinkRate != 1.5e9 || len(sites[2].Hosts.Patterns) != 2 {
+		t.Errorf("got %+v", sites)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"no name":           {"sites: [{provider: local}]", "needs a `name`"},
+		"same name":         {"sites: [{name: a, provider: local}, {name: a, provider: local}]", "given twice"},
+		"unknown provider":  {"sites: [{name: a, provider: slrum}]", "is not known"},
+		"ssh without hosts": {"sites: [{name: a, provider: ssh}]", "needs a list of `hosts`"},
+		"list for local":    {"sites: [{name: a, provider: local, hosts: [x]}]", "takes a number"},
+		"bad pattern":       {"sites: [{name: a, provider: ssh, hosts: ['n[2-']}]", "not closed"},
+		"bad rate":          {"sites: [{name: a, provider: local, link_rate: fast}]", "is no rate"},
+		"none":              {"sites: []", "no site is given"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseSites("s", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSelectSites(t *testing.T) {
+	all := []Site{{Name: "laptop"}, {Name: "lab"}}
+	if got, err := SelectSites(&Job{}, all, ""); err != nil || len(got) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := SelectSites(&Job{Sites: []string{"lab", "laptop"}}, all, ""); err != nil || got[0].Name != "lab" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := SelectSites(&Job{Sites: []string{"labb"}}, all, "f"); err == nil || !strings.Contains(core.Remedy(err), `"lab"`) {
+		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+	}
+}
+
+func TestExpandHosts(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"n1":                "n1",
+		"ann@n[2-4]":        "ann@n2 ann@n3 ann@n4",
+		"c[08-10,20].x":     "c08.x c09.x c10.x c20.x",
+		"r[1-2]n[1-2]":      "r1n1 r1n2 r2n1 r2n2",
+		"n[":                "error",
+		"n[4-2]":            "error",
+		"n[1-999999999]":    "error",
+		"":                  "error",
+		"-oProxyCommand":    "error",
+		"n[1-1000][1-1000]": "error",
+	} {
+		got, err := ExpandHosts(pattern)
+		if text := strings.Join(got, " "); err == nil && text != want || err != nil && want != "error" {
+			t.Errorf("%s: got %q, %v; want %q", pattern, text[:min(len(text), 80)], err, want)
+		}
+	}
+}
+
+// TestSchemaAgreesWithTheParser holds both to the same good and bad files.
+func TestSchemaAgreesWithTheParser(t *testing.T) {
+	compiled := map[string]*jsonschema.Schema{}
+	for _, which := range []string{"beefile", "sites"} {
+		raw, err := Schema(which)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource(which+".json", doc); err != nil {
+			t.Fatal(err)
+		}
+		if compiled[which], err = c.Compile(which + ".json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	valid := func(which, text string) bool {
+		var v any
+		if yaml.Unmarshal([]byte(text), &v) != nil {
+			return false
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return false
+		}
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+		return err == nil && compiled[which].Validate(doc) == nil
+	}
+	files, err := filepath.Glob("../../examples/*/job.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadJob(f); err != nil || !valid("beefile", string(raw)) {
+			t.Errorf("%s: parser says %v, schema %v", f, err, valid("beefile", string(raw)))
+		}
+	}
+	for _, name := range []string{"unknown key with a near one", "wrong type of list", "unknown key inside", "no image", "both", "not a mapping"} {
+		if valid("beefile", bad()[name].text) {
+			t.Errorf("the schema accepts what the parser refuses: %s", name)
+		}
+	}
+	if !valid("sites", "sites: [{name: a, provider: ssh, hosts: [n1]}]") || valid("sites", "sites: [{name: a, provider: ssh, host: n1}]") {
+		t.Error("the sites schema disagrees with the parser")
+	}
+}
+
+func TestConvert(t *testing.T) {
+	raw, err := os.ReadFile("testdata/old.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Convert(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := ParseJob("job.yaml", []byte(c.Beefile), "/d")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Beefile)
+	}
+	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume != "/mnt/docker_share" ||
+		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || j.Inputs[0].From != "/home/ann/input" {
+		t.Errorf("got %+v", j)
+	}
+	sites, err := ParseSites("sites.yaml", []byte(c.Sites))
+	if err != nil || len(sites) != 1 || strings.Join(sites[0].Hosts.Patterns, " ") != "cn30 cn31" {
+		t.Errorf("got %+v, %v", sites, err)
+	}
+	notes := strings.Join(c.Notes, "\n")
+	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "cpu_sockets", "ram_size", "kvm_enabled", "docker_username", "task_conf.colour"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no note on %s:\n%s", want, notes)
+		}
+	}
+	for _, target := range []string{"bee_aws", "bee_os"} {
+		c, err := Convert([]byte(`{"task_conf":{"exec_target":"` + target + `","mpi_run":[{"script":"r.sh"}]},"docker_conf":{"docker_img_tag":"x"},"exec_env_conf":{"` + target + `":{"num_of_nodes":"3","instance_type":"c5"}}}`))
+		if err != nil || !strings.Contains(c.Beefile, "nodes: 3") || !strings.Contains(strings.Join(c.Notes, "\n"), "instance_type") {
+			t.Errorf("%s: %+v, %v", target, c, err)
+		}
+	}
+	if _, err := Convert([]byte("{}")); !core.IsKind(err, core.Invalid) {
+		t.Errorf("an empty object: %v", err)
+	}
+}
+
+func FuzzParseJob(f *testing.F) {
+	for _, c := range bad() {
+		f.Add(c.text)
+	}
+	f.Add("image: a\nenv: &x {A: 1}\nsecrets: *x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		j, err := ParseJob("f.yaml", []byte(text), "/d")
+		if (j == nil) == (err == nil) {
+			t.Errorf("job %v, error %v", j, err)
+		}
+		if err != nil && !core.IsKind(err, core.Invalid) {
+			t.Errorf("a bad file gives kind %v: %v", core.KindOf(err), err)
+		}
+	})
+}
+
+func FuzzParseSites(f *testing.F) {
+	f.Add("sites: [{name: a, provider: ssh, hosts: ['n[1-3]']}]")
+	f.Fuzz(func(_ *testing.T, text string) { ParseSites("f.yaml", []byte(text)) })
+}
+
+func FuzzConvert(f *testing.F) {
+	f.Add(`{"task_conf":{"mpi_run":[{"script":1}]}}`)
+	f.Fuzz(func(_ *testing.T, text string) { Convert([]byte(text)) })
+}
