@@ -35,26 +35,61 @@ type Peer struct {
 // The stream is closed when it returns, its context ends with the connection.
 type Handler func(ctx context.Context, method string, s *Stream) error
 
-// NewPeer speaks over conn. Exactly one of the two ends is the client. name is
-// the other end as messages call it.
+// Vigil says when a silent other end counts as gone.
+type Vigil int
+
+const (
+	// Watched is for control: an end that is dead, hung or cut off is noticed
+	// within five seconds. Little may be sent over such a connection, or what
+	// waits in a slow link's buffers looks like silence.
+	Watched Vigil = iota
+	// Patient is for bulk data over links of any speed.
+	Patient
+	// Trusting is for sockets of this host, whose kernel tells when the other
+	// end dies. An end that is merely stopped (Ctrl-Z) is waited for.
+	Trusting
+)
+
+// NewPeer speaks over conn, Watched. Exactly one of the two ends is the
+// client. name is the other end as messages call it.
 func NewPeer(conn io.ReadWriteCloser, client bool, name string) (*Peer, error) {
-	c := yamux.DefaultConfig()
-	c.LogOutput = io.Discard
-	c.EnableKeepAlive = true
-	c.KeepAliveInterval = 2 * time.Second
-	c.ConnectionWriteTimeout = 5 * time.Second // a peer that takes longer is hung or gone
-	c.StreamOpenTimeout = 10 * time.Second
-	c.StreamCloseTimeout = 0
-	c.MaxStreamWindowSize = 4 << 20
+	return NewPeerWith(conn, client, name, Watched)
+}
+
+// NewPeerWith is NewPeer with another vigil, which each end chooses for itself.
+func NewPeerWith(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*Peer, error) {
 	make := yamux.Server
 	if client {
 		make = yamux.Client
 	}
-	session, err := make(conn, c)
+	session, err := make(conn, configFor(v))
 	if err != nil {
 		return nil, err
 	}
 	return &Peer{session: session, name: name}, nil
+}
+
+func configFor(v Vigil) *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.LogOutput = io.Discard
+	c.StreamCloseTimeout = 0
+	c.MaxStreamWindowSize = 4 << 20
+	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another
+	switch v {
+	case Watched:
+		c.KeepAliveInterval = 1500 * time.Millisecond
+		c.ConnectionWriteTimeout = 3500 * time.Millisecond
+		c.StreamOpenTimeout = 10 * time.Second
+	case Patient:
+		c.KeepAliveInterval = 30 * time.Second
+		c.ConnectionWriteTimeout = 2 * time.Minute
+		c.StreamOpenTimeout = 2 * time.Minute
+	case Trusting:
+		c.EnableKeepAlive = false
+		c.ConnectionWriteTimeout = 24 * time.Hour
+		c.StreamOpenTimeout = 0
+	}
+	return c
 }
 
 // Name is the other end.
@@ -107,7 +142,7 @@ func (p *Peer) Open(ctx context.Context, method string, in, out any) (*Stream, e
 		return nil, p.lost(err)
 	}
 	s := &Stream{Conn: raw, r: bufio.NewReader(raw)}
-	s.stop = context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	s.stop = context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // it cannot fail
 	if err := s.request(method, in, out); err != nil {
 		s.Close()
 		if ctx.Err() != nil {
@@ -154,6 +189,35 @@ type remoteError struct {
 
 // Read reads what follows the header.
 func (s *Stream) Read(b []byte) (int, error) { return s.r.Read(b) }
+
+// maxWrite bounds the pieces in which data is sent, so that the streams of one
+// connection take turns.
+const maxWrite = 64 << 10
+
+// Write sends data, waiting while the other end does not read.
+func (s *Stream) Write(b []byte) (int, error) {
+	total := 0
+	for len(b) > 0 {
+		n, err := s.Conn.Write(b[:min(len(b), maxWrite)])
+		total += n
+		if err != nil {
+			return total, err
+		}
+		b = b[n:]
+	}
+	return total, nil
+}
+
+// Broken gives a context that ends also when the other end closes the stream.
+// It is for handlers that only send: it takes over reading.
+func (s *Stream) Broken(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		io.Copy(io.Discard, s) //nolint:errcheck // any end is the end
+	}()
+	return ctx, cancel
+}
 
 // Close ends the stream.
 func (s *Stream) Close() error {

@@ -22,8 +22,9 @@ type Authority struct {
 	pem  []byte
 }
 
-// Certificates are valid from a day before to a year after they are made, so
-// that hosts whose clocks are off can still talk.
+// Certificates are valid from a day before to a year after they are made. As
+// they live as long as one attempt, what keeps a stranger out is the key: the
+// hosts' clocks, which may be off or jump, have no say (see Identity.now).
 const (
 	clockSlack = 24 * time.Hour
 	lifetime   = 366 * 24 * time.Hour
@@ -85,6 +86,16 @@ func (a *Authority) Issue(name string) (cert, key []byte, err error) {
 type Identity struct {
 	cert tls.Certificate
 	pool *x509.CertPool
+	made time.Time
+}
+
+// now is when the certificates were made, by the clock of who made them.
+func (i *Identity) now() time.Time { return i.made }
+
+func (i *Identity) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.cert}, Time: i.now,
+		// No session is resumed, and none is worth keeping for decades.
+		SessionTicketsDisabled: true, CurvePreferences: []tls.CurveID{tls.X25519}}
 }
 
 // NewIdentity reads what Issue and Certificate gave.
@@ -97,20 +108,27 @@ func NewIdentity(ca, cert, key []byte) (*Identity, error) {
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, errors.New("read the authority's certificate: it is not PEM")
 	}
-	return &Identity{pair, pool}, nil
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return nil, fmt.Errorf("read the node's certificate: %w", err)
+	}
+	return &Identity{pair, pool, leaf.NotBefore.Add(clockSlack)}, nil
 }
 
 // Client is the configuration for dialling the node of that name. Anyone else
 // who answers there is refused.
 func (i *Identity) Client(name string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.cert}, RootCAs: i.pool, ServerName: name}
+	c := i.config()
+	c.RootCAs, c.ServerName = i.pool, name
+	return c
 }
 
 // Server is the configuration for listening. Callers without a certificate of
 // the run are refused.
 func (i *Identity) Server() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.cert},
-		ClientCAs: i.pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	c := i.config()
+	c.ClientCAs, c.ClientAuth = i.pool, tls.RequireAndVerifyClientCert
+	return c
 }
 
 // PeerName is the name in the certificate of a connection's other end.

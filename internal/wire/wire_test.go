@@ -1,0 +1,361 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// pair gives two peers over a real TCP connection through a relay that can be
+// cut without either end being told.
+func pair(t *testing.T, serve Handler) (client *Peer, cut func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		p, err := NewPeer(c, false, "client")
+		if err != nil {
+			return
+		}
+		p.Serve(context.Background(), serve)
+	}()
+	through, cut := blackHole(t, l.Addr().String())
+	c, err := net.Dial("tcp", through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPeer(c, true, "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, cut
+}
+
+// blackHole relays one connection until it is cut; then bytes vanish.
+func blackHole(t *testing.T, to string) (addr string, cut func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		a, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { a.Close(); b.Close() })
+		relay := func(dst, src net.Conn) {
+			buf := make([]byte, 32<<10)
+			for {
+				n, err := src.Read(buf)
+				if err != nil {
+					return
+				}
+				select {
+				case <-gone:
+					continue
+				default:
+				}
+				if _, err := dst.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}
+		go relay(a, b)
+		relay(b, a)
+	}()
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String(), func() { close(gone) }
+}
+
+func TestCalls(t *testing.T) {
+	p, _ := pair(t, func(ctx context.Context, method string, s *Stream) error {
+		switch method {
+		case "double":
+			var n int
+			if err := s.Params(&n); err != nil {
+				return err
+			}
+			return s.Reply(2 * n)
+		case "echo":
+			if err := s.Reply(nil); err != nil {
+				return err
+			}
+			_, err := io.Copy(s, s)
+			return err
+		case "fail":
+			return &core.Error{Kind: core.Busy, Op: "do", Object: "it", Err: errors.New("not now"), Remedy: "Wait."}
+		case "silent":
+			<-ctx.Done()
+		}
+		return nil
+	})
+	ctx := context.Background()
+	t.Run("a result comes back", func(t *testing.T) {
+		var out int
+		if err := p.Call(ctx, "double", 21, &out); err != nil || out != 42 {
+			t.Fatalf("got %d, %v", out, err)
+		}
+	})
+	t.Run("an error keeps kind and remedy", func(t *testing.T) {
+		err := p.Call(ctx, "fail", nil, nil)
+		if !core.IsKind(err, core.Busy) || core.Remedy(err) != "Wait." || !strings.Contains(err.Error(), "not now") {
+			t.Fatalf("got %v (%v, %q)", err, core.KindOf(err), core.Remedy(err))
+		}
+	})
+	t.Run("wrong parameters are the caller's fault", func(t *testing.T) {
+		if err := p.Call(ctx, "double", "x", nil); !core.IsKind(err, core.Invalid) {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("raw bytes both ways", func(t *testing.T) {
+		s, err := p.Open(ctx, "echo", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		want := bytes.Repeat([]byte("0123456789"), 1<<20)
+		go s.Write(want)
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("echo differs: %v", err)
+		}
+	})
+	t.Run("a cancelled call returns at once", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if err := p.Call(ctx, "silent", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("a storm of calls", func(t *testing.T) {
+		var wg sync.WaitGroup
+		for i := range 2000 {
+			wg.Go(func() {
+				var out int
+				if err := p.Call(ctx, "double", i, &out); err != nil || out != 2*i {
+					t.Errorf("call %d: %d, %v", i, out, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestCutConnectionIsNoticedWithinSeconds(t *testing.T) {
+	t.Parallel()
+	p, cut := pair(t, func(ctx context.Context, _ string, s *Stream) error { return s.Reply(nil) })
+	if err := p.Call(context.Background(), "x", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	cut()
+	begun := time.Now()
+	select {
+	case <-p.Done():
+	case <-time.After(6 * time.Second):
+		t.Fatal("not noticed within 6 s")
+	}
+	t.Logf("noticed after %v", time.Since(begun))
+	if err := p.Call(context.Background(), "x", nil, nil); !core.IsKind(err, core.Lost) {
+		t.Errorf("a call over a lost connection gives %v", err)
+	}
+}
+
+func TestBrokenEndsWithTheCaller(t *testing.T) {
+	ended := make(chan struct{})
+	p, _ := pair(t, func(ctx context.Context, _ string, s *Stream) error {
+		if err := s.Reply(nil); err != nil {
+			return err
+		}
+		ctx, cancel := s.Broken(ctx)
+		defer cancel()
+		<-ctx.Done()
+		close(ended)
+		return nil
+	})
+	s, err := p.Open(context.Background(), "x", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the handler does not notice that its caller closed the stream")
+	}
+}
+
+func TestTLS(t *testing.T) {
+	ours, theirs := authority(t), authority(t)
+	identity := func(a *Authority, trust *Authority, name string) *Identity {
+		cert, key, err := a.Issue(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := NewIdentity(trust.Certificate(), cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	head := identity(ours, ours, "node-0")
+	for _, c := range []struct {
+		name   string
+		client *Identity
+		want   string // the name that the client wants
+		ok     bool
+	}{
+		{"a node of the run", identity(ours, ours, "node-1"), "node-0", true},
+		{"the wrong node answers", identity(ours, ours, "node-1"), "node-2", false},
+		{"a stranger's certificate", identity(theirs, ours, "node-1"), "node-0", false},
+		{"a stranger's authority", identity(ours, theirs, "node-1"), "node-0", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := tls.Listen("tcp", "127.0.0.1:0", head.Server())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			seen := make(chan error, 1)
+			go func() {
+				conn, err := l.Accept()
+				if err == nil {
+					defer conn.Close()
+					if err = conn.(*tls.Conn).Handshake(); err == nil {
+						_, err = PeerName(conn.(*tls.Conn))
+					}
+				}
+				seen <- err
+			}()
+			conn, err := tls.Dial("tcp", l.Addr().String(), c.client.Client(c.want))
+			if err == nil {
+				defer conn.Close()
+				if conn.ConnectionState().Version != tls.VersionTLS13 {
+					t.Error("not TLS 1.3")
+				}
+			}
+			if serr := <-seen; err == nil {
+				err = serr
+			}
+			if (err == nil) != c.ok {
+				t.Fatalf("got %v, want success %v", err, c.ok)
+			}
+		})
+	}
+	t.Run("without a certificate", func(t *testing.T) {
+		a, b := net.Pipe()
+		go func() {
+			c := tls.Client(b, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the stranger of the test
+			io.Copy(io.Discard, c)
+			b.Close()
+		}()
+		if err := tls.Server(a, head.Server()).Handshake(); err == nil {
+			t.Fatal("let in")
+		}
+	})
+}
+
+func TestClocksHaveNoSay(t *testing.T) {
+	a := authority(t)
+	cert, key, err := a.Issue("node-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := NewIdentity(a.Certificate(), cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := time.Since(i.Server().Time()).Abs(); off > time.Minute {
+		t.Errorf("certificates are judged by a clock that is %v off their making", off)
+	}
+}
+
+func authority(t *testing.T) *Authority {
+	t.Helper()
+	a, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestUnixSocket(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		path string
+	}{
+		{"short", filepath.Join(t.TempDir(), "s")},
+		{"longer than an address", filepath.Join(t.TempDir(), strings.Repeat("d", 120), "s")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 { // the second replaces what the first left
+				l, err := ListenUnix(c.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := os.Stat(c.path)
+				if err != nil || info.Mode().Perm() != 0o600 {
+					t.Fatalf("socket: %v, %v", info.Mode(), err)
+				}
+				go func() {
+					if conn, err := l.Accept(); err == nil {
+						conn.Write([]byte("hi"))
+						conn.Close()
+					}
+				}()
+				conn, err := DialUnix(context.Background(), c.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := io.ReadAll(conn); string(got) != "hi" {
+					t.Fatalf("got %q", got)
+				}
+				l.Close()
+			}
+		})
+	}
+}
+
+func FuzzReadMessage(f *testing.F) {
+	var good bytes.Buffer
+	if err := WriteMessage(&good, request{Method: "m", Params: []byte("1")}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good.Bytes())
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0})
+	f.Add([]byte{0, 0, 0, 9, '{'})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var r request
+		if err := ReadMessage(bytes.NewReader(raw), &r); err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := WriteMessage(&again, r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
