@@ -8,11 +8,13 @@
 package tasklog
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -110,6 +112,7 @@ func (w *Writer) Follow(ctx context.Context, path string, offset int64, wait boo
 		return err
 	}
 	defer f.Close()
+	offset = max(offset, 0)
 	for {
 		w.mu.Lock()
 		wake, closed := w.wake, w.closed
@@ -132,7 +135,7 @@ func Read(ctx context.Context, path string, offset int64, fn func(Frame) error) 
 		return err
 	}
 	defer f.Close()
-	_, err = read(f, offset, func(frame Frame) error {
+	_, err = read(f, max(offset, 0), func(frame Frame) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -143,9 +146,10 @@ func Read(ctx context.Context, path string, offset int64, fn func(Frame) error) 
 
 // read gives whole frames and the offset after the last of them.
 func read(f io.ReaderAt, offset int64, fn func(Frame) error) (int64, error) {
+	r := bufio.NewReaderSize(io.NewSectionReader(f, offset, math.MaxInt64-offset), 64<<10)
 	var header [headerSize]byte
 	for {
-		if _, err := f.ReadAt(header[:], offset); err != nil {
+		if _, err := io.ReadFull(r, header[:]); err != nil {
 			return offset, notEOF(err)
 		}
 		length := binary.BigEndian.Uint32(header[4:])
@@ -153,7 +157,7 @@ func read(f io.ReaderAt, offset int64, fn func(Frame) error) (int64, error) {
 			return offset, fmt.Errorf("task output is damaged at byte %d", offset)
 		}
 		frame := Frame{Stream: Stream(header[0]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[8:]))), Data: make([]byte, length)}
-		if _, err := f.ReadAt(frame.Data, offset+headerSize); err != nil && length > 0 {
+		if _, err := io.ReadFull(r, frame.Data); err != nil {
 			return offset, notEOF(err)
 		}
 		offset += headerSize + int64(length)
@@ -165,7 +169,7 @@ func read(f io.ReaderAt, offset int64, fn func(Frame) error) (int64, error) {
 }
 
 func notEOF(err error) error {
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}
 	return err
