@@ -1,0 +1,319 @@
+// Command bench measures what BEE costs against its peers, as ratios within
+// one run, and writes a table in Markdown. `make bench` runs it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bench is one run of the measurements.
+type bench struct {
+	bee, dir, apps string
+	env            []string
+	rows           [][4]string // what, measured, against, ratio
+}
+
+func main() {
+	b := &bench{}
+	quick := flag.Bool("quick", false, "fewer rounds, and no large image")
+	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
+	flag.Parse()
+	if err := b.run(*quick); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(quick bool) error {
+	var err error
+	if b.bee, err = filepath.Abs(b.bee); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("/var/tmp", "bee-bench-"); err != nil {
+		return err
+	}
+	defer exec.Command("rm", "-rf", b.dir).Run() //nolint:errcheck // a temporary directory
+	b.env = append(os.Environ(), "USER="+strconv.Itoa(os.Getuid()), "BEE_STATE="+b.dir+"/state", "BEE_SCRATCH="+b.dir+"/scratch")
+	rounds := 30
+	if quick {
+		rounds = 8
+	}
+	steps := []func(int) error{b.small, b.launch, b.memory}
+	if !quick {
+		steps = append(steps, b.pull)
+	}
+	for _, step := range steps {
+		if err := step(rounds); err != nil {
+			return err
+		}
+	}
+	fmt.Println("| what | measured | against | ratio |\n|---|---|---|---|")
+	for _, r := range b.rows {
+		fmt.Printf("| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
+	}
+	return nil
+}
+
+func (b *bench) row(what string, measured time.Duration, against string, other time.Duration) {
+	ratio := "–"
+	if other > 0 {
+		ratio = fmt.Sprintf("%.2f", float64(measured)/float64(other))
+		against += " " + round(other)
+	}
+	b.rows = append(b.rows, [4]string{what, round(measured), against, ratio})
+}
+
+func round(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+func (b *bench) command(args ...string) *exec.Cmd {
+	c := exec.Command(args[0], args[1:]...)
+	c.Env, c.Dir = b.env, b.dir
+	return c
+}
+
+func (b *bench) do(args ...string) (string, error) {
+	out, err := b.command(args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// median times a command several times; the first time is not counted.
+func (b *bench) median(rounds int, args ...string) (time.Duration, error) {
+	var times []time.Duration
+	for i := range rounds + 1 {
+		begun := time.Now()
+		if _, err := b.do(args...); err != nil {
+			return 0, err
+		}
+		if i > 0 {
+			times = append(times, time.Since(begun))
+		}
+	}
+	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] })
+	return times[len(times)/2], nil
+}
+
+func (b *bench) write(name, text string) error {
+	return os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644)
+}
+
+// small compares a program that does nothing, in one and the same image.
+func (b *bench) small(rounds int) error {
+	if err := b.busybox(); err != nil {
+		return err
+	}
+	if err := b.write("true.yaml", "name: nothing\nimage: docker-archive:busybox.tar\nrun: [\"true\"]\n"); err != nil {
+		return err
+	}
+	bee, err := b.median(rounds, b.bee, "run", "-q", "true.yaml")
+	if err != nil {
+		return err
+	}
+	podman, err := b.median(rounds, b.podman("run", "--rm", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--network=host", "bee.bench/busybox:1", "true")...)
+	if err != nil {
+		return err
+	}
+	charlie, err := b.median(rounds, "ch-run", "tree", "--", "/bin/true")
+	if err != nil {
+		return err
+	}
+	b.row("`bee run` of `true`, cached image, one host, end to end", bee, "podman run", podman)
+	b.row("the same", bee, "ch-run", charlie)
+	return b.exec(rounds)
+}
+
+func (b *bench) podman(args ...string) []string {
+	return append([]string{"podman", "--root", b.dir + "/podman", "--runroot", b.dir + "/podman-run", "--cgroup-manager", "cgroupfs", "--runtime", "runc"}, args...)
+}
+
+// busybox makes the small image in the forms that all want.
+func (b *bench) busybox() error {
+	script := `set -e
+mkdir -p tree/home tree/mnt/0 tree/bin tree/dev tree/proc tree/sys tree/tmp tree/etc tree/run tree/root
+cp "$(command -v busybox)" tree/bin/
+for a in sh true sleep cat; do ln -sf busybox tree/bin/$a; done
+echo root:x:0:0:root:/root:/bin/sh > tree/etc/passwd; touch tree/etc/group tree/etc/hosts tree/etc/resolv.conf
+tar -C tree -cf layer.tar .
+`
+	if _, err := b.do("sh", "-c", script); err != nil {
+		return err
+	}
+	if _, err := b.do(b.podman("import", "layer.tar", "bee.bench/busybox:1")...); err != nil {
+		return err
+	}
+	_, err := b.do(b.podman("save", "-o", "busybox.tar", "bee.bench/busybox:1")...)
+	return err
+}
+
+// exec compares the start of a process in a container that runs.
+func (b *bench) exec(rounds int) error {
+	if err := b.write("sleep.yaml", "name: sleeper\nimage: docker-archive:busybox.tar\nrun: [sleep, \"600\"]\n"); err != nil {
+		return err
+	}
+	if _, err := b.do(b.bee, "run", "-q", "-d", "sleep.yaml"); err != nil {
+		return err
+	}
+	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
+	if err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
+		return err
+	}
+	bee, err := b.median(rounds, b.bee, "exec", "sleeper", "--", "true")
+	if err != nil {
+		return err
+	}
+	if _, err := b.do(b.podman("run", "-d", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--network=host", "--name", "sleeper", "bee.bench/busybox:1", "sleep", "600")...); err != nil {
+		return err
+	}
+	defer b.do(b.podman("rm", "-f", "-t", "0", "sleeper")...) //nolint:errcheck // see above
+	podman, err := b.median(rounds, b.podman("exec", "sleeper", "true")...)
+	if err != nil {
+		return err
+	}
+	b.row("`bee exec` of `true` in a running container", bee, "podman exec", podman)
+	return nil
+}
+
+// until repeats a command until it succeeds.
+func (b *bench) until(args ...string) error {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		_, err := b.do(args...)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// launch times an MPI program that only starts, over more and more hosts.
+func (b *bench) launch(rounds int) error {
+	if err := b.write("mpi.yaml", `name: launch
+build: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
+ranks_per_node: 1
+run: mpirun --oversubscribe python3 -c "from mpi4py import MPI"
+`); err != nil {
+		return err
+	}
+	var one time.Duration
+	for _, hosts := range []int{1, 2, 8, 32, 64} {
+		if err := b.write("lab.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", hosts)); err != nil {
+			return err
+		}
+		took, err := b.median(max(rounds/10, 1), b.bee, "--sites", "lab.yaml", "run", "-q", "--nodes", strconv.Itoa(hosts), "mpi.yaml")
+		if err != nil {
+			return err
+		}
+		if hosts == 1 {
+			one = took
+			b.row("`mpirun` of an empty mpi4py program over 1 emulated host", took, "", 0)
+			continue
+		}
+		b.row(fmt.Sprintf("the same over %d", hosts), took, "1 host", one)
+	}
+	return nil
+}
+
+// memory reads the resident set of a node that waits.
+func (b *bench) memory(int) error {
+	if _, err := b.do(b.bee, "run", "-q", "-d", "sleep.yaml"); err != nil {
+		return err
+	}
+	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
+	if err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		environ, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if !strings.HasSuffix(string(line), "\x00node\x00") || !strings.Contains(string(environ), b.dir) {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
+		if err != nil {
+			return err
+		}
+		for _, l := range strings.Split(string(status), "\n") {
+			if strings.HasPrefix(l, "VmRSS") || strings.HasPrefix(l, "RssAnon") {
+				f := strings.Fields(l)
+				b.rows = append(b.rows, [4]string{"memory of one idle `bee node`, " + strings.TrimSuffix(f[0], ":"), f[1] + " kB", "20 MB", "–"})
+			}
+		}
+		return nil
+	}
+	return errors.New("no idle node found")
+}
+
+// pull compares getting a large image from a registry on loopback.
+func (b *bench) pull(int) error {
+	if err := b.write("registry.yaml", "version: 0.1\nstorage: {filesystem: {rootdirectory: "+b.dir+"/registry}}\nhttp: {addr: 127.0.0.1:5055}\nlog: {level: error}\n"); err != nil {
+		return err
+	}
+	server := b.command("docker-registry", "serve", "registry.yaml")
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer server.Process.Kill() //nolint:errcheck // it ends with us
+	id, err := b.do("sh", "-c", b.bee+" image build mpi.yaml 2>/dev/null")
+	if err != nil {
+		return err
+	}
+	const ref = "127.0.0.1:5055/apps:1"
+	if err := b.until(b.bee, "image", "push", id, ref); err != nil {
+		return err
+	}
+	var size int64
+	filepath.WalkDir(b.dir+"/registry", func(p string, d fs.DirEntry, err error) error { //nolint:errcheck // only for the label
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil
+	})
+	b.env = append(b.env, "BEE_CACHE="+b.dir+"/fresh")
+	bee, err := b.once(b.bee, "image", "pull", ref)
+	if err != nil {
+		return err
+	}
+	podman, err := b.once(b.podman("pull", "--tls-verify=false", ref)...)
+	if err != nil {
+		return err
+	}
+	skopeo, err := b.once("sh", "-c", "skopeo copy -q --src-tls-verify=false docker://"+ref+" oci:oci:1 && umoci unpack --image oci:1 bundle")
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("pull and unpack of an image of %d MB compressed, from a registry on loopback", size/1e6)
+	b.row(what, bee, "podman pull", podman)
+	b.row("the same", bee, "skopeo and umoci", skopeo)
+	return nil
+}
+
+func (b *bench) once(args ...string) (time.Duration, error) {
+	begun := time.Now()
+	_, err := b.do(args...)
+	return time.Since(begun), err
+}
