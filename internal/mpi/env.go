@@ -1,84 +1,63 @@
 // Package mpi makes an unmodified image's own `mpirun` reach all hosts of a
-// run. It is pure: environment variables, host files and checks; it starts
-// nothing and knows nothing of nodes.
+// run: environment variables, host files, and checks of the image before the
+// launch. It starts nothing and knows nothing of nodes; the launch agent that
+// mpirun calls is package rsh.
 package mpi
 
-import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-)
-
-// Host is a host as the MPI sees it.
-type Host struct {
-	Name  string
-	IP    string
-	Slots int
-}
+import "path/filepath"
 
 // Job is what the MPI has to know.
 type Job struct {
 	Hosts []Host
 	// RunDir is the run directory inside the container, Agent the launch agent.
 	RunDir, Agent string
-	// Network is the CIDR over which the hosts reach each other, or "".
+	// Network is the CIDR, or several with commas, over which the hosts reach
+	// each other, or "".
 	Network string
+	// Interface is the name of that network's interface where it is the same
+	// on all hosts, else "".
+	Interface string
 	// Root tells that ranks run as uid 0, which Open MPI refuses unless told.
 	Root bool
 }
 
-// Names of the two host files: Open MPI's form, and that of the Hydra family
-// (MPICH, Intel MPI).
-const (
-	ompiFile  = "hosts.ompi"
-	hydraFile = "hosts.hydra"
-)
-
-// HostFile is the path, inside, of the host file that people can use:
-// `host slots=N`.
-func HostFile(j Job) string { return filepath.Join(j.RunDir, ompiFile) }
-
-// WriteHostFiles writes the host files into the run directory as the host
-// sees it.
-func WriteHostFiles(dir string, j Job) error {
-	var ompi, hydra strings.Builder
-	for _, h := range j.Hosts {
-		fmt.Fprintf(&ompi, "%s slots=%d\n", h.Name, h.Slots)
-		fmt.Fprintf(&hydra, "%s:%d\n", h.Name, h.Slots)
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, ompiFile), []byte(ompi.String()), 0o600),
-		os.WriteFile(filepath.Join(dir, hydraFile), []byte(hydra.String()), 0o600))
-}
-
-// Environment is the union of what all MPI families need.
+// Environment is the union of what all MPI families need: which of them the
+// image has need not be known. Variables of another family do no harm, with
+// one exception that is left out: PRTE_MCA_oob_tcp_if_include makes Open MPI 5
+// warn on stderr.
+//
+// Open MPI's no_tree_spawn is never set: without a tree, mpirun starts one
+// agent per host at once, and 64 hosts become slow.
 func Environment(j Job) []string {
 	ompi, hydra := filepath.Join(j.RunDir, ompiFile), filepath.Join(j.RunDir, hydraFile)
 	env := []string{
+		// Open MPI up to 4 (orte), and from 5 on (prte).
 		"OMPI_MCA_orte_default_hostfile=" + ompi, "OMPI_MCA_plm_rsh_agent=" + j.Agent,
 		"PRTE_MCA_prte_default_hostfile=" + ompi, "PRTE_MCA_plm_ssh_agent=" + j.Agent,
+		// MPICH and its kin; Intel MPI.
 		"HYDRA_HOST_FILE=" + hydra, "HYDRA_LAUNCHER=ssh", "HYDRA_LAUNCHER_EXEC=" + j.Agent,
 		"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_HYDRA_BOOTSTRAP=ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=" + j.Agent,
+		// PMIx: an image with a munge library but no munged must not try it,
+		// and a missing zlib is nobody's concern on stderr.
+		"PMIX_MCA_psec=native", "PMIX_MCA_pcompress_base_silence_warning=1",
 	}
 	if j.Network != "" {
 		env = append(env, "OMPI_MCA_btl_tcp_if_include="+j.Network, "OMPI_MCA_oob_tcp_if_include="+j.Network, "PRTE_MCA_prte_if_include="+j.Network)
 	}
+	if j.Interface != "" {
+		// libfabric, which carries MPICH and Intel MPI, takes a name only. It
+		// concerns its TCP provider alone, so that InfiniBand stays usable.
+		env = append(env, "FI_TCP_IFACE="+j.Interface)
+	}
 	if j.Root {
 		env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	}
+	shared, over := crowding(j.Hosts)
+	if shared || over {
+		env = append(env, "OMPI_MCA_hwloc_base_binding_policy=none", "PRTE_MCA_hwloc_default_binding_policy=none", "I_MPI_PIN=off")
+	}
+	if over {
+		env = append(env, "OMPI_MCA_mpi_yield_when_idle=1", "I_MPI_THREAD_YIELD=2")
+	}
 	return env
 }
-
-// CheckInput is what Check looks at.
-type CheckInput struct {
-	Root              string
-	Argv, Env         []string
-	Hosts             int
-	Volume, VolumeDir string
-	Workdir           string
-}
-
-// Check tells what cannot work.
-func Check(CheckInput) (warnings []string, err error) { return nil, nil }

@@ -26,11 +26,9 @@ func Main(args []string) int {
 }
 
 func run(args []string) (int, error) {
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		args = args[1:]
-	}
-	if len(args) < 2 {
-		return 255, errors.New("usage: rsh HOST COMMAND...")
+	host, command, err := parse(args)
+	if err != nil {
+		return 255, err
 	}
 	socket := os.Getenv("BEE_NODE_SOCKET")
 	if socket == "" {
@@ -49,10 +47,21 @@ func run(args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	dir, _ := os.Getwd()
-	exit, err := c.Exec(ctx, client.ExecRequest{Host: args[0], Dir: dir, Args: []string{"/bin/sh", "-c", strings.Join(args[1:], " ")}},
-		os.Stdin, os.Stdout, os.Stderr, signals)
+	exit, err := c.Exec(ctx, client.ExecRequest{Host: host, Dir: dir, Env: carried(os.Environ()),
+		Args: []string{"/bin/sh", "-c", command}}, os.Stdin, os.Stdout, os.Stderr, signals)
 	if err != nil && exit.Code == 0 {
 		exit.Code = 255
 	}
 	return exit.Code, err
+}
+
+// parse drops the flags, takes the host and joins the rest.
+func parse(args []string) (host, command string, err error) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		args = args[1:]
+	}
+	if len(args) < 2 {
+		return "", "", errors.New("usage: rsh HOST COMMAND...")
+	}
+	return args[0], strings.Join(args[1:], " "), nil
 }
