@@ -1,0 +1,319 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// store gives a fresh cache that is removed even with unwritable directories.
+func store(t testing.TB) *Store {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bee-image-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { filestream.RemoveAll(dir) })
+	s, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMain lets the test binary be another process that pulls.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "pull" {
+		s, err := Open(os.Args[2], slog.New(slog.DiscardHandler))
+		if err == nil {
+			var i core.Image
+			if i, err = s.Pull(context.Background(), os.Args[3], PullOptions{}); err == nil {
+				fmt.Println(i.ID)
+				os.Exit(0)
+			}
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// registry starts Debian's docker-registry on loopback and gives its address.
+func registry(t *testing.T, more string) string {
+	t.Helper()
+	program := testkit.RequireTool(t, "docker-registry")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yml")
+	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/data}, delete: {enabled: true}}\nhttp: {addr: %s%s}\n", dir, addr, more)
+	if i := strings.Index(more, "\n"); i >= 0 { // further top-level keys
+		text = fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/data}}\nhttp: {addr: %s%s}\n%s\n", dir, addr, more[:i], more[i+1:])
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, "serve", config)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	testkit.Eventually(t, 20*time.Second, func() error {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out.String())
+		}
+		return conn.Close()
+	})
+	return addr
+}
+
+func busybox(t *testing.T) string {
+	return "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"A=b"}, Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"true"}, WorkingDir: "/tmp", User: "root"})
+}
+
+func TestPushAndPull(t *testing.T) {
+	addr := registry(t, "")
+	from, to := store(t), store(t)
+	i, err := from.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := addr + "/test/busybox:1"
+	if err := from.Push(t.Context(), i.ID, ref, func(string, int64, int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := to.Pull(t.Context(), ref, PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Ref != ref || fmt.Sprint(got.Config) != fmt.Sprint(i.Config) || got.Arch != "amd64" {
+		t.Errorf("got %+v, want the configuration of %+v", got, i)
+	}
+	if a, b := listing(t, from.path("trees", i.ID)), listing(t, to.path("trees", got.ID)); a != b {
+		t.Errorf("the trees differ:\n%s\n%s", a, b)
+	}
+	t.Run("a tag that is cached is not asked for again", func(t *testing.T) {
+		again, err := to.Pull(t.Context(), ref, PullOptions{Policy: "never"})
+		if err != nil || again.ID != got.ID {
+			t.Errorf("got %v, %v", again.ID, err)
+		}
+	})
+	t.Run("never forbids to fetch", func(t *testing.T) {
+		if _, err := store(t).Pull(t.Context(), ref, PullOptions{Policy: "never"}); !core.IsKind(err, core.NotFound) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("by digest", func(t *testing.T) {
+		other := store(t)
+		again, err := other.Pull(t.Context(), addr+"/test/busybox@"+got.ID, PullOptions{})
+		if err != nil || again.ID != got.ID {
+			t.Errorf("got %v, %v", again.ID, err)
+		}
+	})
+	t.Run("no such image", func(t *testing.T) {
+		if _, err := to.Pull(t.Context(), addr+"/test/nothing:1", PullOptions{}); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" {
+			t.Errorf("got %v (%v)", err, core.KindOf(err))
+		}
+	})
+	t.Run("many processes at once", func(t *testing.T) {
+		s := store(t)
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				out, err := exec.Command(os.Args[0], "pull", s.Dir(), ref).CombinedOutput()
+				if err != nil || strings.TrimSpace(string(out)) != got.ID {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+		}
+		wg.Wait()
+		if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {
+			t.Errorf("left in tmp: %v", left)
+		}
+	})
+}
+
+func TestRegistryWithPassword(t *testing.T) {
+	htpasswd := testkit.RequireTool(t, "htpasswd")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "htpasswd")
+	if out, err := exec.Command(htpasswd, "-Bbc", file, "ann", "secret").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	addr := registry(t, "\nauth: {htpasswd: {realm: test, path: "+file+"}}")
+	s := store(t)
+	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DOCKER_CONFIG", dir)
+	push := func() error {
+		return s.Push(t.Context(), i.ID, addr+"/private:1", func(string, int64, int64) {})
+	}
+	if err := push(); !core.IsKind(err, core.Permanent) || !strings.Contains(core.Remedy(err), "docker login") {
+		t.Errorf("without a password: %v, remedy %q", err, core.Remedy(err))
+	}
+	auth := base64.StdEncoding.EncodeToString([]byte("ann:secret"))
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, addr, auth), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := push(); err != nil {
+		t.Fatalf("with the password: %v", err)
+	}
+	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); err != nil {
+		t.Errorf("pull with the password: %v", err)
+	}
+}
+
+func TestRegistryWithTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key)
+	addr := registry(t, ", tls: {certificate: "+cert+", key: "+key+"}")
+	s := store(t)
+	// The system's certificates are read once per process, so that trust is
+	// tried in processes of their own.
+	try := func(env ...string) (string, error) {
+		c := exec.Command(os.Args[0], "pull", s.Dir(), "localhost:"+addr[strings.LastIndex(addr, ":")+1:]+"/nothing:1")
+		c.Env = append(os.Environ(), env...)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := try("SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/nowhere"); err == nil || !strings.Contains(out, "certificate") {
+		t.Errorf("an unknown authority: %v: %s", err, out)
+	}
+	if out, err := try("SSL_CERT_FILE=" + cert); err == nil || strings.Contains(out, "certificate") || !strings.Contains(out, "MANIFEST_UNKNOWN") && !strings.Contains(out, "NAME_UNKNOWN") {
+		t.Errorf("a known authority: %v: %s", err, out)
+	}
+}
+
+func selfSigned(t *testing.T, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	raw, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawKey, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: raw}, keyFile: {Type: "EC PRIVATE KEY", Bytes: rawKey}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFlatStreamTravels(t *testing.T) {
+	from, to := store(t), store(t)
+	i, err := from.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream bytes.Buffer
+	if err := from.ExportFlat(t.Context(), i.ID, &stream); err != nil {
+		t.Fatal(err)
+	}
+	raw := bytes.Clone(stream.Bytes())
+	got, err := to.ImportFlat(t.Context(), &stream)
+	if err != nil || got.ID != i.ID || !to.Has(i.ID) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if a, b := listing(t, from.path("trees", i.ID)), listing(t, to.path("trees", i.ID)); a != b {
+		t.Errorf("the trees differ:\n%s\n%s", a, b)
+	}
+	for name, damaged := range map[string][]byte{"cut": raw[:len(raw)/2], "flipped": flip(raw, len(raw)/2), "empty": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t)
+			if _, err := s.ImportFlat(t.Context(), bytes.NewReader(damaged)); err == nil || s.Has(i.ID) {
+				t.Errorf("a damaged stream was taken in: %v", err)
+			}
+			if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {
+				t.Errorf("left in tmp: %v", left)
+			}
+		})
+	}
+}
+
+func flip(raw []byte, at int) []byte {
+	out := bytes.Clone(raw)
+	out[at] ^= 0xff
+	return out
+}
+
+func TestRemoveSparesWhatIsUsed(t *testing.T) {
+	s := store(t)
+	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, release, err := s.Tree(t.Context(), i.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(i.ID); !core.IsKind(err, core.Busy) {
+		t.Errorf("an image in use: %v", err)
+	}
+	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+		t.Errorf("prune took %v, %v", gone, err)
+	}
+	release()
+	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 1 {
+		t.Errorf("prune took %v, %v", gone, err)
+	}
+	for _, kind := range []string{"blobs", "images", "trees", "tmp"} {
+		if left, _ := os.ReadDir(filepath.Join(s.Dir(), kind)); len(left) > 0 {
+			t.Errorf("left in %s: %v", kind, left)
+		}
+	}
+}
+
+func TestSourcesFound(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"deb822":        {"Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\n", "http://mirror/debian"},
+		"other suite":   {"Types: deb\nURIs: http://mirror/debian\nSuites: trixie\n", ""},
+		"second of two": {"Types: deb\nURIs: http://a/\nSuites: trixie\n\nTypes: deb\nURIs: http://b/\nSuites: bookworm\n", "http://b/"},
+		"one line":      {"# c\ndeb http://mirror/debian bookworm main\n", "http://mirror/debian"},
+	} {
+		if got := mirrorIn(c.text, "bookworm"); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
