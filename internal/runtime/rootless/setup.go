@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/gpu"
 )
 
 // setup is what the child needs to make itself a container.
@@ -59,6 +60,14 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		out.UserName = name
 	}
 	out.Devices = infiniband()
+	gpus, gerr := gpu.Host{}.Find(s.GPUs)
+	if gerr != nil {
+		return out, gerr
+	}
+	out.Devices = append(out.Devices, gpus.Devices...)
+	for inside, path := range gpus.Files {
+		out.Mounts = append(out.Mounts, driver.Mount{Source: abs(path), Target: inside, ReadOnly: true})
+	}
 	return out, err
 }
 

@@ -1,0 +1,211 @@
+// Package gpu finds what a container needs to use the host's GPUs: by CDI
+// specifications where there are any, else device nodes and the driver's
+// libraries. It only looks; mounting is the runtime's.
+package gpu
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/goccy/go-yaml"
+)
+
+// Set is what some GPUs need inside a container.
+type Set struct {
+	// Devices are device nodes on the host, under the same paths inside.
+	Devices []string
+	// Files are host paths by container path, all read-only.
+	Files map[string]string
+	// Env is what a specification wants in the environment. Ours say nothing
+	// that a program needs, so that runtimes may leave it out.
+	Env []string
+}
+
+// Host is where to look; the zero Host is this machine.
+type Host struct {
+	// Root is put before every path. For tests.
+	Root string
+	// Libraries gives the lines of `ldconfig -p`; nil asks ldconfig.
+	Libraries func() ([]byte, error)
+}
+
+// All asks for every GPU there is.
+const All = -1
+
+// Find gives what n GPUs need. Unsupported where the host has fewer.
+func (h Host) Find(n int) (Set, error) {
+	if n == 0 {
+		return Set{}, nil
+	}
+	for _, find := range []func(int) (Set, int, error){h.cdi, h.nvidia, h.amd} {
+		set, have, err := find(n)
+		if err != nil {
+			return Set{}, err
+		}
+		if have > 0 && (n == All || have >= n) {
+			return set, nil
+		}
+		if have > 0 {
+			return Set{}, &core.Error{Kind: core.Unsupported, Op: "find GPUs", Err: fmt.Errorf("the job wants %d on each host, this one has %d", n, have), Remedy: "Lower `gpus:`, or choose another site."}
+		}
+	}
+	return Set{}, &core.Error{Kind: core.Unsupported, Op: "find GPUs", Err: errors.New("this host has none that can be seen"),
+		Remedy: "Choose another site, or have the administrator install the driver; `bee doctor` tells what was found."}
+}
+
+// cdiSpec is the part of a CDI specification (cncf-tags/container-device-interface)
+// that matters here.
+type cdiSpec struct {
+	Kind    string `yaml:"kind"`
+	Devices []struct {
+		Name  string   `yaml:"name"`
+		Edits cdiEdits `yaml:"containerEdits"`
+	} `yaml:"devices"`
+	Edits cdiEdits `yaml:"containerEdits"`
+}
+
+type cdiEdits struct {
+	Env         []string `yaml:"env"`
+	DeviceNodes []struct {
+		Path     string `yaml:"path"`
+		HostPath string `yaml:"hostPath"`
+	} `yaml:"deviceNodes"`
+	Mounts []struct {
+		HostPath      string `yaml:"hostPath"`
+		ContainerPath string `yaml:"containerPath"`
+	} `yaml:"mounts"`
+}
+
+// cdi reads the host's CDI specifications of GPUs.
+func (h Host) cdi(n int) (Set, int, error) {
+	set := Set{Files: map[string]string{}}
+	have := 0
+	for _, pattern := range []string{"/etc/cdi/*", "/var/run/cdi/*"} {
+		files, err := filepath.Glob(h.Root + pattern)
+		if err != nil {
+			return set, 0, err
+		}
+		for _, f := range files {
+			raw, err := os.ReadFile(f)
+			if err != nil {
+				return set, 0, err
+			}
+			var s cdiSpec // JSON is YAML
+			if err := yaml.Unmarshal(raw, &s); err != nil {
+				return set, 0, &core.Error{Kind: core.Permanent, Op: "read CDI specification", Object: f, Err: err, Remedy: "Have the administrator make it anew (`nvidia-ctk cdi generate`)."}
+			}
+			if !strings.HasSuffix(s.Kind, "/gpu") {
+				continue
+			}
+			set.apply(s.Edits)
+			for _, d := range s.Devices {
+				if d.Name == "all" || strings.ContainsAny(d.Name, "-:") { // other names of the same ones
+					continue
+				}
+				if have++; n == All || have <= n {
+					set.apply(d.Edits)
+				}
+			}
+		}
+	}
+	return set, have, nil
+}
+
+func (s *Set) apply(e cdiEdits) {
+	s.Env = append(s.Env, e.Env...)
+	for _, d := range e.DeviceNodes {
+		path := d.HostPath
+		if path == "" {
+			path = d.Path
+		}
+		s.Devices = append(s.Devices, path)
+	}
+	for _, m := range e.Mounts {
+		s.Files[m.ContainerPath] = m.HostPath
+	}
+}
+
+// nvidia finds NVIDIA's device nodes, and its driver's libraries in the
+// linker's cache.
+func (h Host) nvidia(n int) (Set, int, error) {
+	cards, err := filepath.Glob(h.Root + "/dev/nvidia[0-9]*")
+	if err != nil || len(cards) == 0 {
+		return Set{}, 0, err
+	}
+	sort.Strings(cards)
+	have := len(cards)
+	if n != All {
+		cards = cards[:min(n, have)]
+	}
+	set := Set{Files: map[string]string{}, Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}}
+	for _, path := range append(cards, h.Root+"/dev/nvidiactl", h.Root+"/dev/nvidia-uvm", h.Root+"/dev/nvidia-uvm-tools", h.Root+"/dev/nvidia-modeset") {
+		if _, err := os.Stat(path); err == nil {
+			set.Devices = append(set.Devices, strings.TrimPrefix(path, h.Root))
+		}
+	}
+	libraries, err := h.libraries()
+	if err != nil {
+		return Set{}, 0, err
+	}
+	for _, l := range libraries {
+		set.Files[l] = l
+	}
+	if smi := "/usr/bin/nvidia-smi"; exists(h.Root + smi) {
+		set.Files[smi] = smi
+	}
+	return set, have, nil
+}
+
+// libraries gives the driver's own libraries: those that have to be of the
+// version of the kernel module.
+func (h Host) libraries() ([]string, error) {
+	list := h.Libraries
+	if list == nil {
+		list = func() ([]byte, error) { return exec.Command("/sbin/ldconfig", "-p").Output() }
+	}
+	raw, err := list()
+	if err != nil {
+		return nil, fmt.Errorf("list the host's libraries: %w", err)
+	}
+	var found []string
+	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+		name, path, ok := strings.Cut(strings.TrimSpace(lines.Text()), " => ")
+		if ok && strings.Contains(name, "x86-64") && (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-") || strings.HasPrefix(name, "libnvcuvid.so")) {
+			found = append(found, path)
+		}
+	}
+	return found, nil
+}
+
+// amd finds AMD's device nodes; its libraries are in the images.
+func (h Host) amd(n int) (Set, int, error) {
+	if !exists(h.Root + "/dev/kfd") {
+		return Set{}, 0, nil
+	}
+	cards, err := filepath.Glob(h.Root + "/dev/dri/renderD*")
+	if err != nil {
+		return Set{}, 0, err
+	}
+	have := len(cards)
+	if n != All {
+		cards = cards[:min(n, have)]
+	}
+	set := Set{Devices: []string{"/dev/kfd"}}
+	for _, c := range cards {
+		set.Devices = append(set.Devices, strings.TrimPrefix(c, h.Root))
+	}
+	return set, have, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,70 @@
+package gpu
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// host makes a tree of files in place of a host's; no GPU is there to try.
+func host(t *testing.T, files map[string]string) Host {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Host{Root: root, Libraries: func() ([]byte, error) {
+		return []byte("\tlibcuda.so.1 (libc6,x86-64) => /usr/lib/x/libcuda.so.1\n\tlibcuda.so.1 (libc6) => /usr/lib32/libcuda.so.1\n\tlibm.so.6 (libc6,x86-64) => /usr/lib/libm.so.6\n\tlibnvidia-ml.so.1 (libc6,x86-64) => /usr/lib/x/libnvidia-ml.so.1\n"), nil
+	}}
+}
+
+const cdi = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu",
+"devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}},
+{"name":"1","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1","hostPath":"/dev/nvidia7"}]}},
+{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"},{"path":"/dev/nvidia1"}]}}],
+"containerEdits":{"env":["A=b"],"deviceNodes":[{"path":"/dev/nvidiactl"}],"mounts":[{"hostPath":"/usr/lib/libcuda.so.1","containerPath":"/lib/libcuda.so.1"}]}}`
+
+func TestFind(t *testing.T) {
+	nvidia := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": "", "dev/nvidia-uvm": "", "usr/bin/nvidia-smi": ""}
+	libraries := map[string]string{"/usr/lib/x/libcuda.so.1": "/usr/lib/x/libcuda.so.1", "/usr/lib/x/libnvidia-ml.so.1": "/usr/lib/x/libnvidia-ml.so.1", "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi"}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		n     int
+		want  Set
+		says  string
+	}{
+		{"none asked", nil, 0, Set{}, ""},
+		{"none there", nil, 1, Set{}, "has none"},
+		{"CDI, one", map[string]string{"etc/cdi/nvidia.json": cdi, "dev/nvidia0": ""}, 1, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0"}, Files: map[string]string{"/lib/libcuda.so.1": "/usr/lib/libcuda.so.1"}, Env: []string{"A=b"}}, ""},
+		{"CDI, all", map[string]string{"var/run/cdi/nvidia.yaml": cdi}, All, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: map[string]string{"/lib/libcuda.so.1": "/usr/lib/libcuda.so.1"}, Env: []string{"A=b"}}, ""},
+		{"CDI, too many", map[string]string{"etc/cdi/nvidia.json": cdi}, 3, Set{}, "this one has 2"},
+		{"CDI, damaged", map[string]string{"etc/cdi/nvidia.json": "{"}, 1, Set{}, "CDI"},
+		{"CDI of something else", map[string]string{"etc/cdi/nic.json": `{"kind":"v.com/net"}`}, 1, Set{}, "has none"},
+		{"device nodes, one", nvidia, 1, Set{Devices: []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}, Files: libraries, Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}}, ""},
+		{"AMD", map[string]string{"dev/kfd": "", "dev/dri/renderD128": "", "dev/dri/renderD129": ""}, 1, Set{Devices: []string{"/dev/kfd", "/dev/dri/renderD128"}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := host(t, c.files).Find(c.n)
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says) || core.Remedy(err) == "" {
+					t.Errorf("got %v, want %q and a remedy", err, c.says)
+				}
+				return
+			}
+			if err != nil || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, c.want)
+			}
+		})
+	}
+}
