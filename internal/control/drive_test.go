@@ -1,0 +1,264 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+func TestHowRunsEnd(t *testing.T) {
+	transient := &core.Error{Kind: core.Transient, Err: errors.New("not now")}
+	for _, c := range []struct {
+		name  string
+		set   func(w *world)
+		state state.RunState
+		exit  int // -1: none
+		says  string
+		sites string // that made attempts, in order
+	}{
+		{"success", func(*world) {}, state.Succeeded, 0, "", "a"},
+		{"the task's own failure", func(w *world) { w.sites["a"].head = exiting(7) }, state.Failed, 7, "exit code 7", "a"},
+		{"an unusable site is passed over", func(w *world) { w.sites["a"].probe = driver.Facts{Reason: "closed"} }, state.Succeeded, 0, "", "b"},
+		{"so is one that grants nothing now", func(w *world) { w.sites["a"].acquire = transient }, state.Succeeded, 0, "", "a b"},
+		{"and one whose nodes do not start", func(w *world) { w.sites["a"].launch = transient }, state.Succeeded, 0, "", "a b"},
+		{"a site that is too small", func(w *world) {
+			w.sites["a"].probe.Hosts = -1
+			w.sites["a"].probe = driver.Facts{Usable: false, Reason: "too small"}
+		}, state.Succeeded, 0, "", "b"},
+		{"no site at all", func(w *world) { w.sites["a"].acquire, w.sites["b"].acquire = transient, transient }, state.Failed, -1, "none can take the run now: a: not now; b: not now", "a b"},
+		{"a fault that no other site mends", func(w *world) { w.sites["a"].acquire = &core.Error{Kind: core.Invalid, Err: errors.New("wrong")} }, state.Failed, -1, "wrong", "a"},
+		{"a host lost in the midst of the run", func(w *world) {
+			w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+		}, state.Failed, -1, "host f0 was lost", "a"},
+		{"a host lost before it", func(w *world) {
+			w.sites["a"].head = &fakeHead{events: []protocol.Event{{Result: &protocol.Result{Kind: "lost", Message: "no join"}}}}
+		}, state.Succeeded, 0, "", "a b"},
+		{"a line that breaks three times", func(w *world) { w.sites["a"].head.broken = 3 }, state.Succeeded, 0, "", "a"},
+		{"no image", func(w *world) { w.Images = fakeImages{transient} }, state.Failed, -1, "not now", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, "a", "b")
+			c.set(w)
+			got := w.drive(t, w.submit(t), nil)
+			if got.State != c.state || (c.exit >= 0) != (got.ExitCode != nil) || got.ExitCode != nil && *got.ExitCode != c.exit || !strings.Contains(got.Message, c.says) {
+				t.Errorf("got %+v", got)
+			}
+			attempts, err := w.Store.Attempts(t.Context(), got.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sites []string
+			for _, a := range attempts {
+				sites = append(sites, a.Site)
+				if !a.Released {
+					t.Errorf("attempt %d is not released", a.N)
+				}
+			}
+			if strings.Join(sites, " ") != c.sites {
+				t.Errorf("attempts on %v, want %q", sites, c.sites)
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Run("while it runs", func(t *testing.T) {
+		w := newWorld(t, "a")
+		w.sites["a"].head = events(protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
+		stop := make(chan struct{})
+		time.AfterFunc(20*time.Millisecond, func() { close(stop) })
+		if got := w.drive(t, w.submit(t), stop); got.State != state.Stopped {
+			t.Errorf("got %+v", got)
+		}
+		w.nothingHeld(t)
+	})
+	t.Run("before it began", func(t *testing.T) {
+		w := newWorld(t, "a")
+		run := w.submit(t)
+		if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.drive(t, run, nil); got.State != state.Stopped {
+			t.Errorf("got %+v", got)
+		}
+		w.nothingHeld(t)
+	})
+}
+
+// TestAnotherControllerGoesOn begins where a controller died.
+func TestAnotherControllerGoesOn(t *testing.T) {
+	begun := protocol.Event{Phase: protocol.PhaseRun, Begin: true}
+	for _, c := range []struct {
+		name     string
+		leave    func(t *testing.T, w *world, a *state.Attempt) // what it left
+		state    state.RunState
+		attempts int
+	}{
+		{"with only the intent", func(_ *testing.T, _ *world, a *state.Attempt) { a.Lease = nil }, state.Succeeded, 2},
+		{"with an intent and what it made", func(_ *testing.T, w *world, a *state.Attempt) { a.Lease = nil }, state.Succeeded, 2},
+		{"with a lease, nothing launched", func(*testing.T, *world, *state.Attempt) {}, state.Succeeded, 2},
+		{"with nodes that had not begun", func(_ *testing.T, _ *world, a *state.Attempt) { a.Launched = true }, state.Succeeded, 2},
+		{"with the task under way", func(t *testing.T, w *world, a *state.Attempt) {
+			a.Launched = true
+			journal(t, w.sites["a"].dir, begun)
+		}, state.Succeeded, 1},
+		{"with the hosts gone since", func(_ *testing.T, w *world, a *state.Attempt) {
+			a.Launched = true
+			w.sites["a"].lost = true
+			clear(w.sites["a"].held)
+		}, state.Failed, 1},
+		{"with a result, the head gone", func(t *testing.T, w *world, a *state.Attempt) {
+			a.Launched = true
+			journal(t, w.sites["a"].dir, begun)
+			w.sites["a"].head = nil
+			raw := `{"exit":{"code":0},"outputs":[]}`
+			if err := os.WriteFile(protocol.ResultPath(w.sites["a"].dir), []byte(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, state.Succeeded, 1},
+		{"with the head dead and no result", func(t *testing.T, w *world, a *state.Attempt) {
+			a.Launched = true
+			journal(t, w.sites["a"].dir, begun)
+			w.sites["a"].head = nil
+		}, state.Failed, 1},
+		{"in the midst of releasing", func(_ *testing.T, w *world, a *state.Attempt) {
+			code := 0
+			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+			w.sites["a"].lost = true
+			clear(w.sites["a"].held)
+		}, state.Succeeded, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			run := w.submit(t)
+			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+			w.sites["a"].held[owner] = true
+			a := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(),
+				Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+			c.leave(t, w, &a)
+			run.State = state.Running
+			if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), a, false)); err != nil {
+				t.Fatal(err)
+			}
+			got := w.drive(t, run, nil)
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || got.State != c.state || len(attempts) != c.attempts {
+				t.Errorf("got %+v after %d attempts, %v; want %s after %d", got, len(attempts), err, c.state, c.attempts)
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
+
+// TestADeadHostHoldsNoRunOpen: the run ends, and the clean-up is made up for.
+func TestADeadHostHoldsNoRunOpen(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].release = []error{&core.Error{Kind: core.Transient, Err: errors.New("unreachable")}}
+	run := w.submit(t)
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Fatalf("got %+v", got)
+	}
+	held, err := w.Store.Unreleased(t.Context())
+	if err != nil || len(held) != 1 {
+		t.Fatalf("unreleased: %v, %v", held, err)
+	}
+	w.drive(t, run, nil)
+	w.nothingHeld(t)
+	if held, err := w.Store.Unreleased(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("still unreleased: %v, %v", held, err)
+	}
+}
+
+func TestSweepSparesTheLiving(t *testing.T) {
+	w := newWorld(t, "a")
+	live := w.submit(t)
+	user := w.Store.User()
+	w.sites["a"].held = map[core.Owner]bool{{User: user, Run: live.ID, Attempt: 1}: true, {User: user, Run: "orphan", Attempt: 1}: true, {User: "stranger", Run: "x", Attempt: 1}: true}
+	sites := []spec.Site{{Name: "a", Provider: "fake"}}
+	if found, err := w.Sweep(t.Context(), sites, true); err != nil || len(found) != 1 || len(w.sites["a"].held) != 3 {
+		t.Errorf("dry: %v, %v", found, err)
+	}
+	if found, err := w.Sweep(t.Context(), sites, false); err != nil || len(found) != 1 || len(w.sites["a"].held) != 2 {
+		t.Errorf("got %v, %v; held %v", found, err, w.sites["a"].held)
+	}
+}
+
+func TestInputsDoNotOverlap(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range []string{"a/x", "a/sub/y", "b/x", "b/sub/z", "single"} {
+		p := filepath.Join(dir, f)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(from, to string) spec.Copy { return spec.Copy{From: filepath.Join(dir, from), To: to} }
+	for _, c := range []struct {
+		name   string
+		inputs []spec.Copy
+		want   []string
+		binds  map[string]string
+	}{
+		{"a directory becomes the volume", []spec.Copy{in("a", "/work")}, []string{"a > volume"}, nil},
+		{"a file goes into the volume", []spec.Copy{in("single", "/work")}, []string{"single > volume/single"}, nil},
+		{"a file under another name", []spec.Copy{in("single", "/work/s")}, []string{"single > volume/s"}, nil},
+		{"a file into a directory", []spec.Copy{in("single", "/work/d/")}, []string{"single > volume/d/single"}, nil},
+		{"two directories merge, the later wins", []spec.Copy{in("a", "/work"), in("b", "/work")}, []string{"a/sub/y > volume/sub/y", "b/sub/z > volume/sub/z", "b/x > volume/x"}, nil},
+		{"a pattern", []spec.Copy{in("?/x", "/work/d")}, []string{"b/x > volume/d/x"}, nil},
+		{"outside the volume", []spec.Copy{in("a", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
+		{"a file outside the volume", []spec.Copy{in("single", "/etc/s.conf")}, []string{"single > inputs/0/s.conf"}, map[string]string{"/etc/s.conf": "0/s.conf"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			copies, binds, err := planInputs(&spec.Job{Volume: "/work", Inputs: c.inputs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range copies {
+				rel, _ := filepath.Rel(dir, s.local)
+				got = append(got, rel+" > "+s.remote)
+			}
+			sort.Strings(got)
+			if !reflect.DeepEqual(got, c.want) || len(binds) != len(c.binds) {
+				t.Errorf("got %q, binds %v\nwant %q", got, binds, c.want)
+			}
+			for target, source := range c.binds {
+				if binds[target] != source {
+					t.Errorf("binds %v, want %v", binds, c.binds)
+				}
+			}
+		})
+	}
+	if _, _, err := planInputs(&spec.Job{Volume: "/work", Inputs: []spec.Copy{in("nothing", "/work")}}); !core.IsKind(err, core.Invalid) {
+		t.Errorf("a missing input: %v", err)
+	}
+	if _, _, err := planInputs(&spec.Job{Volume: "/work", Inputs: []spec.Copy{in("single", "/work/s"), in("a", "/work/s/d")}}); !core.IsKind(err, core.Invalid) {
+		t.Errorf("below a file: %v", err)
+	}
+}
+
+func TestCancelledControllingLeavesTheRun(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].head = events(protocol.Result{Kind: core.Stopped.String()}) // goes on until it is stopped
+	run := w.submit(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.Drive(ctx, run.ID, nil); err == nil {
+		t.Error("a controller that was ended says that the run is over")
+	}
+	if got, err := w.Store.Run(t.Context(), run.ID); err != nil || got.State != state.Running || len(w.sites["a"].held) != 1 {
+		t.Errorf("got %+v, %v; held %v", got, err, w.sites["a"].held)
+	}
+}

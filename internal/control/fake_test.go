@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/tasklog"
+)
+
+// fakeSite is a scriptable provider: what it answers is set by each test, and
+// what is asked of it is counted. It stands for no real site; the real ones
+// are tried by the conformance suite and end to end.
+type fakeSite struct {
+	mu       sync.Mutex
+	dir      string
+	probe    driver.Facts
+	acquire  error
+	launch   error
+	release  []error // one per call, then nil
+	lost     bool    // leases are not found any more
+	held     map[core.Owner]bool
+	released int
+	head     *fakeHead
+}
+
+func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
+func (f *fakeSite) Probe(context.Context) (driver.Facts, error) {
+	return f.probe, nil
+}
+
+func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.acquire != nil {
+		return nil, f.acquire
+	}
+	f.held[r.Owner] = true
+	return &fakeLease{f, r.Owner}, nil
+}
+
+func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost || !f.held[h.Owner] {
+		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("gone")}
+	}
+	return &fakeLease{f, h.Owner}, nil
+}
+
+func (f *fakeSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []core.Handle
+	for o := range f.held {
+		if o.Matches(q) {
+			found = append(found, core.Handle{Driver: "fake", Version: 1, Owner: o})
+		}
+	}
+	return found, nil
+}
+
+type fakeLease struct {
+	f     *fakeSite
+	owner core.Owner
+}
+
+func (l *fakeLease) Handle() core.Handle {
+	return core.Handle{Driver: "fake", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}
+}
+func (l *fakeLease) Hosts() []core.Host {
+	return []core.Host{{Name: "f0", Dir: l.f.dir, Cache: "same", Slots: 1}}
+}
+func (l *fakeLease) Deadline() time.Time { return time.Time{} }
+func (l *fakeLease) Status(context.Context) (driver.Status, error) {
+	return driver.Status{Live: true}, nil
+}
+func (l *fakeLease) Launch(context.Context, driver.NodeCommand) error { return l.f.launch }
+func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
+	if l.f.head == nil {
+		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("nobody listens")}
+	}
+	a, b := net.Pipe()
+	b.Close()
+	return a, nil
+}
+func (l *fakeLease) NodeAlive(context.Context, int) (bool, error) { return l.f.head != nil, nil }
+func (l *fakeLease) Stage(context.Context, driver.Transfer) error { return nil }
+func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
+	raw, err := os.ReadFile(t.Remote)
+	if err != nil {
+		return &core.Error{Kind: core.NotFound, Err: err}
+	}
+	return os.WriteFile(t.Local, raw, 0o600)
+}
+
+func (l *fakeLease) Release(context.Context) error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.released++
+	if len(l.f.release) > 0 {
+		err := l.f.release[0]
+		l.f.release = l.f.release[1:]
+		if err != nil {
+			return err
+		}
+	}
+	delete(l.f.held, l.owner)
+	return nil
+}
+
+// fakeHead plays a list of events.
+type fakeHead struct {
+	events  []protocol.Event
+	stopped chan struct{}
+	broken  int // this many times the line breaks before the last event
+}
+
+func (h *fakeHead) Addresses(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }
+func (h *fakeHead) Close() error                                { return nil }
+func (h *fakeHead) Stop(context.Context, time.Duration) error   { close(h.stopped); return nil }
+func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
+	return nil
+}
+
+func (h *fakeHead) Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error {
+	for i, e := range h.events {
+		if int64(i) < after {
+			continue
+		}
+		if e.Result != nil && h.broken > 0 {
+			h.broken--
+			return errors.New("the line broke")
+		}
+		if e.Result != nil && e.Result.Kind == core.Stopped.String() {
+			select {
+			case <-h.stopped:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		e.Seq = int64(i + 1)
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type fakeImages struct{ err error }
+
+func (f fakeImages) Resolve(context.Context, *spec.Job, string, string, func(string, int64, int64)) (core.Image, error) {
+	return core.Image{ID: "sha256:x", Config: core.ImageConfig{Cmd: []string{"true"}}}, f.err
+}
+func (f fakeImages) ExportFlat(context.Context, string, io.Writer) error { return nil }
+func (f fakeImages) Dir() string                                         { return "same" }
+
+// world is a controller over fake sites.
+type world struct {
+	*Controller
+	sites map[string]*fakeSite
+	names []string
+}
+
+func newWorld(t *testing.T, names ...string) *world {
+	t.Helper()
+	store, err := state.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	w := &world{sites: map[string]*fakeSite{}, names: names}
+	for _, n := range names {
+		w.sites[n] = &fakeSite{dir: t.TempDir(), probe: driver.Facts{Usable: true}, held: map[core.Owner]bool{}, head: succeeding()}
+	}
+	w.Controller = &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
+		Provider: func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
+		Connect:  nil}
+	w.Connect = func(net.Conn) (Head, error) {
+		for _, s := range w.sites {
+			if len(s.held) > 0 {
+				return s.head, nil
+			}
+		}
+		return nil, errors.New("no site is held")
+	}
+	return w
+}
+
+func events(r protocol.Result) *fakeHead {
+	return &fakeHead{stopped: make(chan struct{}), events: []protocol.Event{{Phase: protocol.PhaseRun, Begin: true}, {Phase: protocol.PhaseRun, End: true}, {Result: &r}}}
+}
+
+func succeeding() *fakeHead { return exiting(0) }
+
+func exiting(code int) *fakeHead {
+	return events(protocol.Result{Exit: &core.Exit{Code: code}, Outputs: []protocol.OutputMatch{}})
+}
+
+// submit records a run over all sites.
+func (w *world) submit(t *testing.T) state.Run {
+	t.Helper()
+	s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: "/work"}}
+	for _, n := range w.names {
+		s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake"})
+	}
+	run, lock, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Unlock() })
+	return run
+}
+
+func (w *world) drive(t *testing.T, run state.Run, stop <-chan struct{}) state.Run {
+	t.Helper()
+	got, err := w.Drive(t.Context(), run.ID, stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// nothingHeld fails the test if a lease is left on any site.
+func (w *world) nothingHeld(t *testing.T) {
+	t.Helper()
+	for name, s := range w.sites {
+		if len(s.held) > 0 {
+			t.Errorf("site %s still holds %v", name, s.held)
+		}
+	}
+}
+
+func journal(t *testing.T, dir string, list ...protocol.Event) {
+	t.Helper()
+	var raw []byte
+	for _, e := range list {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(append(raw, line...), '\n')
+	}
+	if err := os.WriteFile(filepath.Join(dir, "events.jsonl"), append(raw, `{"torn`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
