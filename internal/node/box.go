@@ -25,8 +25,24 @@ type box struct {
 	release func() // of the image
 }
 
+// runBox starts this node's container and watches over it.
+func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
+	n.mu.Lock()
+	plan, members, network := n.plan, n.members, n.network
+	n.mu.Unlock()
+	b, err := n.startBox(ctx, &plan, members, network, runtimeName)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	n.box = b
+	n.mu.Unlock()
+	go n.watchBox(n.life, b) // as long as the container, not the call
+	return b, nil
+}
+
 // startBox makes the image ready and starts this node's container.
-func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network, runtimeName string) (*box, error) {
+func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {
 	rt, why, err := n.Runtime(ctx, runtimeName)
 	if err != nil {
 		return nil, err
@@ -105,8 +121,8 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	return s, os.MkdirAll(s.StateDir, 0o700)
 }
 
-func (n *node) mpiJob(plan *protocol.Plan, members []member, network string) mpi.Job {
-	job := mpi.Job{RunDir: "/.bee/run", Agent: "/.bee/rsh", Network: network, Root: plan.Root || os.Geteuid() == 0}
+func (n *node) mpiJob(plan *protocol.Plan, members []member, network networkInfo) mpi.Job {
+	job := mpi.Job{RunDir: "/.bee/run", Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
 		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.IP, Slots: m.Slots})
 	}
@@ -130,10 +146,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why)})
 		return
 	}
-	n.mu.Lock()
-	head := n.peers[0]
-	n.mu.Unlock()
-	head.Call(ctx, callFailed, failure{n.config.Rank, core.Lost.String(), why}, nil) //nolint:errcheck // a lost head ends us anyway
+	n.headConn().Call(ctx, callFailed, failure{n.config.Rank, core.Lost.String(), why}, nil) //nolint:errcheck // a lost head ends us anyway
 }
 
 // endBox stops the container, once, and tells what it used.

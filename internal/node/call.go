@@ -11,14 +11,16 @@ import (
 // Calls among the nodes of an attempt. Those that a controller, `bee exec` and
 // the launch agent make are in package client.
 const (
-	callJoin   = "join"   // node to head: joinRequest, answered with nothing
-	callBegin  = "begin"  // head to node: beginRequest, beginReply once its container runs
-	callSync   = "sync"   // head to node: take the volume from your parent in the tree
-	callEnd    = "end"    // head to node: endRequest, endReply with what the node used
-	callFailed = "failed" // node to head: failure, when its container has died
-	callHello  = "hello"  // node to node: does the way between us work
-	callImage  = "image"  // node to node: imageRequest, then the flattened image
-	callTree   = "tree"   // node to node: treeRequest, then files
+	callJoin       = "join"        // node to head: joinRequest, answered with nothing
+	callBegin      = "begin"       // head to node: beginRequest, beginReply once it has the image
+	callStart      = "start"       // head to node: startReply once its container runs
+	callSync       = "sync"        // head to node: take the volume from your parent in the tree
+	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
+	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
+	callFailed     = "failed"      // node to head: failure, when its container has died
+	callAwaitImage = "await-image" // node to head: answered once the head's cache has the image
+	callHello      = "hello"       // node to node: does the way between us work
+	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)
 )
 
 type joinRequest struct {
@@ -26,9 +28,12 @@ type joinRequest struct {
 	Addrs []string `json:"addrs"` // where this node listens, ip:port, best first
 	// Reached is the head's address by which the node got through.
 	Reached string `json:"reached"`
-	Network string `json:"network"` // CIDR of the interface that reached the head
-	Cores   int    `json:"cores"`
-	Arch    string `json:"arch"`
+	// Network is that of the interface which reached the head.
+	Network networkInfo `json:"network"`
+	Cores   int         `json:"cores"`
+	Arch    string      `json:"arch"`
+	// Nonce is the word that this node left in its directory (see share.go).
+	Nonce string `json:"nonce"`
 }
 
 // member is one node as all others know it.
@@ -46,44 +51,36 @@ type beginRequest struct {
 	Members []member `json:"members"`
 	// Plan without what concerns the head alone.
 	Plan protocol.Plan `json:"plan"`
-	// Token is the name of a file that the head wrote into its Host.Dir, to
-	// find out which hosts see the same directory.
-	Token   string `json:"token"`
-	Network string `json:"network"`
-	Runtime string `json:"runtime"`
+	// Nonces are the words that all nodes left, by rank.
+	Nonces []string `json:"nonces"`
+	// CacheToken marks the head's image cache.
+	CacheToken string      `json:"cache_token"`
+	Network    networkInfo `json:"network"`
+	Runtime    string      `json:"runtime"`
 }
 
 type beginReply struct {
-	Shared  bool   `json:"shared"`
+	// Group is the lowest rank that sees the node's Host.Dir as its own.
+	Group int `json:"group"`
+}
+
+type startReply struct {
 	Runtime string `json:"runtime"`
 	Why     string `json:"why"`
 }
 
 type endRequest struct {
-	// Outputs are globs in the volume; the node answers with what matches.
-	Outputs []string      `json:"outputs,omitempty"`
-	Grace   time.Duration `json:"grace"`
+	Grace time.Duration `json:"grace"`
 }
 
 type endReply struct {
-	Report  protocol.NodeReport `json:"report"`
-	Outputs []string            `json:"outputs,omitempty"` // relative to the volume
+	Report protocol.NodeReport `json:"report"`
 }
 
 type failure struct {
 	Rank    int    `json:"rank"`
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
-}
-
-type imageRequest struct {
-	ID string `json:"id"`
-}
-
-type treeRequest struct {
-	// What is volume, inputs, or files: then Files, relative to the volume.
-	What  string   `json:"what"`
-	Files []string `json:"files,omitempty"`
 }
 
 // execTarget resolves whom a client means.

@@ -12,50 +12,81 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// handle answers one call, from whomever it comes: the peers were told apart
-// by their certificates, local clients by the socket's owner.
-func (n *node) handle(ctx context.Context, peer *wire.Peer, method string, s *wire.Stream) error {
+// handle answers one call. The peers were told apart by their certificates,
+// local clients by the socket's owner.
+func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method string, s *wire.Stream) error {
 	switch method {
 	case client.CallExec:
 		return n.handleExec(ctx, s)
 	case client.CallHealth:
-		n.mu.Lock()
-		phase := n.phase
-		n.mu.Unlock()
-		return s.Reply(client.Health{Rank: n.config.Rank, Phase: phase})
+		return s.Reply(n.health())
 	case callHello:
 		return s.Reply(n.config.Rank)
-	case callImage:
-		return n.sendImage(ctx, s)
-	case callTree:
-		return n.sendTree(ctx, s)
+	case callSpread:
+		return n.sendSpread(ctx, s)
+	case callBegin, callStart, callSync, callEnd, callGather:
+		if from.rank != 0 {
+			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
+		}
+		return n.obey(ctx, method, s)
+	}
+	if n.head != nil {
+		return n.head.handle(ctx, peer, from, method, s)
+	}
+	return unknown(method)
+}
+
+// obey does what the head says.
+func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
+	switch method {
 	case callBegin:
 		var r beginRequest
 		if err := s.Params(&r); err != nil {
 			return err
 		}
-		reply, err := n.begin(ctx, r)
+		if err := n.begin(ctx, r); err != nil {
+			return n.failed("prepare", err)
+		}
+		return s.Reply(beginReply{n.group})
+	case callStart:
+		var name string
+		if err := s.Params(&name); err != nil {
+			return err
+		}
+		b, err := n.runBox(ctx, name)
 		if err != nil {
-			return err
+			return n.failed("start the container on", err)
 		}
-		return s.Reply(reply)
+		return s.Reply(startReply{b.runtime, b.why})
 	case callSync:
-		if err := n.takeTree(ctx, treeRequest{What: treeVolume}, protocol.VolumeDir(n.config.Host.Dir)); err != nil {
-			return err
+		if err := n.haveTree(ctx, spreadVolume, protocol.VolumeDir(n.config.Host.Dir)); err != nil {
+			return n.failed("copy the volume to", err)
 		}
-		close(n.treeReady)
 		return s.Reply(nil)
 	case callEnd:
 		var r endRequest
 		if err := s.Params(&r); err != nil {
 			return err
 		}
-		return s.Reply(n.end(r))
-	}
-	if n.head != nil {
-		return n.head.handle(ctx, peer, method, s)
+		return s.Reply(endReply{n.endBox(r.Grace)})
+	case callGather:
+		return n.sendOutputs(ctx, s)
 	}
 	return unknown(method)
+}
+
+// failed names this host in an error.
+func (n *node) failed(op string, err error) error {
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Op == "reach host" {
+		return err // it names both hosts
+	}
+	return &core.Error{Kind: core.KindOf(err), Op: op, Object: n.config.Host.Name, Err: err, Remedy: core.Remedy(err)}
+}
+
+func (n *node) health() client.Health {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return client.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.box != nil}
 }
 
 func unknown(method string) error {
@@ -63,7 +94,7 @@ func unknown(method string) error {
 }
 
 // handle answers the calls that only the head knows.
-func (h *head) handle(ctx context.Context, peer *wire.Peer, method string, s *wire.Stream) error {
+func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method string, s *wire.Stream) error {
 	switch method {
 	case client.CallWatch:
 		var r client.WatchRequest
@@ -75,6 +106,8 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, method string, s *wi
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
+		ctx, cancel := s.Broken(ctx)
+		defer cancel()
 		return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return wire.WriteMessage(s, e) })
 	case client.CallOutput:
 		var r client.OutputRequest
@@ -86,6 +119,8 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, method string, s *wi
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
+		ctx, cancel := s.Broken(ctx)
+		defer cancel()
 		return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(s, f) })
 	case client.CallStop:
 		var r client.StopRequest
@@ -101,18 +136,31 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, method string, s *wi
 		if err := s.Params(&r); err != nil {
 			return err
 		}
-		if peer.Name() != protocol.NodeName(r.Rank) {
+		if r.Rank != from.rank || r.Rank < 1 {
 			return &core.Error{Kind: core.Invalid, Op: "join", Err: fmt.Errorf("%s says that it is rank %d", peer.Name(), r.Rank)}
 		}
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		h.joins <- joined{peer, r}
+		select {
+		case h.joins <- joined{peer, r}:
+		case <-h.over.Done():
+		}
 		return nil
+	case callAwaitImage:
+		select {
+		case <-h.imageReady:
+			return s.Reply(nil)
+		case <-h.over.Done():
+			return context.Cause(h.over)
+		}
 	case callFailed:
 		var f failure
 		if err := s.Params(&f); err != nil {
 			return err
+		}
+		if f.Rank != from.rank {
+			return unknown(method)
 		}
 		h.fail(f.Rank, &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(f.Message)})
 		return s.Reply(nil)

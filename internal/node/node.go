@@ -11,13 +11,11 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -69,7 +67,8 @@ func Main(o Options) int {
 		fmt.Fprintf(os.Stderr, "bee node: read configuration: %v\n", err)
 		return 1
 	}
-	debug.SetGCPercent(50) // it idles beside programs that want the memory
+	debug.SetGCPercent(40) // it idles beside programs that want the memory
+	debug.SetMemoryLimit(64 << 20)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
@@ -84,21 +83,29 @@ func Main(o Options) int {
 type node struct {
 	Options
 	config   protocol.Config
-	identity *wire.Identity // nil where there is only one node
+	life     context.Context // the node's own
+	identity *wire.Identity  // nil where there is only one node
 	images   Images
+	head     *head // on rank 0
+	spreads  map[string]*spread
+	group    int // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
 	members []member
-	plan    protocol.Plan // as far as this node knows it
-	peers   map[int]*wire.Peer
-	box     *box // this node's container, once it runs
+	plan    protocol.Plan      // as far as this node knows it
+	control *wire.Peer         // to the head, on the other nodes
+	peers   map[int]*wire.Peer // for data, by rank
+	box     *box               // this node's container, once it runs
 	phase   protocol.Phase
-	head    *head // on rank 0
+	network networkInfo
 
-	imageReady chan struct{} // closed when this host's cache has the image
-	treeReady  chan struct{} // closed when this host's volume is complete
-	inputReady chan struct{} // closed when this host has the inputs outside the volume
-	serving    sync.WaitGroup
+	serving sync.WaitGroup
+}
+
+// networkInfo is how the nodes reach each other, for MPI.
+type networkInfo struct {
+	CIDR      string `json:"cidr,omitempty"`
+	Interface string `json:"interface,omitempty"` // where its name is one on all hosts
 }
 
 // Run is a node's whole life.
@@ -107,10 +114,9 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 		return &core.Error{Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
 			Remedy: "Use the same version of bee everywhere."}
 	}
-	n := &node{Options: o, config: c, peers: map[int]*wire.Peer{},
-		imageReady: make(chan struct{}), treeReady: make(chan struct{}), inputReady: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	n := &node{Options: o, config: c, life: ctx, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
 	var err error
 	if n.images, err = o.OpenImages(c.Host.Cache); err != nil {
 		return err
@@ -132,80 +138,32 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 	defer local.Close()
 	defer n.endBox(2 * time.Second)
 	if c.Rank == 0 {
-		h, err := newHead(n)
-		if err != nil {
+		if n.head, err = newHead(n); err != nil {
 			return err
 		}
-		n.head = h
 	}
-	var tcp net.Listener
+	var ports listeners
 	if c.Size > 1 {
-		if tcp, err = net.Listen("tcp", ":0"); err != nil {
-			return fmt.Errorf("listen for the other nodes: %w", err)
+		if ports, err = listen(c.Network); err != nil {
+			if n.head != nil {
+				n.head.refuse(err)
+			}
+			return err
 		}
-		defer tcp.Close()
-		go n.acceptPeers(ctx, tcp)
+		defer ports.Close()
+		for _, l := range ports {
+			go n.acceptPeers(ctx, l)
+		}
 	}
 	if n.head != nil {
-		if tcp != nil {
-			n.head.addrs = listenAddrs(c, tcp)
-		}
+		n.head.addrs = ports.addrs(c.Host.Addrs)
 		go n.acceptLocal(ctx, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}
 	go n.acceptLocal(ctx, local)
-	return n.follow(ctx, tcp)
-}
-
-// acceptLocal serves the controller, `bee exec` and the launch agents.
-func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go n.serveConn(ctx, c, "local client")
-	}
-}
-
-// acceptPeers serves the other nodes of the attempt, and nobody else.
-func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			secure := tls.Server(c, n.identity.Server())
-			shake, cancel := context.WithTimeout(ctx, 10*time.Second)
-			defer cancel()
-			if err := secure.HandshakeContext(shake); err != nil {
-				n.Log.Warn("refused a connection", "from", c.RemoteAddr(), "err", err)
-				c.Close()
-				return
-			}
-			name, err := wire.PeerName(secure)
-			if err != nil {
-				c.Close()
-				return
-			}
-			n.serveConn(ctx, secure, name)
-		}()
-	}
-}
-
-func (n *node) serveConn(ctx context.Context, c net.Conn, name string) {
-	peer, err := wire.NewPeer(c, false, name)
-	if err != nil {
-		c.Close()
-		return
-	}
-	defer peer.Close()
-	peer.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the end of a connection is no error here
-		return n.handle(ctx, peer, method, s)
-	})
+	return n.follow(ctx, ports)
 }
 
 // drain waits until those who watch or read output have got it all.

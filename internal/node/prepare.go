@@ -2,27 +2,42 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 	"github.com/google/renameio/v2"
 )
 
 // prepare brings the attempt to where the job's commands can run: all nodes
-// joined, image on every host, containers up.
+// joined, image on every host, containers up. The head's own image is got
+// ready while the others join.
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
+	var err error
 	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c)}
+	token, unmark := "", func() {}
+	if c.Size > 1 {
+		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {
+			return err
+		}
+		token, unmark = h.n.markCache()
+	}
+	defer func() { unmark() }()
+	own := make(chan error, 1)
+	go func() {
+		err := h.n.haveImage(ctx, h.plan.Image, "")
+		if err == nil {
+			close(h.imageReady)
+		}
+		own <- err
+	}()
 	if c.Size > 1 {
 		h.n.setPhase(protocol.PhaseJoin)
 		h.journal.begin(protocol.PhaseJoin)
@@ -32,24 +47,71 @@ func (h *head) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	members, network := h.members(), h.network()
 	h.n.mu.Lock()
-	h.n.members, h.n.plan = h.members(), *h.plan
+	h.n.members, h.n.plan, h.n.network = members, *h.plan, network
 	h.n.mu.Unlock()
-	for rank, p := range h.nodes {
-		go h.watchNode(rank, p)
-	}
 	h.n.setPhase(protocol.PhaseImage)
 	h.journal.begin(protocol.PhaseImage)
-	err := h.n.haveImage(ctx, h.plan.Image)
+	err = h.spreadImage(ctx, own, token)
 	h.journal.end(protocol.PhaseImage)
 	if err != nil {
 		return err
 	}
-	close(h.n.inputReady)
 	h.n.setPhase(protocol.PhaseStart)
 	h.journal.begin(protocol.PhaseStart)
 	defer h.journal.end(protocol.PhaseStart)
 	return h.startAll(ctx)
+}
+
+// spreadImage lets every host get the image, while the hosts try whether they
+// reach each other. own tells of the head's image.
+func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken string) error {
+	if h.n.config.Size == 1 {
+		return <-own
+	}
+	inputs := protocol.InputsDir(h.n.config.Host.Dir)
+	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, inputs, nil) })
+	r := beginRequest{Members: h.n.members, Plan: *h.plan, Network: h.n.network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
+	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
+	for _, info := range h.infos {
+		r.Nonces = append(r.Nonces, info.Nonce)
+	}
+	var first error
+	ready := int64(0)
+	all, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h.each(func(rank int, p *wire.Peer) {
+		var err error
+		if rank == 0 {
+			reached := make(chan error, 1)
+			go func() { reached <- h.n.reachOthers(all) }()
+			if err = <-own; err == nil {
+				err = <-reached
+			}
+		} else {
+			var reply beginReply
+			err = h.explain(rank, p, p.Call(all, callBegin, r, &reply))
+			h.groups[rank] = reply.Group
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if err == nil {
+			ready++
+			h.journal.add(protocol.Event{Phase: protocol.PhaseImage, Rank: rank, Message: "hosts have the image", Done: ready, Total: int64(h.n.config.Size)})
+		} else if first == nil {
+			first = err
+			if ctx.Err() == nil && h.faulty == "" {
+				h.faulty = h.nameOf(rank)
+			}
+			cancel(err) // one failure is enough
+		}
+	})
+	h.shared = true
+	for _, g := range h.groups {
+		h.shared = h.shared && g == 0
+	}
+	return first
 }
 
 // awaitJoins waits for all nodes, and names those that do not come.
@@ -59,16 +121,20 @@ func (h *head) awaitJoins(ctx context.Context) error {
 	for len(h.nodes) < h.n.config.Size-1 {
 		select {
 		case j := <-h.joins:
-			h.nodes[j.r.Rank] = j.peer
-			h.infos[j.r.Rank] = j.r
-			h.network = j.r.Network
-			h.n.mu.Lock()
-			h.n.peers[j.r.Rank] = j.peer
-			h.n.mu.Unlock()
+			if h.nodes[j.r.Rank] != nil {
+				j.peer.Close()
+				continue
+			}
+			h.nodes[j.r.Rank], h.infos[j.r.Rank] = j.peer, j.r
+			go h.watchNode(j.r.Rank, j.peer)
 			h.journal.add(protocol.Event{Phase: protocol.PhaseJoin, Rank: j.r.Rank, Message: "nodes have joined", Done: int64(len(h.nodes) + 1), Total: int64(h.n.config.Size)})
 		case <-timer.C:
+			missing := h.missing()
+			h.mu.Lock()
+			h.faulty = h.nameOf(missing[0])
+			h.mu.Unlock()
 			return &core.Error{Kind: core.Lost, Op: "wait for nodes",
-				Err:    fmt.Errorf("node %s did not join the head within %v", strings.Join(h.missing(), ", "), h.plan.JoinTimeout),
+				Err:    fmt.Errorf("no word from the node on %s within %v", h.listNames(missing), h.plan.JoinTimeout),
 				Remedy: fmt.Sprintf("Can these hosts reach %s? `bee logs --node N RUN` shows what node N wrote.", strings.Join(h.addrs, " or "))}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -77,14 +143,28 @@ func (h *head) awaitJoins(ctx context.Context) error {
 	return nil
 }
 
-func (h *head) missing() []string {
-	var names []string
+// missing gives the ranks that have not joined.
+func (h *head) missing() []int {
+	var ranks []int
 	for rank := 1; rank < h.n.config.Size; rank++ {
 		if h.nodes[rank] == nil {
-			names = append(names, fmt.Sprint(rank))
+			ranks = append(ranks, rank)
 		}
 	}
-	return names
+	return ranks
+}
+
+// listNames names some hosts, for people.
+func (h *head) listNames(ranks []int) string {
+	const most = 8
+	var names []string
+	for _, rank := range ranks[:min(most, len(ranks))] {
+		names = append(names, fmt.Sprintf("%s (node %d)", h.nameOf(rank), rank))
+	}
+	if more := len(ranks) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // members is the table of all nodes. The head's own address is the one by
@@ -115,68 +195,72 @@ func (h *head) members() []member {
 	return list
 }
 
+// network is how the nodes reach each other, as far as it is one for all.
+func (h *head) network() networkInfo {
+	if len(h.infos) == 1 {
+		return networkInfo{}
+	}
+	net := networkOf(h.members()[0].IP)
+	for _, info := range h.infos[1:] {
+		if net.CIDR == "" {
+			net.CIDR = info.Network.CIDR
+		}
+		if info.Network.Interface != net.Interface {
+			net.Interface = ""
+		}
+	}
+	return net
+}
+
 func (h *head) nameOf(rank int) string {
 	if rank < len(h.plan.Names) {
 		return h.plan.Names[rank]
 	}
-	return h.n.config.Host.Name
+	if rank == 0 {
+		return h.n.config.Host.Name
+	}
+	return rankName(rank)
 }
 
 // watchNode ends the attempt when a node is lost while it is needed.
 func (h *head) watchNode(rank int, p *wire.Peer) {
 	select {
 	case <-p.Done():
-		h.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more", h.infosName(rank), rank),
-			Remedy: "Look whether the host is up and its node was not killed; then run the job again."})
+		h.fail(rank, h.lost(rank))
 	case <-h.over.Done():
 	}
 }
 
-// startAll starts all containers at once.
-func (h *head) startAll(ctx context.Context) error {
-	members := h.n.members
-	h.runtimes = make([]string, len(members))
-	h.shared = true
-	r := beginRequest{Members: members, Plan: *h.plan, Network: h.network, Runtime: h.n.config.Runtime}
-	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
-	own := make(chan error, 1)
-	go func() {
-		b, err := h.n.startBox(ctx, h.plan, members, h.network, h.n.config.Runtime)
-		if err == nil {
-			h.n.mu.Lock()
-			h.n.box = b
-			h.n.mu.Unlock()
-			h.runtimes[0] = b.runtime
-			go h.n.watchBox(context.Background(), b) // as long as the container, not the start
-		}
-		own <- err
-	}()
-	var err error
-	if len(h.nodes) > 0 {
-		if r.Token, err = h.leaveToken(); err == nil {
-			err = h.all(func(rank int, p *wire.Peer) error {
-				var reply beginReply
-				if err := p.Call(ctx, callBegin, r, &reply); err != nil {
-					return err
-				}
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				h.runtimes[rank] = reply.Runtime
-				h.shared = h.shared && reply.Shared
-				return nil
-			})
-		}
-	}
-	return errors.Join(<-own, err)
+func (h *head) lost(rank int) *core.Error {
+	return &core.Error{Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more", h.nameOf(rank), rank),
+		Remedy: "Look whether the host is up and its node was not killed; then run the job again."}
 }
 
-// leaveToken writes a file by which other hosts find out whether they see this
-// host's directory.
-func (h *head) leaveToken() (string, error) {
-	var raw [16]byte
-	rand.Read(raw[:]) //nolint:errcheck // never fails
-	token := "token-" + hex.EncodeToString(raw[:])
-	return token, os.WriteFile(filepath.Join(h.n.config.Host.Dir, token), []byte(token), 0o600)
+// explain gives the error of a call to a node in terms of hosts.
+func (h *head) explain(rank int, p *wire.Peer, err error) error {
+	if err != nil && !alive(p) {
+		return h.lost(rank)
+	}
+	return err
+}
+
+// startAll starts all containers at once.
+func (h *head) startAll(ctx context.Context) error {
+	h.runtimes = make([]string, h.n.config.Size)
+	errs := make([]error, h.n.config.Size)
+	h.each(func(rank int, p *wire.Peer) {
+		if rank == 0 {
+			b, err := h.n.runBox(ctx, h.n.config.Runtime)
+			if errs[0] = err; err == nil {
+				h.runtimes[0] = b.runtime
+			}
+			return
+		}
+		var reply startReply
+		errs[rank] = h.explain(rank, p, p.Call(ctx, callStart, h.n.config.Runtime, &reply))
+		h.runtimes[rank] = reply.Runtime
+	})
+	return h.firstOf(errs)
 }
 
 func writeResult(path string, r *protocol.Result) error {

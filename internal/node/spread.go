@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,89 +15,214 @@ import (
 )
 
 // The nodes form a binary tree by rank: what a node lacks it takes from its
-// parent, once that has it. The time to reach all grows with log N.
+// parent, and passes it on to its children while it comes in. So the time to
+// reach all is that of one copy, and a little for each level.
 func parentOf(rank int) int { return (rank - 1) / 2 }
 
-// What a treeRequest can ask for.
+// What spreads over the tree.
 const (
-	treeVolume = "volume"
-	treeInputs = "inputs"
-	treeFiles  = "files"
+	spreadImage  = "image"
+	spreadVolume = "volume"
+	spreadInputs = "inputs"
 )
 
-// haveImage sees to it that this host's cache has the image.
-func (n *node) haveImage(ctx context.Context, image core.Image) error {
-	if !n.images.Has(image.ID) {
-		if err := n.getImage(ctx, image); err != nil {
-			return err
-		}
-	}
-	close(n.imageReady)
-	return nil
+// spread is one thing's way through this node.
+type spread struct {
+	known chan struct{} // closed when it is settled where it comes from
+	relay *relay        // valid once known is closed
+	make  func(ctx context.Context, w io.Writer) error
 }
 
-func (n *node) getImage(ctx context.Context, image core.Image) error {
-	if n.config.Rank == 0 {
-		f, err := os.Open(protocol.ArchivePath(n.config.Host.Dir))
-		if errors.Is(err, os.ErrNotExist) {
-			return &core.Error{Kind: core.NotFound, Op: "find image", Object: image.Ref,
-				Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew."}
-		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := n.images.ImportFlat(ctx, f); err != nil {
-			return err
-		}
-		return os.Remove(f.Name())
+func newSpreads() map[string]*spread {
+	m := map[string]*spread{}
+	for _, what := range []string{spreadImage, spreadVolume, spreadInputs} {
+		m[what] = &spread{known: make(chan struct{})}
 	}
-	p, err := n.peer(ctx, parentOf(n.config.Rank))
-	if err != nil {
-		return err
-	}
-	s, err := p.Open(ctx, callImage, imageRequest{image.ID}, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	return n.images.ImportFlat(ctx, s)
+	return m
 }
 
-func (n *node) sendImage(ctx context.Context, s *wire.Stream) error {
-	var r imageRequest
-	if err := s.Params(&r); err != nil {
+// offer settles that this node has a thing itself, and how to write it. That
+// is done once, when the first child asks.
+func (n *node) offer(what string, make func(ctx context.Context, w io.Writer) error) {
+	s := n.spreads[what]
+	s.make = make
+	close(s.known)
+}
+
+// pass settles that children get what the relay gets.
+func (n *node) pass(what string, r *relay) {
+	s := n.spreads[what]
+	s.relay = r
+	close(s.known)
+}
+
+// sendSpread gives a child a thing, once it is here or while it comes in.
+func (n *node) sendSpread(ctx context.Context, st *wire.Stream) error {
+	var what string
+	if err := st.Params(&what); err != nil {
+		return err
+	}
+	s := n.spreads[what]
+	if s == nil {
+		return unknown(callSpread + " " + what)
+	}
+	if err := st.Reply(nil); err != nil {
 		return err
 	}
 	select {
-	case <-n.imageReady:
+	case <-s.known:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := s.Reply(nil); err != nil {
+	r, err := n.relayFor(s)
+	if err != nil {
 		return err
 	}
-	return n.images.ExportFlat(ctx, r.ID, s)
+	if r == nil {
+		return s.make(ctx, st)
+	}
+	return r.sendTo(ctx, st)
 }
 
-// takeTree replaces a directory by the parent's.
-func (n *node) takeTree(ctx context.Context, r treeRequest, into string) error {
+// relayFor gives the relay to read from. Where several children may ask for
+// what this node has itself, it is written once for all of them; nil where
+// there is one child only.
+func (n *node) relayFor(s *spread) (*relay, error) {
+	if s.make == nil {
+		return s.relay, nil
+	}
+	if 2*n.config.Rank+2 >= n.config.Size {
+		return nil, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.relay == nil {
+		r, err := newRelay(protocol.NodeDir(n.config.Host.Dir, n.config.Rank))
+		if err != nil {
+			return nil, err
+		}
+		s.relay = r
+		go func() { r.finish(s.make(n.life, r)) }()
+	}
+	return s.relay, nil
+}
+
+// take gets a thing from the parent in the tree. A nil consume only passes
+// it on to the children.
+func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) error) error {
 	p, err := n.peer(ctx, parentOf(n.config.Rank))
 	if err != nil {
 		return err
 	}
-	s, err := p.Open(ctx, callTree, r, nil)
+	s, err := p.Open(ctx, callSpread, what, nil)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// The directory itself is bound into the container: its contents are
-	// replaced, it stays.
-	temp := into + ".new"
-	if err := filestream.Receive(ctx, s, temp); err != nil {
-		return fmt.Errorf("take %s from %s: %w", r.What, p.Name(), err)
+	var in io.Reader = s
+	var r *relay
+	if 2*n.config.Rank+1 < n.config.Size {
+		if r, err = newRelay(protocol.NodeDir(n.config.Host.Dir, n.config.Rank)); err != nil {
+			return err
+		}
+		n.pass(what, r)
+		in = io.TeeReader(s, r)
 	}
-	return replaceContents(into, temp)
+	if consume != nil {
+		err = consume(in)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, in) // what the consumer did not need
+	}
+	if r != nil {
+		r.finish(err)
+	}
+	if err != nil {
+		return fmt.Errorf("take %s from %s: %w", what, p.Name(), err)
+	}
+	return nil
+}
+
+// haveImage sees to it that this host's cache has the image, and the children
+// in the tree can get it.
+func (n *node) haveImage(ctx context.Context, image core.Image, cacheToken string) error {
+	export := func(ctx context.Context, w io.Writer) error { return n.images.ExportFlat(ctx, image.ID, w) }
+	if n.images.Has(image.ID) {
+		n.offer(spreadImage, export)
+		return nil
+	}
+	if n.config.Rank == 0 {
+		return n.importStaged(ctx, image)
+	}
+	if n.sees(n.config.Host.Cache, cacheToken) {
+		// The cache is the head's own: it is unpacked there once for all.
+		if err := n.headConn().Call(ctx, callAwaitImage, nil, nil); err != nil {
+			return err
+		}
+		n.offer(spreadImage, export)
+		return nil
+	}
+	return n.take(ctx, spreadImage, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
+}
+
+// importStaged takes in the image that the controller put into the run's
+// directory. The children get it straight from the file.
+func (n *node) importStaged(ctx context.Context, image core.Image) error {
+	f, err := os.Open(protocol.ArchivePath(n.config.Host.Dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return &core.Error{Kind: core.NotFound, Op: "find image", Object: image.Ref,
+			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew."}
+	}
+	if err != nil {
+		return err
+	}
+	if n.config.Size > 1 {
+		again, err := os.Open(f.Name())
+		if err != nil {
+			f.Close()
+			return err
+		}
+		r, err := relayOf(again)
+		if err != nil {
+			f.Close()
+			return err
+		}
+		n.pass(spreadImage, r)
+	}
+	defer f.Close()
+	if err := n.images.ImportFlat(ctx, f); err != nil {
+		return err
+	}
+	return os.Remove(f.Name())
+}
+
+// takeTree replaces what is in a directory by the parent's. The directory
+// itself is bound into the container: it stays.
+func (n *node) takeTree(ctx context.Context, what, into string) error {
+	return n.take(ctx, what, func(r io.Reader) error {
+		temp := into + ".new"
+		if err := filestream.Receive(ctx, r, temp); err != nil {
+			return err
+		}
+		return replaceContents(into, temp)
+	})
+}
+
+// haveTree sees to it that a directory below Host.Dir is here as the head has
+// it, and the children in the tree can get it. Where several hosts see one
+// directory, one of them fills it.
+func (n *node) haveTree(ctx context.Context, what, dir string) error {
+	switch n.group {
+	case 0:
+		n.offer(what, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, dir, nil) })
+		return nil
+	case n.config.Rank:
+		return n.takeTree(ctx, what, dir)
+	}
+	if 2*n.config.Rank+1 >= n.config.Size {
+		return nil
+	}
+	return n.take(ctx, what, nil)
 }
 
 // replaceContents moves what is in from to dir, in place of what was there.
@@ -115,99 +241,4 @@ func replaceContents(dir, from string) error {
 		}
 	}
 	return filestream.RemoveAll(from)
-}
-
-func (n *node) sendTree(ctx context.Context, s *wire.Stream) error {
-	var r treeRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	dir := n.config.Host.Dir
-	var send func() error
-	ready := n.treeReady
-	switch r.What {
-	case treeVolume:
-		send = func() error { return filestream.Send(ctx, s, protocol.VolumeDir(dir), nil) }
-	case treeInputs:
-		ready = n.inputReady
-		send = func() error { return filestream.Send(ctx, s, protocol.InputsDir(dir), nil) }
-	case treeFiles:
-		ready = nil
-		send = func() error { return filestream.SendMany(ctx, s, protocol.VolumeDir(dir), r.Files, nil) }
-	default:
-		return unknown(callTree + " " + r.What)
-	}
-	if ready != nil {
-		select {
-		case <-ready:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	if err := s.Reply(nil); err != nil {
-		return err
-	}
-	return send()
-}
-
-// begin is a node's part of the attempt's start: image, then container.
-func (n *node) begin(ctx context.Context, r beginRequest) (beginReply, error) {
-	fail := func(err error) (beginReply, error) {
-		return beginReply{}, &core.Error{Kind: core.KindOf(err), Op: "start node on", Object: n.config.Host.Name, Err: err, Remedy: core.Remedy(err)}
-	}
-	n.mu.Lock()
-	n.members, n.plan = r.Members, r.Plan
-	n.mu.Unlock()
-	if err := n.reachNext(ctx); err != nil {
-		return beginReply{}, err
-	}
-	raw, err := os.ReadFile(filepath.Join(n.config.Host.Dir, filepath.Base(r.Token)))
-	shared := err == nil && string(raw) == r.Token
-	if err := n.haveImage(ctx, r.Plan.Image); err != nil {
-		return fail(err)
-	}
-	if !shared && len(r.Plan.Binds) > 0 {
-		if err := n.takeTree(ctx, treeRequest{What: treeInputs}, protocol.InputsDir(n.config.Host.Dir)); err != nil {
-			return fail(err)
-		}
-	}
-	close(n.inputReady)
-	b, err := n.startBox(ctx, &r.Plan, r.Members, r.Network, r.Runtime)
-	if err != nil {
-		return fail(err)
-	}
-	n.mu.Lock()
-	n.box = b
-	n.mu.Unlock()
-	go n.watchBox(context.Background(), b) // as long as the container, not the call
-	return beginReply{Shared: shared, Runtime: b.runtime, Why: b.why}, nil
-}
-
-// reachNext finds out, before any program hangs on it, whether this host
-// reaches the next one. Together the nodes try a ring: N ways, not N².
-func (n *node) reachNext(ctx context.Context) error {
-	next := (n.config.Rank + 1) % n.config.Size
-	p, err := n.peer(ctx, next)
-	if err != nil {
-		return err
-	}
-	return p.Call(ctx, callHello, nil, nil)
-}
-
-// end stops this node's container and lists what its volume has of the outputs.
-func (n *node) end(r endRequest) endReply {
-	reply := endReply{Report: n.endBox(r.Grace)}
-	volume := protocol.VolumeDir(n.config.Host.Dir)
-	for _, glob := range r.Outputs {
-		matches, err := filepath.Glob(filepath.Join(volume, glob))
-		if err != nil {
-			continue
-		}
-		for _, m := range matches {
-			if rel, err := filepath.Rel(volume, m); err == nil {
-				reply.Outputs = append(reply.Outputs, rel)
-			}
-		}
-	}
-	return reply
 }

@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"os"
@@ -30,9 +31,16 @@ const (
 // Client is a connection to a node.
 type Client struct{ peer *wire.Peer }
 
-// New speaks over a connection that the client owns from now on.
-func New(conn net.Conn) (*Client, error) {
-	peer, err := wire.NewPeer(conn, true, "the node")
+// New speaks over a connection that the client owns from now on. A node that
+// does not answer for some seconds counts as lost.
+func New(conn net.Conn) (*Client, error) { return newClient(conn, wire.Watched) }
+
+// NewLocal is New for a node of this host, which is waited for however long it
+// is silent: so a client that is stopped and goes on later loses nothing.
+func NewLocal(conn net.Conn) (*Client, error) { return newClient(conn, wire.Trusting) }
+
+func newClient(conn net.Conn, v wire.Vigil) (*Client, error) {
+	peer, err := wire.NewPeerWith(conn, true, "the node", v)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -115,6 +123,8 @@ func (c *Client) Addresses(ctx context.Context) ([]string, error) {
 type Health struct {
 	Rank  int            `json:"rank"`
 	Phase protocol.Phase `json:"phase"`
+	// Running tells whether the node's container runs.
+	Running bool `json:"running"`
 }
 
 // Health asks whether the node answers.
@@ -133,6 +143,13 @@ type ExecRequest struct {
 	// Env is added to the container's own environment.
 	Env []string `json:"env,omitempty"`
 	Dir string   `json:"dir,omitempty"` // default: the job's working directory
+	// TTY gives the command a terminal of Rows and Cols; its standard error
+	// then comes with its standard output.
+	TTY  bool   `json:"tty,omitempty"`
+	Rows uint16 `json:"rows,omitempty"`
+	Cols uint16 `json:"cols,omitempty"`
+	// Resized tells new sizes of the terminal (rows, columns).
+	Resized <-chan [2]uint16 `json:"-"`
 }
 
 // Exec runs a command in a container to its end. Signals that come while it
@@ -149,36 +166,53 @@ func (c *Client) Exec(ctx context.Context, r ExecRequest, stdin io.Reader, stdou
 		defer mu.Unlock()
 		return WriteFrame(s, kind, data)
 	}
-	go func() {
-		if stdin != nil {
-			buf := make([]byte, 32<<10)
-			for {
-				n, err := stdin.Read(buf)
-				if n > 0 && write(FrameStdin, buf[:n]) != nil {
-					return
-				}
-				if err != nil {
-					break
-				}
-			}
-		}
-		write(FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed below
-	}()
 	done := make(chan struct{})
 	defer close(done)
+	credit := make(chan struct{}, StdinCredit)
+	for range StdinCredit {
+		credit <- struct{}{}
+	}
+	go sendStdin(stdin, credit, done, write)
 	go func() {
 		for {
 			select {
 			case sig := <-signals:
 				if n, ok := sig.(syscall.Signal); ok {
-					write(FrameSignal, []byte{byte(n)}) //nolint:errcheck // see above
+					write(FrameSignal, []byte{byte(n)}) //nolint:errcheck // the end of the stream is noticed by who reads it
 				}
+			case size := <-r.Resized:
+				raw := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
+				write(FrameResize, raw) //nolint:errcheck // see above
 			case <-done:
 				return
 			}
 		}
 	}()
-	return receiveExec(s, stdout, stderr)
+	return receiveExec(s, stdout, stderr, credit)
+}
+
+// sendStdin sends the input as far as credit goes.
+func sendStdin(stdin io.Reader, credit <-chan struct{}, done <-chan struct{}, write func(byte, []byte) error) {
+	if stdin != nil {
+		buf := make([]byte, StdinPiece)
+		for {
+			n, err := stdin.Read(buf)
+			if n > 0 {
+				select {
+				case <-credit:
+				case <-done:
+					return
+				}
+				if write(FrameStdin, buf[:n]) != nil {
+					return
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+	write(FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed by who reads it
 }
 
 func lost(op string, err error) error {

@@ -16,6 +16,15 @@ const (
 	FrameStdout = 'o'
 	FrameStderr = 'e'
 	FrameExit   = 'x' // JSON of an ExitFrame; the last frame
+	FrameCredit = 'c' // empty: one more FrameStdin may be sent
+	FrameResize = 'r' // rows and columns of the terminal, 16 bits each
+)
+
+// StdinCredit is how many FrameStdin may be on their way or wait for the
+// program at once, each of StdinPiece bytes at most.
+const (
+	StdinCredit = 8
+	StdinPiece  = 32 << 10
 )
 
 const maxFrame = 1 << 20
@@ -52,7 +61,7 @@ func ReadFrame(r io.Reader) (byte, []byte, error) {
 	return header[0], data, err
 }
 
-func receiveExec(r io.Reader, stdout, stderr io.Writer) (core.Exit, error) {
+func receiveExec(r io.Reader, stdout, stderr io.Writer, credit chan<- struct{}) (core.Exit, error) {
 	for {
 		kind, data, err := ReadFrame(r)
 		if err != nil {
@@ -63,6 +72,11 @@ func receiveExec(r io.Reader, stdout, stderr io.Writer) (core.Exit, error) {
 			_, err = stdout.Write(data)
 		case FrameStderr:
 			_, err = stderr.Write(data)
+		case FrameCredit:
+			select {
+			case credit <- struct{}{}:
+			default: // more than was taken: not ours to count
+			}
 		case FrameExit:
 			var x ExitFrame
 			if err := json.Unmarshal(data, &x); err != nil {

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// begin is the first part of an attempt's start on a node that is not the
+// head: it gets to know the others, and gets the image and the inputs.
+func (n *node) begin(ctx context.Context, r beginRequest) error {
+	n.mu.Lock()
+	n.members, n.plan, n.network = r.Members, r.Plan, r.Network
+	n.mu.Unlock()
+	n.group = n.findGroup(r.Nonces)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	parts := []func() error{
+		func() error { return n.reachOthers(ctx) },
+		func() error { return n.haveImage(ctx, r.Plan.Image, r.CacheToken) },
+	}
+	if len(r.Plan.Binds) > 0 {
+		parts = append(parts, func() error { return n.haveTree(ctx, spreadInputs, protocol.InputsDir(n.config.Host.Dir)) })
+	}
+	results := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { results <- part() }()
+	}
+	var first error
+	for range parts {
+		if err := <-results; err != nil && first == nil {
+			first = err
+			cancel(err)
+		}
+	}
+	return first
+}

@@ -1,0 +1,221 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// A node has one connection for control, to the head, over which a silence of
+// seconds means that the other end is lost; and, for whatever may be much,
+// others that are made when they are needed. The TLS handshake's protocol
+// name tells which one a connection is.
+const (
+	forControl = "bee-control"
+	forData    = "bee-data"
+)
+
+const handshakeTimeout = 10 * time.Second
+
+// caller is who makes a call: a rank, or somebody of this host.
+type caller struct {
+	rank  int // -1 for a local client
+	local bool
+}
+
+// acceptLocal serves the controller, `bee exec` and the launch agents.
+func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			peer, err := wire.NewPeerWith(c, false, "local client", wire.Trusting)
+			if err != nil {
+				c.Close()
+				return
+			}
+			n.serve(ctx, peer, caller{-1, true})
+		}()
+	}
+}
+
+// acceptPeers serves the other nodes of the attempt, and nobody else.
+func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			if err := n.acceptPeer(ctx, c); err != nil {
+				n.Log.Warn("refused a connection", "from", c.RemoteAddr(), "err", err)
+				c.Close()
+			}
+		}()
+	}
+}
+
+func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
+	config := n.identity.Server()
+	config.NextProtos = []string{forControl, forData}
+	secure := tls.Server(c, config)
+	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(shake); err != nil {
+		return err
+	}
+	name, err := wire.PeerName(secure)
+	if err != nil {
+		return err
+	}
+	rank, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil || rank < 0 || rank >= n.config.Size || protocol.NodeName(rank) != name {
+		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
+	}
+	vigil := wire.Patient
+	if secure.ConnectionState().NegotiatedProtocol == forControl {
+		vigil = wire.Watched
+	}
+	peer, err := wire.NewPeerWith(secure, false, name, vigil)
+	if err != nil {
+		return err
+	}
+	n.serve(ctx, peer, caller{rank: rank})
+	return nil
+}
+
+func (n *node) serve(ctx context.Context, peer *wire.Peer, from caller) {
+	defer peer.Close()
+	peer.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the end of a connection is no error here
+		return n.handle(ctx, peer, from, method, s)
+	})
+}
+
+// dialNode connects to the node of that rank, and to nobody else.
+func (n *node) dialNode(ctx context.Context, addr string, rank int, purpose string) (*tls.Conn, error) {
+	config := n.identity.Client(protocol.NodeName(rank))
+	config.NextProtos = []string{purpose}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*tls.Conn), nil
+}
+
+// peer gives the data connection to another node, made when first needed.
+func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
+	p, m := n.knownPeer(rank)
+	if p != nil {
+		return p, nil
+	}
+	if m.Addr == "" {
+		return nil, &core.Error{Kind: core.NotFound, Op: "reach node", Object: strconv.Itoa(rank), Err: errNoMember}
+	}
+	c, err := n.dialNode(ctx, m.Addr, rank, forData)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %v", handshakeTimeout)
+		}
+		return nil, &core.Error{Kind: core.Lost, Op: "reach host", Object: fmt.Sprintf("%s (%s) from %s (%s)", m.Name, m.Addr, n.config.Host.Name, n.ownIP()), Err: err,
+			Remedy: "The hosts of a run must reach each other on any port: open the firewall between them, or name another network by `network:`."}
+	}
+	if p, err = wire.NewPeerWith(c, true, m.Name, wire.Patient); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if other := n.peers[rank]; alive(other) { // someone was quicker
+		p.Close()
+		return other, nil
+	}
+	n.peers[rank] = p
+	return p, nil
+}
+
+func (n *node) knownPeer(rank int) (*wire.Peer, member) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var m member
+	if rank >= 0 && rank < len(n.members) {
+		m = n.members[rank]
+	}
+	if p := n.peers[rank]; alive(p) {
+		return p, m
+	}
+	return nil, m
+}
+
+func alive(p *wire.Peer) bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func (n *node) ownIP() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.config.Rank < len(n.members) {
+		return n.members[n.config.Rank].IP
+	}
+	return "address unknown"
+}
+
+// headConn is the control connection to the head.
+func (n *node) headConn() *wire.Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.control
+}
+
+// reachOthers finds out, before any program hangs on it, whether the hosts
+// reach each other. Together the nodes try a ring, and the tree over which
+// things spread and launchers go: two ways for each, not N.
+func (n *node) reachOthers(ctx context.Context) error {
+	var ways []int
+	next, parent := (n.config.Rank+1)%n.config.Size, parentOf(n.config.Rank)
+	if next != n.config.Rank {
+		ways = append(ways, next)
+	}
+	if n.config.Rank > 0 && parent != next {
+		ways = append(ways, parent)
+	}
+	results := make(chan error, len(ways))
+	for _, rank := range ways {
+		go func() {
+			p, err := n.peer(ctx, rank)
+			if err == nil {
+				err = p.Call(ctx, callHello, nil, nil)
+			}
+			results <- err
+		}()
+	}
+	var first error
+	for range ways {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

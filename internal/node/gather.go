@@ -1,0 +1,151 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// batch is how many names one message of a gathering holds.
+const batch = 2000
+
+// names is such a message. The last one of a list is empty.
+type names struct {
+	Files []string `json:"files,omitempty"`
+}
+
+// volumeGlobs are the outputs that lie in the volume, relative to it.
+func (h *head) volumeGlobs() []string {
+	var globs []string
+	for _, o := range h.plan.Outputs {
+		if o == h.plan.Volume {
+			globs = append(globs, "*")
+		} else if rel, ok := strings.CutPrefix(o, strings.TrimSuffix(h.plan.Volume, "/")+"/"); ok {
+			globs = append(globs, rel)
+		}
+	}
+	return globs
+}
+
+// gather takes from a node the output files that this one has not: the node
+// lists what it has, the head picks, the node sends.
+func (h *head) gather(ctx context.Context, rank int, globs []string) error {
+	p, err := h.n.peer(ctx, rank)
+	if err != nil {
+		return err
+	}
+	s, err := p.Open(ctx, callGather, globs, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	volume := protocol.VolumeDir(h.n.config.Host.Dir)
+	var missing []string
+	for {
+		var m names
+		if err := wire.ReadMessage(s, &m); err != nil {
+			return err
+		}
+		if len(m.Files) == 0 {
+			break
+		}
+		for _, f := range m.Files {
+			if !filepath.IsLocal(f) {
+				continue
+			}
+			if _, err := os.Lstat(filepath.Join(volume, f)); errors.Is(err, fs.ErrNotExist) {
+				missing = append(missing, f)
+			}
+		}
+	}
+	some := len(missing) > 0
+	for len(missing) > 0 {
+		k := min(batch, len(missing))
+		if err := wire.WriteMessage(s, names{missing[:k]}); err != nil {
+			return err
+		}
+		missing = missing[k:]
+	}
+	if err := wire.WriteMessage(s, names{}); err != nil || !some {
+		return err
+	}
+	return filestream.Receive(ctx, s, volume)
+}
+
+// sendOutputs is a node's side of gather.
+func (n *node) sendOutputs(ctx context.Context, s *wire.Stream) error {
+	var globs []string
+	if err := s.Params(&globs); err != nil {
+		return err
+	}
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	volume := protocol.VolumeDir(n.config.Host.Dir)
+	files := outputFiles(volume, globs)
+	for len(files) > 0 {
+		k := min(batch, len(files))
+		if err := wire.WriteMessage(s, names{files[:k]}); err != nil {
+			return err
+		}
+		files = files[k:]
+	}
+	if err := wire.WriteMessage(s, names{}); err != nil {
+		return err
+	}
+	var wanted []string
+	for {
+		var m names
+		if err := wire.ReadMessage(s, &m); err != nil {
+			return err
+		}
+		if len(m.Files) == 0 {
+			break
+		}
+		for _, f := range m.Files {
+			if filepath.IsLocal(f) {
+				wanted = append(wanted, f)
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	return filestream.SendMany(ctx, s, volume, wanted, nil)
+}
+
+// outputFiles lists, relative to the volume, every file that a glob matches or
+// that lies in a directory which one matches.
+func outputFiles(volume string, globs []string) []string {
+	seen := map[string]bool{}
+	for _, glob := range globs {
+		matches, err := filepath.Glob(filepath.Join(volume, glob))
+		if err != nil {
+			continue
+		}
+		for _, m := range matches {
+			filepath.WalkDir(m, func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // what cannot be read is not there
+				if err == nil && !d.IsDir() {
+					if rel, err := filepath.Rel(volume, path); err == nil {
+						seen[rel] = true
+					}
+				}
+				return nil
+			})
+		}
+	}
+	files := make([]string, 0, len(seen))
+	for f := range seen {
+		files = append(files, f)
+	}
+	sort.Strings(files)
+	return files
+}

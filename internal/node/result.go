@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/mpi"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// endGrace is between TERM and KILL for what still runs in the containers when
+// the task has ended.
+const endGrace = 2 * time.Second
+
+// conclude ends all containers and gathers what the nodes have to tell.
+func (h *head) conclude(err error) *protocol.Result {
+	dir := h.n.config.Host.Dir
+	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, Runtimes: h.runtimes, SharedVolume: h.shared}
+	if h.exit == nil && err != nil {
+		h.mu.Lock()
+		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
+		h.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.plan.Grace+20*time.Second)
+	defer cancel()
+	replies := make([]*endReply, h.n.config.Size)
+	h.each(func(rank int, p *wire.Peer) { // who does not answer has nothing to tell
+		if rank == 0 {
+			replies[0] = &endReply{h.n.endBox(endGrace)}
+			return
+		}
+		var reply endReply
+		if p.Call(ctx, callEnd, endRequest{Grace: endGrace}, &reply) == nil {
+			replies[rank] = &reply
+		}
+	})
+	globs := h.volumeGlobs()
+	for rank, reply := range replies {
+		if reply == nil {
+			continue
+		}
+		r.Nodes = append(r.Nodes, reply.Report)
+		if rank > 0 && h.groups[rank] == rank && len(globs) > 0 {
+			if err := h.gather(ctx, rank, globs); err != nil {
+				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
+			}
+		}
+	}
+	r.Outputs = h.matches(dir)
+	r.Ended, r.Phases = time.Now(), h.journal.durations()
+	return r
+}
+
+// matches lists the files and directories that the outputs name.
+func (h *head) matches(dir string) []protocol.OutputMatch {
+	list := []protocol.OutputMatch{}
+	for i, o := range h.plan.Outputs {
+		root, rel := h.hostPath(dir, o)
+		if root == "" {
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(root, rel))
+		if err != nil {
+			continue
+		}
+		sort.Strings(found)
+		for _, f := range found {
+			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
+				list = append(list, protocol.OutputMatch{Index: i, Path: p})
+			}
+		}
+	}
+	return list
+}
+
+// hostPath gives where a container path lies on the host.
+func (h *head) hostPath(dir, path string) (root, rel string) {
+	if path == h.plan.Volume {
+		return protocol.VolumeDir(dir), ""
+	}
+	if rel, ok := strings.CutPrefix(path, strings.TrimSuffix(h.plan.Volume, "/")+"/"); ok {
+		return protocol.VolumeDir(dir), rel
+	}
+	for target, source := range h.plan.Binds {
+		if rel, ok := strings.CutPrefix(path, strings.TrimSuffix(target, "/")+"/"); ok || path == target {
+			if !ok {
+				rel = ""
+			}
+			return filepath.Join(protocol.InputsDir(dir), source), rel
+		}
+	}
+	return "", ""
+}
+
+// leave writes the result, tells those who watch, and lets the nodes go.
+func (h *head) leave(r *protocol.Result) {
+	if err := writeResult(protocol.ResultPath(h.n.config.Host.Dir), r); err != nil {
+		h.n.Log.Error("write result", "err", err)
+	}
+	h.journal.add(protocol.Event{Rank: -1, Result: r})
+	for _, p := range h.nodes {
+		p.Close() //nolint:errcheck // it ends with us
+	}
+}
+
+// each does something for every node at once, with a nil connection for the
+// head's own.
+func (h *head) each(do func(rank int, p *wire.Peer)) {
+	var wg sync.WaitGroup
+	wg.Go(func() { do(0, nil) })
+	for rank, p := range h.nodes {
+		wg.Go(func() { do(rank, p) })
+	}
+	wg.Wait()
+}
+
+// all is each for the other nodes. It gives the error of the lowest rank, and
+// how many more there are.
+func (h *head) all(call func(rank int, p *wire.Peer) error) error {
+	errs := make([]error, h.n.config.Size)
+	h.each(func(rank int, p *wire.Peer) {
+		if rank > 0 {
+			errs[rank] = h.explain(rank, p, call(rank, p))
+		}
+	})
+	return h.firstOf(errs)
+}
+
+func (h *head) firstOf(errs []error) error {
+	var first error
+	more := 0
+	for rank, err := range errs {
+		switch {
+		case err == nil:
+		case first == nil:
+			first = err
+			h.mu.Lock()
+			if h.faulty == "" && h.over.Err() == nil {
+				h.faulty = h.nameOf(rank)
+			}
+			h.mu.Unlock()
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		return fmt.Errorf("%w (and %d more hosts failed)", first, more)
+	}
+	return first
+}
+
+// inspect asks package mpi about the job's command and image.
+func (h *head) inspect(context.Context) ([]string, error) {
+	tree, release, err := h.n.images.Tree(h.over, h.plan.Image.ID)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
+	}
+	defer release()
+	return mpi.Check(mpi.CheckInput{Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
+		Volume: h.plan.Volume, VolumeDir: protocol.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir})
+}

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// nonceFile, in each node's own directory, holds a word that only that node
+// can have written. A node that reads another's word below its own Host.Dir
+// shares that directory with it, whatever the file systems are.
+const nonceFile = "nonce"
+
+func newToken() string {
+	var raw [16]byte
+	rand.Read(raw[:]) //nolint:errcheck // never fails
+	return hex.EncodeToString(raw[:])
+}
+
+// leaveNonce writes this node's word.
+func (n *node) leaveNonce() (string, error) {
+	nonce := newToken()
+	return nonce, os.WriteFile(filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), nonceFile), []byte(nonce), 0o600)
+}
+
+// findGroup gives the lowest rank whose Host.Dir is this node's own as well:
+// the one that fills it for all who share it.
+func (n *node) findGroup(nonces []string) int {
+	for rank := range n.config.Rank {
+		raw, err := os.ReadFile(filepath.Join(protocol.NodeDir(n.config.Host.Dir, rank), nonceFile))
+		if err == nil && rank < len(nonces) && string(raw) == nonces[rank] {
+			return rank
+		}
+	}
+	return n.config.Rank
+}
+
+// tokenPath is where the head marks its image cache while an attempt starts.
+func tokenPath(cache, token string) string { return filepath.Join(cache, "tmp", "seen-"+token) }
+
+// markCache lets the other nodes find out whether they use the same cache.
+func (n *node) markCache() (token string, unmark func()) {
+	token = newToken()
+	path := tokenPath(n.config.Host.Cache, token)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		return "", func() {} // then each looks after itself, which only costs time
+	}
+	return token, func() { os.Remove(path) } //nolint:errcheck // it lies among temporary files
+}
+
+func (n *node) sees(cache, token string) bool {
+	if token == "" || filepath.Base(token) != token {
+		return false
+	}
+	_, err := os.Stat(tokenPath(cache, token))
+	return err == nil
+}
