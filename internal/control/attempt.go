@@ -27,7 +27,7 @@ type attempt struct {
 }
 
 // attempt makes one attempt on a site, to its end.
-func (d *drive) attempt(ctx context.Context, site spec.Site, image core.Image) (outcome, error) {
+func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	provider, err := d.c.Provider(site)
 	if err != nil {
 		return d.siteFailed(ctx, err)
@@ -35,10 +35,17 @@ func (d *drive) attempt(ctx context.Context, site spec.Site, image core.Image) (
 	a := &attempt{drive: d, site: site, provider: provider}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
+	// A site that cannot do it is passed over before any image is built.
+	if err := a.usable(work); err != nil {
+		return a.abandon(ctx, err)
+	}
+	if err := d.getImage(work); err != nil {
+		return d.failed(ctx, err)
+	}
 	if err := a.acquire(work); err != nil {
 		return a.abandon(ctx, err)
 	}
-	if err := a.start(work, image); err != nil {
+	if err := a.start(work, *d.image); err != nil {
 		return a.abandon(ctx, err)
 	}
 	return a.conclude(ctx, 0)
@@ -53,8 +60,8 @@ func (d *drive) siteFailed(ctx context.Context, err error) (outcome, error) {
 	return out, ctxErr
 }
 
-// acquire writes the intent, gets the lease and writes its handle.
-func (a *attempt) acquire(ctx context.Context) error {
+// usable asks the site whether it can take the run now.
+func (a *attempt) usable(ctx context.Context) error {
 	facts, err := a.provider.Probe(ctx)
 	if err != nil {
 		return err
@@ -65,8 +72,13 @@ func (a *attempt) acquire(ctx context.Context) error {
 	if facts.Hosts > 0 && facts.Hosts < a.sub.Job.Nodes {
 		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: a.site.Name,
 			Err:    fmt.Errorf("the job wants %d nodes, the site has %d", a.sub.Job.Nodes, facts.Hosts),
-			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file."}
+			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: 2} for emulated ones."}
 	}
+	return nil
+}
+
+// acquire writes the intent, gets the lease and writes its handle.
+func (a *attempt) acquire(ctx context.Context) error {
 	a.attempts++
 	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
 	a.rec.Phases = map[protocol.Phase]time.Duration{protocol.PhaseImage: a.imageTook}

@@ -84,6 +84,7 @@ type drive struct {
 	sub      Submission
 	stop     <-chan struct{}
 	attempts int // made so far
+	image    *core.Image // once it is there
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration
@@ -91,26 +92,17 @@ type drive struct {
 
 // walk takes the run's sites in order until one of them brings it to an end.
 func (d *drive) walk(ctx context.Context) (outcome, error) {
-	work, cancel := d.untilStop(ctx)
-	defer cancel()
-	begun := time.Now()
-	image, err := d.c.Images.Resolve(work, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage))
-	if err != nil {
-		return d.failed(ctx, err)
-	}
-	d.imageTook = time.Since(begun)
-	d.run.Image = image.ID
-	if err := d.c.Store.PutRun(ctx, d.run); err != nil {
-		return outcome{}, err
-	}
 	var passed []string
 	pass := func(site spec.Site, why error) {
 		passed = append(passed, fmt.Sprintf("%s: %v", site.Name, why))
+		if len(d.sub.Sites) == 1 {
+			return
+		}
 		d.c.say(protocol.PhaseAcquire, fmt.Sprintf("passing over site %s: %v", site.Name, why))
 	}
 	var last error
 	for _, site := range d.sub.Sites {
-		out, err := d.attempt(ctx, site, image)
+		out, err := d.attempt(ctx, site)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -126,6 +118,21 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 	return outcome{state: state.Failed, err: &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
 		Err:    errors.New("none can take the run now: " + strings.Join(passed, "; ")),
 		Remedy: core.Remedy(last)}}, nil
+}
+
+// getImage makes sure, once, that the job's image is in the cache.
+func (d *drive) getImage(ctx context.Context) error {
+	if d.image != nil {
+		return nil
+	}
+	begun := time.Now()
+	image, err := d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage))
+	if err != nil {
+		return err
+	}
+	d.imageTook = time.Since(begun)
+	d.image, d.run.Image = &image, image.ID
+	return d.c.Store.PutRun(ctx, d.run)
 }
 
 // failed is the outcome of an error before or outside the task.
