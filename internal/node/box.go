@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -38,8 +39,16 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 	n.box = b
 	n.mu.Unlock()
 	go n.watchBox(n.life, b) // as long as the container, not the call
+	n.settle()
 	return b, nil
 }
+
+// settleTime is when the memory that the start took is given back: not so
+// early that it costs short jobs time.
+const settleTime = 500 * time.Millisecond
+
+// settle makes the node small, for the memory is the job's.
+func (n *node) settle() { time.AfterFunc(settleTime, debug.FreeOSMemory) }
 
 // startBox makes the image ready and starts this node's container.
 func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {

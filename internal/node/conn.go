@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -59,8 +61,12 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 		}
 		go func() {
 			if err := n.acceptPeer(ctx, c); err != nil {
-				n.Log.Warn("refused a connection", "from", c.RemoteAddr(), "err", err)
 				c.Close()
+				level := slog.LevelWarn
+				if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) {
+					level = slog.LevelDebug // a node that got through by another of our addresses
+				}
+				n.Log.Log(ctx, level, "refused a connection", "from", c.RemoteAddr(), "err", err)
 			}
 		}()
 	}

@@ -62,6 +62,7 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 		if err := n.haveTree(ctx, spreadVolume, protocol.VolumeDir(n.config.Host.Dir)); err != nil {
 			return n.failed("copy the volume to", err)
 		}
+		n.settle()
 		return s.Reply(nil)
 	case callEnd:
 		var r endRequest

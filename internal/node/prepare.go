@@ -68,6 +68,7 @@ func (h *head) prepare(ctx context.Context) error {
 // reach each other. own tells of the head's image.
 func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken string) error {
 	if h.n.config.Size == 1 {
+		h.shared = true
 		return <-own
 	}
 	inputs := protocol.InputsDir(h.n.config.Host.Dir)

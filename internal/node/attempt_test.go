@@ -1,0 +1,234 @@
+package node_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestAttemptOnOneHost(t *testing.T) {
+	c := newCluster(t, 1, "cat; env | sort; echo oops >&2; exit 3", withPlan(func(p *protocol.Plan) {
+		p.Setup = []string{"/bin/sh", "-c", "echo set up; echo made > made"}
+		p.Outputs = []string{"/work/made", "/work/none*"}
+	})).startAll()
+	r := c.result(20 * time.Second)
+	c.awaitEnd(10*time.Second, 0)
+	if r.Exit == nil || r.Exit.Code != 3 || len(r.Nodes) != 1 || !r.SharedVolume {
+		t.Errorf("result: %+v", r)
+	}
+	if len(r.Outputs) != 1 || r.Outputs[0].Path != "volume/made" {
+		t.Errorf("outputs: %+v", r.Outputs)
+	}
+	out, errs := c.output()
+	if !strings.HasPrefix(out, "set up\n") || errs != "oops\n" {
+		t.Errorf("output %q and %q", out, errs)
+	}
+	for _, want := range []string{"BEE_NODE_RANK=0\n", "BEE_NUM_NODES=1\n", "BEE_RUN_ID=r1\n", "BEE_ATTEMPT=1\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in the environment", want)
+		}
+	}
+	if strings.Contains(out, "SLURM_") || strings.Contains(out, "PMI_RANK") {
+		t.Errorf("the batch system's variables came in: %s", out)
+	}
+	checkEvents(t, protocol.EventsPath(c.configs[0].Host.Dir))
+}
+
+// checkEvents holds the journal to what protocol.Event promises.
+func checkEvents(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var seq int64
+	begun := map[protocol.Phase]bool{}
+	last := protocol.Event{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		last = protocol.Event{}
+		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+			t.Fatal(err)
+		}
+		if seq++; last.Seq != seq {
+			t.Errorf("event %d has number %d", seq, last.Seq)
+		}
+		if last.End && !begun[last.Phase] {
+			t.Errorf("phase %s ends before it begins", last.Phase)
+		}
+		begun[last.Phase] = begun[last.Phase] || last.Begin
+	}
+	if last.Result == nil {
+		t.Error("the last event has no result")
+	}
+}
+
+func TestEarlyEndOfConfigurationIsNoError(t *testing.T) {
+	if r := testkit.NewBee(t).Try("node"); r.Code != 0 || r.Stdout+r.Stderr != "" {
+		t.Errorf("code %d, %q", r.Code, r.Stdout+r.Stderr)
+	}
+}
+
+// each runs a command on every node through the launch agent.
+const each = `for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h "$1" || exit $?; done`
+
+func TestAttemptOverSeveralHosts(t *testing.T) {
+	const size = 5
+	for _, shape := range []struct {
+		name   string
+		shared bool
+		option option
+	}{
+		{"with directories of their own", false, func(*cluster) {}},
+		{"on one shared directory", true, sharedDir},
+	} {
+		t.Run(shape.name, func(t *testing.T) {
+			c := newCluster(t, size, `set -- 'cat input >/dev/null || exit 9; echo $BEE_NODE_RANK > rank.$BEE_NODE_RANK; mkdir -p dir; echo x > dir/of.$BEE_NODE_RANK; echo here is $BEE_NODE_RANK of $BEE_NUM_NODES'
+`+each, shape.option, withPlan(func(p *protocol.Plan) {
+				p.Setup = []string{"/bin/sh", "-c", "seq 100000 > input"}
+				p.Outputs = []string{"/work/rank.*", "/work/dir"}
+			})).startAll()
+			r := c.result(60 * time.Second)
+			c.awaitEnd(10*time.Second, 0, 1, 2, 3, 4)
+			if r.Exit == nil || r.Exit.Code != 0 || r.SharedVolume != shape.shared || len(r.Nodes) != size {
+				t.Fatalf("result: %+v", r)
+			}
+			out, _ := c.output()
+			for rank := range size {
+				if !strings.Contains(out, fmt.Sprintf("here is %d of %d\n", rank, size)) {
+					t.Errorf("rank %d says nothing: %q", rank, out)
+				}
+				for _, f := range []string{fmt.Sprintf("rank.%d", rank), fmt.Sprintf("dir/of.%d", rank)} {
+					if _, err := os.Stat(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), f)); err != nil {
+						t.Errorf("output of node %d is not on the head: %v", rank, err)
+					}
+				}
+			}
+			if len(r.Outputs) != size+1 {
+				t.Errorf("outputs: %+v", r.Outputs)
+			}
+			checkEvents(t, protocol.EventsPath(c.configs[0].Host.Dir))
+			for _, cfg := range c.configs {
+				if left, _ := filepath.Glob(filepath.Join(cfg.Host.Cache, "tmp", "*")); len(left) > 0 {
+					t.Errorf("left in the cache: %v", left)
+				}
+			}
+		})
+	}
+}
+
+func TestALostNodeEndsTheAttempt(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTERM} {
+		for rank := range 3 {
+			t.Run(fmt.Sprintf("%v of node %d", s, rank), func(t *testing.T) {
+				c := newCluster(t, 3, `set -- 'sleep 1000 & echo started'
+`+each+"; sleep 1000").startAll()
+				c.awaitPhase(protocol.PhaseRun)
+				testkit.Eventually(t, 10*time.Second, func() error {
+					if out, _ := c.output(); strings.Count(out, "started") < 3 {
+						return fmt.Errorf("output so far %q", out)
+					}
+					return nil
+				})
+				begun := time.Now()
+				c.signal(rank, s)
+				var others []int
+				for r := range 3 {
+					if r != rank || s != syscall.SIGSTOP {
+						others = append(others, r)
+					}
+				}
+				limit := 8 * time.Second // to notice, and the graces to end
+				if rank > 0 {
+					r := c.result(limit)
+					t.Logf("noticed after %v: %s", time.Since(begun).Round(time.Millisecond), r.Message)
+					if r.Exit != nil || r.Kind != "lost" || r.Host != "host"+strconv.Itoa(rank) || !strings.Contains(r.Message, r.Host) {
+						t.Errorf("result: %+v", r)
+					}
+				} else if s == syscall.SIGTERM {
+					if r := c.result(limit); r.Kind != "stopped" {
+						t.Errorf("result: %+v", r)
+					}
+				}
+				if s == syscall.SIGSTOP {
+					for _, r := range others {
+						select {
+						case <-c.ended[r]:
+						case <-time.After(15 * time.Second):
+							t.Errorf("node %d still runs", r)
+						}
+					}
+					c.signal(rank, syscall.SIGCONT) // it ends as soon as it sees what happened
+				}
+				c.awaitEnd(15*time.Second, 0, 1, 2)
+			})
+		}
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		run     string
+		plan    func(p *protocol.Plan)
+		kind    string
+		message string
+		output  string
+	}{
+		{"a timeout lets the task end in peace", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "saved\n"},
+		{"a task that ignores TERM is killed", "trap '' TERM; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", ""},
+		{"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Deadline = time.Now().Add(3 * time.Second) }, "lost", "time slot", "saved\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newCluster(t, 1, c.run, withPlan(c.plan)).startAll()
+			r := cl.result(10 * time.Second)
+			cl.awaitEnd(10*time.Second, 0)
+			if r.Exit != nil || r.Kind != c.kind || !strings.Contains(r.Message, c.message) {
+				t.Errorf("result: %+v", r)
+			}
+			if out, _ := cl.output(); out != c.output {
+				t.Errorf("output %q, want %q", out, c.output)
+			}
+		})
+	}
+}
+
+func TestMissingHostsAreNamed(t *testing.T) {
+	c := newCluster(t, 3, "true", withPlan(func(p *protocol.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
+	r := c.result(10 * time.Second)
+	c.awaitEnd(10*time.Second, 0, 2)
+	if r.Kind != "lost" || !strings.Contains(r.Message, "host1 (node 1)") || strings.Contains(r.Message, "host2") || r.Host != "host1" {
+		t.Errorf("result: %+v", r)
+	}
+}
+
+func TestMissingImageAndCommand(t *testing.T) {
+	t.Run("no image", func(t *testing.T) {
+		c := newCluster(t, 2, "true", withPlan(func(p *protocol.Plan) { p.Image.ID = "sha256:" + strings.Repeat("0", 64) })).startAll()
+		r := c.result(10 * time.Second)
+		c.awaitEnd(10*time.Second, 0, 1)
+		if r.Kind != "not found" || r.Remedy == "" {
+			t.Errorf("result: %+v", r)
+		}
+	})
+	t.Run("no command", func(t *testing.T) {
+		c := newCluster(t, 1, "", withPlan(func(p *protocol.Plan) { p.Run = []string{"no-such-program"} })).startAll()
+		r := c.result(10 * time.Second)
+		if _, errs := c.output(); r.Exit == nil || r.Exit.Code != 127 || !strings.Contains(errs, "no-such-program") {
+			t.Errorf("result %+v, stderr %q", r, errs)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/mpi"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+func TestRelayPassesOnWhatComesIn(t *testing.T) {
+	r, err := newRelay(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	var wg sync.WaitGroup
+	got := make([]bytes.Buffer, 3)
+	for i := range got {
+		wg.Go(func() {
+			if err := r.sendTo(context.Background(), &got[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for piece := want; len(piece) > 0; piece = piece[min(len(piece), 7777):] {
+		if _, err := r.Write(piece[:min(len(piece), 7777)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.finish(nil)
+	wg.Wait()
+	for i := range got {
+		if !bytes.Equal(got[i].Bytes(), want) {
+			t.Errorf("reader %d got %d of %d bytes", i, got[i].Len(), len(want))
+		}
+	}
+	broken := errors.New("it broke")
+	r.finish(broken)
+	if err := r.sendTo(context.Background(), io.Discard); !errors.Is(err, broken) {
+		t.Errorf("a broken stream ends with %v", err)
+	}
+}
+
+func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {
+	shared, own := t.TempDir(), t.TempDir()
+	at := func(rank int, dir string) *node {
+		n := &node{config: protocol.Config{Rank: rank, Size: 4, Host: core.Host{Dir: dir}}}
+		if err := os.MkdirAll(protocol.NodeDir(dir, rank), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// Ranks 0 and 3 are alone; 1 and 2 share a directory that the head has not.
+	nodes := []*node{at(0, own), at(1, shared), at(2, shared), at(3, t.TempDir())}
+	var nonces []string
+	for _, n := range nodes {
+		nonce, err := n.leaveNonce()
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonces = append(nonces, nonce)
+	}
+	for rank, want := range []int{0, 1, 1, 3} {
+		if got := nodes[rank].findGroup(nonces); got != want {
+			t.Errorf("rank %d is in group %d, want %d", rank, got, want)
+		}
+	}
+}
+
+func TestOutputFiles(t *testing.T) {
+	volume := t.TempDir()
+	for _, f := range []string{"a.log", "b.log", "out/x", "out/deep/y", "other/z"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(volume, filepath.Dir(f)), 0o755), os.WriteFile(filepath.Join(volume, f), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		globs []string
+		want  []string
+	}{
+		{"files", []string{"*.log"}, []string{"a.log", "b.log"}},
+		{"a directory with all that is in it", []string{"out"}, []string{"out/deep/y", "out/x"}},
+		{"both, once each", []string{"out", "out/x", "a.log"}, []string{"a.log", "out/deep/y", "out/x"}},
+		{"nothing", []string{"none*", "[bad"}, []string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := outputFiles(volume, c.globs); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestExecTarget(t *testing.T) {
+	members := []member{{Rank: 0, Name: "a", IP: "10.0.0.1"}, {Rank: 1, Name: "b", IP: "10.0.0.2"}}
+	for _, c := range []struct {
+		name string
+		r    client.ExecRequest
+		want int
+		ok   bool
+	}{
+		{"by rank", client.ExecRequest{Rank: 1}, 1, true},
+		{"by name", client.ExecRequest{Host: "b"}, 1, true},
+		{"by address", client.ExecRequest{Host: "10.0.0.1"}, 0, true},
+		{"this host", client.ExecRequest{Host: "localhost"}, 1, true},
+		{"a stranger", client.ExecRequest{Host: "c"}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := execTarget(c.r, members, 1)
+			if got != c.want || (err == nil) != c.ok {
+				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
+	for _, name := range []string{"SLURM_JOB_ID", "PBS_JOBID", "PMI_RANK", "OMPI_COMM_WORLD_SIZE", "LD_PRELOAD"} {
+		t.Setenv(name, "trap")
+	}
+	deadline := time.Unix(1700000000, 0)
+	plan := &protocol.Plan{Image: core.Image{Config: core.ImageConfig{Env: []string{"PATH=/app/bin:/bin", "A=image", "B=image"}}},
+		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline}
+	c := protocol.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
+	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}})
+	for _, want := range []string{"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
+		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, e := range env {
+		if strings.Contains(e, "trap") {
+			t.Errorf("%s came in from outside", e)
+		}
+	}
+}
+
+func TestListenOnANetwork(t *testing.T) {
+	ls, err := listen("127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ls.Close()
+	for _, a := range ls.addrs(nil) {
+		if !strings.HasPrefix(a, "127.") {
+			t.Errorf("listens on %s", a)
+		}
+	}
+	if _, err := listen("no-such-if0"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("a network that is not here: %v", err)
+	}
+}
