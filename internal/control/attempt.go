@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -22,6 +23,8 @@ type attempt struct {
 	provider driver.Provider
 	lease    driver.Lease
 	rec      state.Attempt
+	// dead is set when a node was found dead before it had joined.
+	dead atomic.Pointer[core.Error]
 	// ran is set once the user's command may have done something.
 	ran bool
 }

@@ -21,6 +21,7 @@ import (
 const (
 	headTimeout  = 20 * time.Second
 	longestPause = 2 * time.Second
+	joinCheck    = 500 * time.Millisecond
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
@@ -67,6 +68,9 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 		return out
 	}
 	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(r.Message), Remedy: r.Remedy}
+	if dead := a.dead.Load(); dead != nil && !a.stopAsked() {
+		err = dead
+	}
 	switch {
 	case err.Kind == core.Stopped || a.stopAsked():
 		return outcome{state: state.Stopped, err: errStopped()}
@@ -141,11 +145,17 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			})
 		}
 	}()
+	joined, markJoined := context.WithCancel(ctx)
+	defer markJoined()
+	go a.watchJoin(joined, head)
 	var result *protocol.Result
 	err := head.Watch(ctx, *after, func(e protocol.Event) error {
 		*after = e.Seq
 		if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
 			a.ran = true
+		}
+		if e.End && e.Phase == protocol.PhaseJoin {
+			markJoined()
 		}
 		if e.SetupDone && !a.run.SetupDone {
 			a.run.SetupDone = true
@@ -164,6 +174,27 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	}
 	<-drained // the head closes the output after the last byte
 	return result, err
+}
+
+// watchJoin looks, until all nodes have joined, whether each still lives: the
+// head cannot miss one that it has never seen, and would wait for it in vain.
+func (a *attempt) watchJoin(ctx context.Context, head Head) {
+	checker, ok := a.lease.(driver.NodeChecker)
+	if !ok || len(a.lease.Hosts()) == 1 {
+		return
+	}
+	for sleep(ctx, joinCheck) == nil {
+		for _, host := range a.lease.Hosts()[1:] {
+			alive, err := checker.NodeAlive(ctx, host.Index)
+			if err != nil || alive || ctx.Err() != nil {
+				continue
+			}
+			a.dead.Store(&core.Error{Kind: core.Lost, Op: "start node on", Object: host.Name, Err: errors.New("its process ended before it joined the head"),
+				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index, a.run.ID)})
+			head.Stop(ctx, 0) //nolint:errcheck // a head that cannot be reached is noticed by Watch
+			return
+		}
+	}
 }
 
 // connect dials the head until it listens. A head that never comes up is

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -163,7 +164,7 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 	Eventually(b.t, within, func() error {
 		b.JSON(&v, "show", "--json", run)
 		if v.State == "queued" || v.State == "running" {
-			return errors.New("run " + run + " is " + v.State)
+			return errors.New("run " + run + " is " + v.State + "\n" + b.Try("show", run).Stdout + b.Try("logs", "--controller", run).Stdout + strings.Join(b.Processes(), "\n"))
 		}
 		return nil
 	})
