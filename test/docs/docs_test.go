@@ -136,3 +136,24 @@ func TestCommandsShownExist(t *testing.T) {
 		t.Errorf("only %d commands found: is the pattern still right?", len(seen))
 	}
 }
+
+// TestEveryDependencyIsJustified holds docs/dependencies.md against go.mod.
+func TestEveryDependencyIsJustified(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := documents(t)["docs/dependencies.md"]
+	direct := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(raw), -1) {
+		direct[m[1]] = true
+		if !strings.Contains(table, "`"+m[1]+"`") {
+			t.Errorf("docs/dependencies.md does not say what %s is for", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		if !direct[m[1]] {
+			t.Errorf("docs/dependencies.md lists %s, which go.mod does not", m[1])
+		}
+	}
+}
