@@ -37,13 +37,15 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			return outcome{}, fmt.Errorf("recover site %s: %w", site.Name, err)
 		}
 	}
+	// A lease without hosts is one whose making or releasing was cut short.
+	gone := a.lease == nil || len(a.lease.Hosts()) == 0
 	out := outcome{again: true}
 	switch {
 	case d.stopAsked() && !rec.Launched:
 		out = outcome{state: state.Stopped, err: errStopped()}
-	case rec.Fetched && a.lease == nil:
+	case rec.Fetched: // everything is at home: only the release is left
 		out = a.remembered()
-	case rec.Launched && a.lease == nil: // the hosts are gone, with all that was on them
+	case rec.Launched && gone: // the hosts are gone, with all that was on them
 		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
 			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again."}}
 		a.blame(out)

@@ -83,7 +83,7 @@ type drive struct {
 	run      state.Run
 	sub      Submission
 	stop     <-chan struct{}
-	attempts int // made so far
+	attempts int         // made so far
 	image    *core.Image // once it is there
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.

@@ -134,6 +134,16 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 			journal(t, w.sites["a"].dir, begun)
 			w.sites["a"].head = nil
 		}, state.Failed, 1},
+		{"in the midst of releasing, the hosts still there", func(_ *testing.T, w *world, a *state.Attempt) {
+			code := 0
+			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+		}, state.Succeeded, 1},
+		{"with a lease that was half released", func(_ *testing.T, w *world, a *state.Attempt) {
+			code := 0
+			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+			w.sites["a"].hostless = true
+		}, state.Succeeded, 1},
+		{"with a lease that was half made", func(_ *testing.T, w *world, _ *state.Attempt) { w.sites["a"].hostless = true }, state.Succeeded, 2},
 		{"in the midst of releasing", func(_ *testing.T, w *world, a *state.Attempt) {
 			code := 0
 			a.Launched, a.Fetched, a.ExitCode = true, true, &code

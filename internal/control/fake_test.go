@@ -32,6 +32,7 @@ type fakeSite struct {
 	launch   error
 	release  []error // one per call, then nil
 	lost     bool    // leases are not found any more
+	hostless bool    // the first attempt's lease has no hosts
 	held     map[core.Owner]bool
 	released int
 	head     *fakeHead
@@ -82,6 +83,9 @@ func (l *fakeLease) Handle() core.Handle {
 	return core.Handle{Driver: "fake", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}
 }
 func (l *fakeLease) Hosts() []core.Host {
+	if l.f.hostless && l.owner.Attempt == 1 {
+		return nil
+	}
 	return []core.Host{{Name: "f0", Dir: l.f.dir, Cache: "same", Slots: 1}}
 }
 func (l *fakeLease) Deadline() time.Time { return time.Time{} }
