@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 func TestAttemptOnOneHost(t *testing.T) {
@@ -231,4 +232,24 @@ func TestMissingImageAndCommand(t *testing.T) {
 			t.Errorf("result %+v, stderr %q", r, errs)
 		}
 	})
+}
+
+func TestAFullDiskIsTold(t *testing.T) {
+	testkit.RequireRoot(t)
+	c := newCluster(t, 1, "head -c 8000000 /dev/zero; sleep 1000")
+	dir := c.configs[0].Host.Dir
+	if err := unix.Mount("small", dir, "tmpfs", 0, "size=3m,mode=700"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	c.startAll()
+	r := c.result(15 * time.Second)
+	c.awaitEnd(10*time.Second, 0)
+	if r.Exit != nil || !strings.Contains(r.Message, "no space left") || !strings.Contains(r.Remedy, "host0") {
+		t.Errorf("result: %+v", r)
+	}
+	checkEvents(t, protocol.EventsPath(dir))
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Error(err)
+	}
 }

@@ -152,7 +152,9 @@ type watched struct {
 	then func()
 }
 
-func newWatched(word string, then func()) *watched { return &watched{word: word, then: sync.OnceFunc(then)} }
+func newWatched(word string, then func()) *watched {
+	return &watched{word: word, then: sync.OnceFunc(then)}
+}
 
 func (w *watched) Write(b []byte) (int, error) {
 	w.mu.Lock()

@@ -60,6 +60,7 @@ func newHead(n *node) (*head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin the output log: %w", err)
 	}
+	reserveSpace(reservePath(dir))
 	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		imageReady: make(chan struct{}), grace: n.config.Plan.Grace}

@@ -4,11 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"golang.org/x/sys/unix"
 )
+
+// reserve is the space kept for the result and the last events, so that an
+// attempt which fills the disk can still tell so.
+const reserve = 256 << 10
+
+func reservePath(dir string) string { return filepath.Join(dir, ".reserve") }
+
+func reserveSpace(path string) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // a disk that is full already is noticed by what comes next
+	}
+	defer f.Close()
+	unix.Fallocate(int(f.Fd()), 0, 0, reserve) //nolint:errcheck // not all file systems can
+}
 
 // journal keeps an attempt's events: in a file, for whoever comes when the
 // head has gone, and in memory for those who watch.

@@ -79,7 +79,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		r.Nonces = append(r.Nonces, info.Nonce)
 	}
 	var first error
-	ready := int64(0)
+	ready, told := 0, time.Now()
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h.each(func(rank int, p *wire.Peer) {
@@ -99,7 +99,10 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		defer h.mu.Unlock()
 		if err == nil {
 			ready++
-			h.journal.add(protocol.Event{Phase: protocol.PhaseImage, Rank: rank, Message: "hosts have the image", Done: ready, Total: int64(h.n.config.Size)})
+			if ready < h.n.config.Size && time.Since(told) > newsPause {
+				told = time.Now()
+				h.journal.say(protocol.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
+			}
 		} else if first == nil {
 			first = err
 			if ctx.Err() == nil && h.faulty == "" {
@@ -115,10 +118,15 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 	return first
 }
 
+// newsPause is how often people are told of what is not done yet.
+const newsPause = 3 * time.Second
+
 // awaitJoins waits for all nodes, and names those that do not come.
 func (h *head) awaitJoins(ctx context.Context) error {
 	timer := time.NewTimer(h.plan.JoinTimeout)
 	defer timer.Stop()
+	news := time.NewTicker(newsPause)
+	defer news.Stop()
 	for len(h.nodes) < h.n.config.Size-1 {
 		select {
 		case j := <-h.joins:
@@ -128,7 +136,9 @@ func (h *head) awaitJoins(ctx context.Context) error {
 			}
 			h.nodes[j.r.Rank], h.infos[j.r.Rank] = j.peer, j.r
 			go h.watchNode(j.r.Rank, j.peer)
-			h.journal.add(protocol.Event{Phase: protocol.PhaseJoin, Rank: j.r.Rank, Message: "nodes have joined", Done: int64(len(h.nodes) + 1), Total: int64(h.n.config.Size)})
+		case <-news.C:
+			missing := h.missing()
+			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("%d of %d nodes have joined; waiting for %s", h.n.config.Size-len(missing), h.n.config.Size, h.listNames(missing)))
 		case <-timer.C:
 			missing := h.missing()
 			h.mu.Lock()

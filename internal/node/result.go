@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -101,6 +102,7 @@ func (h *head) hostPath(dir, path string) (root, rel string) {
 
 // leave writes the result, tells those who watch, and lets the nodes go.
 func (h *head) leave(r *protocol.Result) {
+	os.Remove(reservePath(h.n.config.Host.Dir)) //nolint:errcheck // it is not there where the disk was full before
 	if err := writeResult(protocol.ResultPath(h.n.config.Host.Dir), r); err != nil {
 		h.n.Log.Error("write result", "err", err)
 	}
