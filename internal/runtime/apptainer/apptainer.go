@@ -1,0 +1,129 @@
+// Package apptainer runs containers by Apptainer's command line, on an unpacked
+// tree, which Apptainer calls a sandbox. SingularityCE reads the same options.
+package apptainer
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+)
+
+const name = "apptainer"
+
+// Options of the runtime.
+type Options struct {
+	// Program is Apptainer's; empty: "apptainer" in PATH.
+	Program string
+	// Binary is the bee binary that Probe uses; empty: this process's own.
+	Binary string
+}
+
+// Runtime implements driver.Runtime.
+type Runtime struct {
+	o        Options
+	launcher command.Launcher
+}
+
+// New makes the runtime. It costs nothing until it is used.
+func New(o Options) *Runtime {
+	if o.Program == "" {
+		o.Program = "apptainer"
+	}
+	return &Runtime{o: o}
+}
+
+// Info implements driver.Runtime.
+func (r *Runtime) Info() driver.Info {
+	return driver.Info{Name: name, Summary: "Apptainer, on an unpacked tree"}
+}
+
+// Needs implements driver.Runtime.
+func (r *Runtime) Needs() driver.ImageForm { return driver.Tree }
+
+// Prepare implements driver.Runtime: a tree needs no preparation.
+func (r *Runtime) Prepare(_ context.Context, i driver.LocalImage) error {
+	if _, err := os.Stat(i.Tree); err != nil {
+		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
+	}
+	return nil
+}
+
+// Probe implements driver.Runtime.
+func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
+	return command.Probe(ctx, r, r.o.Binary, func(_ context.Context, dir string) (driver.LocalImage, error) {
+		i := driver.LocalImage{Tree: filepath.Join(dir, "tree")}
+		for _, d := range []string{"", "dev", "proc", "sys", "tmp", "etc"} {
+			if err := os.Mkdir(filepath.Join(i.Tree, d), 0o755); err != nil {
+				return i, err
+			}
+		}
+		return i, nil
+	})
+}
+
+// Start implements driver.Runtime.
+func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	s, _, err := command.Resolve(spec)
+	if err != nil {
+		return nil, &core.Error{Kind: core.KindOf(err), Op: "start apptainer container", Object: spec.Name, Err: err}
+	}
+	hosts, err := command.HostsFile(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.launcher.Run(ctx, command.Launch{Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
+		Driver: name, RunDir: s.RunDir, Remove: func(context.Context) error { return nil }})
+}
+
+// programEnv hands the container's environment over in the program's own, and
+// not on its command line, which everyone on the host can read.
+func programEnv(own, env []string) []string {
+	out := append([]string(nil), own...)
+	for _, e := range env {
+		out = append(out, "APPTAINERENV_"+e)
+	}
+	return out
+}
+
+// execCommand is the command line of a container. /dev, with GPUs and
+// InfiniBand, and /dev/shm are the host's, as is the network; IPC too.
+func execCommand(program string, s driver.ContainerSpec, hosts string) []string {
+	argv := []string{program, "--silent", "exec", "--userns", "--pid", "--no-init", "--cleanenv", "--no-eval", "--no-home", "--no-mount", "cwd,tmp,hostfs,bind-paths",
+		"--writable-tmpfs", "--no-privs", "--pwd", "/"}
+	if s.Root {
+		argv = append(argv, "--fakeroot")
+	}
+	if s.Hostname != "" {
+		argv = append(argv, "--uts", "--hostname", s.Hostname)
+	}
+	for _, m := range s.Mounts {
+		argv = append(argv, "--mount", bindOption(m))
+	}
+	argv = append(argv, "--mount", bindOption(driver.Mount{Source: hosts, Target: "/etc/hosts", ReadOnly: true}))
+	return append(argv, s.Image.Tree, command.InsideBinary, "init")
+}
+
+// bindOption is the value of --mount, where Apptainer says "ro".
+func bindOption(m driver.Mount) string {
+	if !m.ReadOnly {
+		return command.MountOption(m)
+	}
+	m.ReadOnly = false
+	return strings.TrimSuffix(command.MountOption(m), "\n") + ",ro"
+}
+
+// Recover implements driver.Runtime.
+func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
+	return nil, command.NoRecovery(h)
+}
+
+// List implements driver.Runtime: containers die with who started them.
+func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
+
+// Remove implements driver.Runtime; see List.
+func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }

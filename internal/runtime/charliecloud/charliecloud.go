@@ -1,0 +1,278 @@
+// Package charliecloud runs containers by ch-run. It asks of the host what
+// rootless asks (user namespaces), but is a program that sites know and have
+// installed already. The tree is the lower layer of an overlay made in a
+// namespace of our own around ch-run, which also gives the container a PID
+// namespace: ch-run itself makes none.
+package charliecloud
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+	securejoin "github.com/cyphar/filepath-securejoin"
+)
+
+const name = "charliecloud"
+
+// Options of the runtime.
+type Options struct {
+	// Program is ch-run; empty: "ch-run" in PATH.
+	Program string
+	// Binary is the bee binary that Probe uses; empty: this process's own.
+	Binary string
+}
+
+// Runtime implements driver.Runtime.
+type Runtime struct {
+	o        Options
+	launcher command.Launcher
+}
+
+// New makes the runtime. It costs nothing until it is used.
+func New(o Options) *Runtime {
+	if o.Program == "" {
+		o.Program = "ch-run"
+	}
+	return &Runtime{o: o}
+}
+
+// Info implements driver.Runtime.
+func (r *Runtime) Info() driver.Info {
+	return driver.Info{Name: name, Summary: "Charliecloud's ch-run"}
+}
+
+// Needs implements driver.Runtime.
+func (r *Runtime) Needs() driver.ImageForm { return driver.Tree }
+
+// Prepare implements driver.Runtime: a tree needs no preparation.
+func (r *Runtime) Prepare(_ context.Context, i driver.LocalImage) error {
+	if _, err := os.Stat(i.Tree); err != nil {
+		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
+	}
+	return nil
+}
+
+// Probe implements driver.Runtime.
+func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
+	return command.Probe(ctx, r, r.o.Binary, func(_ context.Context, dir string) (driver.LocalImage, error) {
+		i := driver.LocalImage{Tree: filepath.Join(dir, "tree")}
+		return i, os.Mkdir(i.Tree, 0o755)
+	})
+}
+
+// Start implements driver.Runtime.
+func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	s, h, err := command.Resolve(spec)
+	if err != nil {
+		return nil, &core.Error{Kind: core.KindOf(err), Op: "start charliecloud container", Object: spec.Name, Err: err}
+	}
+	l, err := prepare(s)
+	if err != nil {
+		return nil, errors.Join(err, l.remove())
+	}
+	argv := startCommand(r.o.Program, s, h, l)
+	// ch-run wants to know who calls; init's own environment is what was asked.
+	env := append(append([]string(nil), s.Env...), "USER="+userName(s.Env))
+	if !hasPath(s.Env) {
+		env = append(env, "PATH="+os.Getenv("PATH"))
+	}
+	return r.launcher.Run(ctx, command.Launch{Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		// The program is the ancestor of all: killing it is enough.
+		Remove: func(context.Context) error { return nil }, Clean: l.remove})
+}
+
+func userName(env []string) string {
+	for _, e := range append([]string{"USER=" + os.Getenv("USER")}, env...) {
+		if v, ok := strings.CutPrefix(e, "USER="); ok && v != "" {
+			return v
+		}
+	}
+	return "user"
+}
+
+func hasPath(env []string) bool {
+	for _, e := range env {
+		if strings.HasPrefix(e, "PATH=") {
+			return true
+		}
+	}
+	return false
+}
+
+// layers are the directories of a container's root, in its state directory.
+type layers struct{ top, upper, work, root string }
+
+// point is where the i-th mount is bound read-only.
+func (l layers) point(i int) string { return filepath.Join(l.top, "bind"+strconv.Itoa(i)) }
+
+func (l layers) remove() error {
+	if l.top == "" {
+		return nil
+	}
+	return filestream.RemoveAll(l.top)
+}
+
+// prepare makes the directories, with the mount points that the image lacks in
+// the upper one, and the container's /etc/hosts.
+func prepare(s driver.ContainerSpec) (layers, error) {
+	l := layers{top: filepath.Join(s.StateDir, "upper")}
+	l.upper, l.work, l.root = filepath.Join(l.top, "write"), filepath.Join(l.top, "work"), filepath.Join(l.top, "root")
+	for _, d := range []string{l.upper, l.work, l.root} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return l, err
+		}
+	}
+	if _, err := command.HostsFile(s); err != nil {
+		return l, err
+	}
+	// These ch-run itself mounts on.
+	targets := map[string]bool{"/proc": true, "/sys": true, "/dev": true, "/tmp": true, "/etc/passwd": false, "/etc/group": false, "/etc/hosts": false, "/etc/resolv.conf": false}
+	for i, m := range s.Mounts {
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return l, err
+		}
+		targets[m.Target] = info.IsDir()
+		if m.ReadOnly {
+			if err := makePoint(l.point(i), info.IsDir()); err != nil {
+				return l, err
+			}
+		}
+	}
+	for target, dir := range targets {
+		if err := mountPoint(s.Image.Tree, l.upper, target, dir); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// mountPoint makes a mount point in the upper layer if the tree has none.
+func mountPoint(tree, upper, target string, dir bool) error {
+	resolved, err := securejoin.SecureJoin(tree, target)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(resolved); err == nil {
+		return nil
+	}
+	rel, err := filepath.Rel(tree, resolved)
+	if err != nil {
+		return err
+	}
+	parts := strings.Split(rel, "/")
+	if !dir {
+		parts = parts[:len(parts)-1]
+	}
+	at := ""
+	for _, p := range parts { // directories of the tree keep their modes
+		at = filepath.Join(at, p)
+		mode := os.FileMode(0o755)
+		if info, err := os.Stat(filepath.Join(tree, at)); err == nil {
+			mode = info.Mode() & (os.ModePerm | os.ModeSticky)
+		}
+		made := filepath.Join(upper, at)
+		if err := os.Mkdir(made, 0o700); err != nil {
+			if errors.Is(err, os.ErrExist) {
+				continue
+			}
+			return err
+		}
+		if err := os.Chmod(made, mode); err != nil {
+			return err
+		}
+	}
+	if dir {
+		return nil
+	}
+	return makePoint(filepath.Join(upper, rel), false)
+}
+
+func makePoint(path string, dir bool) error {
+	if dir {
+		return os.Mkdir(path, 0o755)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// inside resolves a target's links in the image, as ch-run follows them on the
+// host.
+func inside(tree, target string) string {
+	resolved, err := securejoin.SecureJoin(tree, target)
+	if err != nil {
+		return target
+	}
+	return strings.TrimPrefix(resolved, filepath.Clean(tree))
+}
+
+// wrapper makes the root in the namespaces around ch-run. Its arguments are
+// the overlay's options, the tree, the upper directory, the root, the number
+// of read-only binds, and for each of them its source and where to bind it, for
+// ch-run knows no such binds; then the command.
+const wrapper = `set -e
+options=$1 tree=$2 upper=$3 root=$4 count=$5; shift 5
+if ! mount -t overlay -o "$options" overlay "$root" 2>/dev/null; then
+  cp -a "$tree/." "$root/" && cp -a "$upper/." "$root/"
+  mount --bind "$root" "$root"
+fi
+while [ "$count" -gt 0 ]; do
+  mount --bind "$1" "$2"
+  mount -o remount,bind,ro "$2"
+  shift 2; count=$((count - 1))
+done
+exec "$@"`
+
+// startCommand is the command line of a container: namespaces, the wrapper,
+// ch-run, and our init.
+func startCommand(program string, s driver.ContainerSpec, h command.Host, l layers) []string {
+	options := "lowerdir=" + escape(s.Image.Tree) + ",upperdir=" + escape(l.upper) + ",workdir=" + escape(l.work) + ",userxattr"
+	argv := []string{"unshare", "--user", "--map-root-user", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
+		"/bin/sh", "-c", wrapper, "bee-charliecloud", options, s.Image.Tree, l.upper, l.root}
+	var readOnly, binds []string
+	for i, m := range s.Mounts {
+		source := m.Source
+		if m.ReadOnly {
+			source = l.point(i)
+			readOnly = append(readOnly, m.Source, source)
+		}
+		binds = append(binds, "--bind", source+":"+inside(s.Image.Tree, m.Target))
+	}
+	argv = append(argv, strconv.Itoa(len(readOnly)/2))
+	argv = append(argv, readOnly...)
+	uid, gid := h.UID, h.GID
+	if s.Root {
+		uid, gid = 0, 0
+	}
+	argv = append(argv, "setpriv", "--no-new-privs", program, "--write", "--private-tmp", "--uid", strconv.Itoa(uid), "--gid", strconv.Itoa(gid), "--cd", "/")
+	argv = append(argv, binds...)
+	argv = append(argv, "--bind", filepath.Join(s.StateDir, "hosts")+":/etc/hosts")
+	return append(argv, l.root, "--", command.InsideBinary, "init")
+}
+
+// escape keeps separators of mount options out of paths.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}
+
+// Recover implements driver.Runtime.
+func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
+	return nil, command.NoRecovery(h)
+}
+
+// List implements driver.Runtime: containers die with who started them.
+func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
+
+// Remove implements driver.Runtime; see List.
+func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }

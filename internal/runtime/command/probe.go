@@ -1,0 +1,85 @@
+package command
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// probeTime is how long starting a container may take at most.
+const probeTime = 60 * time.Second
+
+// Probe starts a container of an image with nothing in it, and ends it. The
+// image is made by the given function in a directory that is removed again.
+func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx context.Context, dir string) (driver.LocalImage, error)) (driver.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "bee-probe-")
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // in the temporary directory
+	err = try(ctx, r, binary, dir, image)
+	if err != nil {
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil
+	}
+	return driver.Facts{Usable: true}, nil
+}
+
+func try(ctx context.Context, r driver.Runtime, binary, dir string, image func(ctx context.Context, dir string) (driver.LocalImage, error)) error {
+	binary, err := Self(binary)
+	if err != nil {
+		return err
+	}
+	s := driver.ContainerSpec{Owner: core.Owner{User: "probe", Run: "probe", Attempt: 1}, Name: "bee-" + filepath.Base(dir),
+		StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), Binary: binary}
+	if err := errors.Join(os.Mkdir(s.StateDir, 0o700), os.Mkdir(s.RunDir, 0o700)); err != nil {
+		return err
+	}
+	if s.Image, err = image(ctx, dir); err != nil {
+		return err
+	}
+	c, err := r.Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	return c.Stop(ctx, 2*time.Second)
+}
+
+// ProbeTag is the tag of the image with nothing in it.
+const ProbeTag = "bee.local/probe:1"
+
+// Import gives an image with nothing in it to podman or docker.
+func Import(ctx context.Context, program string) (driver.LocalImage, error) {
+	i := driver.LocalImage{ArchiveTag: ProbeTag}
+	if _, err := Output(ctx, nil, program, "image", "inspect", "--format", "{{.Id}}", ProbeTag); err == nil {
+		return i, nil
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755, ModTime: time.Unix(1, 0)})
+	if err = errors.Join(err, w.Close()); err != nil {
+		return i, err
+	}
+	_, err = Output(ctx, b.Bytes(), program, "import", "-", ProbeTag)
+	return i, err
+}
+
+// Load gives an archive to podman or docker unless it has it already.
+func Load(ctx context.Context, program string, i driver.LocalImage) error {
+	if _, err := Output(ctx, nil, program, "image", "inspect", "--format", "{{.Id}}", i.ArchiveTag); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(i.Archive); err != nil {
+		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
+	}
+	_, err := Output(ctx, nil, program, "load", "--input", i.Archive)
+	return err
+}

@@ -1,0 +1,181 @@
+package command
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/gpu"
+	"golang.org/x/sys/unix"
+)
+
+// Label is the label that carries a container's owner.
+const Label = "bee.owner"
+
+// Inside are the paths of ours in every container.
+const (
+	InsideBinary = "/.bee/bee"
+	InsideAgent  = "/.bee/rsh"
+	InsideRun    = "/.bee/run"
+)
+
+// Host is what was found on this host for one container.
+type Host struct {
+	UID, GID int
+	// Devices are device nodes, under the same path inside.
+	Devices []string
+	// Memlock is the hard limit of locked memory in bytes; -1 is unlimited.
+	Memlock int64
+	// MayRaise tells whether this process may raise limits (CAP_SYS_RESOURCE).
+	MayRaise bool
+	// NoMqueue tells that the kernel has no POSIX message queues.
+	NoMqueue bool
+}
+
+// Resolve checks a specification, makes its paths absolute, puts our own mounts
+// in front of its own and the driver's files of GPUs after them, and finds what
+// the host has.
+func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
+	h := Host{UID: os.Geteuid(), GID: os.Getegid()}
+	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
+		return s, h, errors.New("a container needs StateDir, RunDir and Binary")
+	}
+	gpus, err := gpu.Host{}.Find(s.GPUs)
+	if err != nil {
+		return s, h, err
+	}
+	h.Devices = gpus.Devices
+	if _, err := os.Stat("/dev/infiniband"); err == nil {
+		h.Devices = append(h.Devices, "/dev/infiniband")
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return s, h, fmt.Errorf("read limit of locked memory: %w", err)
+	}
+	if h.Memlock = int64(limit.Max); limit.Max == uint64(unix.RLIM_INFINITY) || h.Memlock < 0 {
+		h.Memlock = -1
+	}
+	h.MayRaise = mayRaise()
+	_, err = os.Stat("/dev/mqueue")
+	h.NoMqueue = err != nil
+	mounts := []driver.Mount{
+		{Source: s.Binary, Target: InsideBinary, ReadOnly: true},
+		{Source: s.Binary, Target: InsideAgent, ReadOnly: true}, // the same program by another name
+		{Source: s.RunDir, Target: InsideRun},
+	}
+	mounts = append(mounts, s.Mounts...)
+	for inside, path := range gpus.Files {
+		mounts = append(mounts, driver.Mount{Source: path, Target: inside, ReadOnly: true})
+	}
+	libraries := mounts[3+len(s.Mounts):]
+	sort.Slice(libraries, func(i, j int) bool { return libraries[i].Target < libraries[j].Target })
+	for i, m := range mounts {
+		// The program may look from elsewhere (a daemon): links are followed here.
+		real, err := filepath.Abs(m.Source)
+		if err == nil {
+			real, err = filepath.EvalSymlinks(real)
+		}
+		if err != nil {
+			return s, h, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
+		}
+		mounts[i].Source = real
+	}
+	s.Mounts = mounts
+	return s, h, nil
+}
+
+func mayRaise() bool {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(raw), "\nCapEff:")
+	line, _, _ := strings.Cut(rest, "\n")
+	bits, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	return err == nil && bits&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// MountOption is the value of --mount for a bind, as podman and docker read it.
+func MountOption(m driver.Mount) string {
+	fields := []string{"type=bind", "source=" + m.Source, "target=" + m.Target}
+	if m.ReadOnly {
+		fields = append(fields, "readonly")
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	w.Write(fields) //nolint:errcheck // a builder takes all
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// HostOptions turns lines of /etc/hosts into values of --add-host.
+func HostOptions(lines []string) []string {
+	var out []string
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		for i := 1; i < len(fields); i++ {
+			out = append(out, fields[i]+":"+fields[0])
+		}
+	}
+	return out
+}
+
+// EnvFile writes an environment in the state directory, kept off command lines,
+// which everyone on the host can read. Values of several lines fit no such file
+// and are given back.
+func EnvFile(s driver.ContainerSpec) (path string, rest []string, err error) {
+	path = filepath.Join(s.StateDir, "env")
+	var b strings.Builder
+	for _, e := range s.Env {
+		if strings.ContainsAny(e, "\n\r") {
+			rest = append(rest, e)
+			continue
+		}
+		b.WriteString(e + "\n")
+	}
+	return path, rest, os.WriteFile(path, []byte(b.String()), 0o600)
+}
+
+// HostsFile writes the container's /etc/hosts, the host's own and the run's
+// lines, in the state directory.
+func HostsFile(s driver.ContainerSpec) (string, error) {
+	raw, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		raw = []byte("127.0.0.1 localhost\n::1 localhost\n")
+	}
+	text := strings.TrimRight(string(raw), "\n") + "\n" + strings.Join(s.Hosts, "\n") + "\n"
+	path := filepath.Join(s.StateDir, "hosts")
+	return path, os.WriteFile(path, []byte(text), 0o644)
+}
+
+// ParseList reads lines of a name, a tab and an owner, as List of podman and
+// docker prints them, and gives the handles of those that answer the query.
+func ParseList(driverName, text string, q core.Owner) []core.Handle {
+	var found []core.Handle
+	for line := range strings.Lines(text) {
+		name, label, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if o, ok := parseOwner(label); ok && o.Matches(q) {
+			found = append(found, Handle(driverName, o, name))
+		}
+	}
+	return found
+}
+
+// parseOwner is the inverse of core.Owner.String.
+func parseOwner(s string) (core.Owner, bool) {
+	last := strings.LastIndexByte(s, '/')
+	if last < 0 {
+		return core.Owner{}, false
+	}
+	attempt, err := strconv.Atoi(s[last+1:])
+	user, run, ok := strings.Cut(s[:last], "/")
+	return core.Owner{User: user, Run: run, Attempt: attempt}, err == nil && ok
+}

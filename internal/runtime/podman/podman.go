@@ -1,0 +1,145 @@
+// Package podman runs containers by the podman command line: as an ordinary
+// user by its rootless mode, or as root. The container is podman's; what goes
+// on in it is our init's business.
+package podman
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+)
+
+const name = "podman"
+
+// Options of the runtime.
+type Options struct {
+	// Program is podman's; empty: "podman" in PATH.
+	Program string
+	// Binary is the bee binary that Probe uses; empty: this process's own.
+	Binary string
+}
+
+// Runtime implements driver.Runtime.
+type Runtime struct {
+	o        Options
+	launcher command.Launcher
+}
+
+// New makes the runtime. It costs nothing until it is used.
+func New(o Options) *Runtime {
+	if o.Program == "" {
+		o.Program = "podman"
+	}
+	return &Runtime{o: o}
+}
+
+// Info implements driver.Runtime.
+func (r *Runtime) Info() driver.Info {
+	return driver.Info{Name: name, Summary: "podman, as an ordinary user or as root"}
+}
+
+// Needs implements driver.Runtime.
+func (r *Runtime) Needs() driver.ImageForm { return driver.Archive }
+
+// Prepare implements driver.Runtime.
+func (r *Runtime) Prepare(ctx context.Context, i driver.LocalImage) error {
+	return command.Load(ctx, r.o.Program, i)
+}
+
+// Probe implements driver.Runtime.
+func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
+	return command.Probe(ctx, r, r.o.Binary, func(ctx context.Context, _ string) (driver.LocalImage, error) {
+		return command.Import(ctx, r.o.Program)
+	})
+}
+
+// Start implements driver.Runtime.
+func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	s, h, err := command.Resolve(spec)
+	if err != nil {
+		return nil, &core.Error{Kind: core.KindOf(err), Op: "start podman container", Object: spec.Name, Err: err}
+	}
+	file, rest, err := command.EnvFile(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.launcher.Run(ctx, command.Launch{Argv: runCommand(r.o.Program, s, h, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }})
+}
+
+// runCommand is the command line of a container.
+func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile string, env []string) []string {
+	argv := []string{program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
+		"--pull=never", "--network=host", "--pid=private", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
+		"--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable", "--workdir=/",
+		"--env-file", envFile}
+	if h.NoMqueue && h.UID != 0 { // podman would bind what is not there
+		argv = append(argv, "--ipc=private", "--mount", command.MountOption(driver.Mount{Source: "/dev/shm", Target: "/dev/shm"}))
+	} else {
+		argv = append(argv, "--ipc=host")
+	}
+	// Other limits, and this one where it cannot be raised, are inherited.
+	if h.MayRaise {
+		argv = append(argv, "--ulimit", "memlock=-1:-1")
+	}
+	if h.UID != 0 && !s.Root {
+		argv = append(argv, "--userns=keep-id", "--user", strconv.Itoa(h.UID)+":"+strconv.Itoa(h.GID))
+	} else { // an ordinary user's root is itself
+		argv = append(argv, "--user", "0:0")
+	}
+	if s.Hostname != "" {
+		argv = append(argv, "--uts=private", "--hostname", s.Hostname)
+	}
+	for _, e := range env {
+		argv = append(argv, "--env", e)
+	}
+	for _, e := range command.HostOptions(s.Hosts) {
+		argv = append(argv, "--add-host", e)
+	}
+	for _, d := range h.Devices {
+		argv = append(argv, "--device", d)
+	}
+	for _, m := range s.Mounts {
+		argv = append(argv, "--mount", command.MountOption(m))
+	}
+	return append(argv, "--entrypoint", command.InsideBinary, s.Image.ArchiveTag, "init")
+}
+
+// Recover implements driver.Runtime.
+func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
+	return nil, command.NoRecovery(h)
+}
+
+// List implements driver.Runtime.
+func (r *Runtime) List(ctx context.Context, q core.Owner) ([]core.Handle, error) {
+	text, err := command.Output(ctx, nil, listCommand(r.o.Program)...)
+	if core.IsKind(err, core.Unsupported) { // not installed: there are none
+		return nil, nil
+	}
+	return command.ParseList(name, text, q), err
+}
+
+func listCommand(program string) []string {
+	return []string{program, "ps", "--all", "--filter", "label=" + command.Label, "--format", `{{.Names}}{{"\t"}}{{index .Labels "` + command.Label + `"}}`}
+}
+
+// Remove implements driver.Runtime.
+func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
+	n, err := command.NameOf(h)
+	if err != nil {
+		return err
+	}
+	return r.remove(ctx, n)
+}
+
+func (r *Runtime) remove(ctx context.Context, container string) error {
+	_, err := command.Output(ctx, nil, removeCommand(r.o.Program, container)...)
+	return err
+}
+
+func removeCommand(program, container string) []string {
+	return []string{program, "rm", "--force", "--ignore", "--time=0", container}
+}
