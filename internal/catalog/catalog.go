@@ -18,6 +18,10 @@ import (
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/runtime/apptainer"
+	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
+	"github.com/bee-hpc/bee/internal/runtime/docker"
+	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -58,26 +62,23 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 
 // Runtimes gives every runtime, in the order in which auto prefers them.
 func Runtimes() []driver.Runtime {
-	return []driver.Runtime{rootless.New(rootless.Options{})}
+	return []driver.Runtime{rootless.New(rootless.Options{}), podman.New(podman.Options{}), docker.New(docker.Options{}),
+		charliecloud.New(charliecloud.Options{}), apptainer.New(apptainer.Options{})}
 }
 
 // Runtime chooses a runtime by name; auto takes the first that works here.
 // The reason is for people.
 func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
-	var last error
-	for _, rt := range Runtimes() {
+	all := Runtimes()
+	if name == "auto" || name == "" {
+		return automatic(ctx, all, verdictDir())
+	}
+	for _, rt := range all {
 		if name == rt.Info().Name {
 			return rt, "the job or the site asks for it", nil
 		}
-		if name != "auto" && name != "" {
-			continue
-		}
-		return rt, "the first that works here", nil
 	}
-	if last == nil {
-		last = &core.Error{Kind: core.Invalid, Op: "find runtime", Object: name, Err: errors.New("there is none of that name")}
-	}
-	return nil, "", last
+	return nil, "", &core.Error{Kind: core.Invalid, Op: "find runtime", Object: name, Err: errors.New("there is none of that name")}
 }
 
 // NodeOptions are what `bee node` is built with.

@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/google/renameio/v2"
+)
+
+// automatic takes the first runtime, BEE's own, without trying it, unless
+// something that can be read in no time says that it may not work here. Then
+// each is tried in order, and the verdict is kept until the next boot.
+func automatic(ctx context.Context, all []driver.Runtime, dir string) (driver.Runtime, string, error) {
+	if !doubtful("/") {
+		return all[0], "the first that works here", nil
+	}
+	file := filepath.Join(dir, "runtime")
+	boot := readWord("/proc/sys/kernel/random/boot_id")
+	if kept := strings.Fields(readWord(file)); len(kept) == 2 && kept[0] == boot && boot != "" {
+		for _, rt := range all {
+			if rt.Info().Name == kept[1] {
+				return rt, "the first that worked when tried since the last boot", nil
+			}
+		}
+	}
+	var reasons []error
+	for _, rt := range all {
+		facts, err := rt.Probe(ctx)
+		if err == nil && facts.Usable {
+			if dir != "" { // a verdict that cannot be kept is found again
+				os.MkdirAll(dir, 0o700)                                               //nolint:errcheck // see above
+				renameio.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
+			}
+			return rt, "the first of those tried that works here", nil
+		}
+		if err == nil {
+			err = &core.Error{Kind: core.Unsupported, Remedy: facts.Remedy, Err: errors.New(facts.Reason)}
+		}
+		reasons = append(reasons, &core.Error{Kind: core.Unsupported, Op: rt.Info().Name, Err: err})
+	}
+	return nil, "", &core.Error{Kind: core.Unsupported, Op: "choose a runtime", Err: errors.Join(reasons...), Remedy: core.Remedy(reasons[0])}
+}
+
+// verdictDir is the user's cache directory, as auto's verdict is of this user
+// on this host.
+func verdictDir() string {
+	dir := os.Getenv("BEE_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(user, "bee")
+	}
+	host, err := os.Hostname() // home directories are shared among hosts
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "hosts", host)
+}
+
+// doubtful reads the settings by which systems forbid user namespaces.
+func doubtful(root string) bool {
+	at := func(path string) string { return readWord(filepath.Join(root, path)) }
+	if at("/proc/sys/user/max_user_namespaces") == "0" || at("/proc/sys/kernel/unprivileged_userns_clone") == "0" || at("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(root, "/proc/self/ns/user"))
+	return err != nil || strings.Contains(at("/proc/self/status"), "\nSeccomp:\t2")
+}
+
+func readWord(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
