@@ -15,6 +15,7 @@ const (
 	callBegin      = "begin"       // head to node: beginRequest, beginReply once it has the image
 	callStart      = "start"       // head to node: startReply once its container runs
 	callSync       = "sync"        // head to node: take the volume from your parent in the tree
+	callForget     = "forget"      // head to node: what all hosts have (see spread.go)
 	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died

@@ -24,7 +24,7 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		return s.Reply(n.config.Rank)
 	case callSpread:
 		return n.sendSpread(ctx, s)
-	case callBegin, callStart, callSync, callEnd, callGather:
+	case callBegin, callStart, callSync, callForget, callEnd, callGather:
 		if from.rank != 0 {
 			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
 		}
@@ -53,6 +53,7 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 		if err := s.Params(&name); err != nil {
 			return err
 		}
+		n.forget(spreadImage, spreadInputs)
 		b, err := n.runBox(ctx, name)
 		if err != nil {
 			return n.failed("start the container on", err)
@@ -63,6 +64,15 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 			return n.failed("copy the volume to", err)
 		}
 		n.settle()
+		return s.Reply(nil)
+	case callForget:
+		var what string
+		if err := s.Params(&what); err != nil {
+			return err
+		}
+		if n.spreads[what] != nil {
+			n.forget(what)
+		}
 		return s.Reply(nil)
 	case callEnd:
 		var r endRequest

@@ -166,7 +166,11 @@ func (h *head) spreadVolume(ctx context.Context) error {
 	h.journal.say(protocol.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := protocol.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, volume, nil) })
-	return h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callSync, nil, nil) })
+	if err := h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callSync, nil, nil) }); err != nil {
+		return err
+	}
+	h.n.forget(spreadVolume)
+	return h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callForget, spreadVolume, nil) })
 }
 
 // checkMPI says what cannot work before it hangs, and warns of the doubtful.

@@ -259,6 +259,7 @@ func (h *head) explain(rank int, p *wire.Peer, err error) error {
 func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
+	h.n.forget(spreadImage, spreadInputs)
 	h.each(func(rank int, p *wire.Peer) {
 		if rank == 0 {
 			b, err := h.n.runBox(ctx, h.n.config.Runtime)

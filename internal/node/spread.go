@@ -107,6 +107,22 @@ func (n *node) relayFor(s *spread) (*relay, error) {
 	return s.relay, nil
 }
 
+// forget gives the space of what every host has now back.
+func (n *node) forget(things ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, what := range things {
+		s := n.spreads[what]
+		select {
+		case <-s.known:
+			if s.relay != nil {
+				s.relay.close()
+			}
+		default:
+		}
+	}
+}
+
 // take gets a thing from the parent in the tree. A nil consume only passes
 // it on to the children.
 func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) error) error {
