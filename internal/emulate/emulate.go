@@ -25,6 +25,9 @@ const HolderArg = "emulated-hosts"
 
 // Spec says which hosts to make.
 type Spec struct {
+	// DieWithCaller ends the hosts when the thread that calls Start ends, as
+	// a trial wants that must leave nothing: lock the thread until Destroy.
+	DieWithCaller bool `json:"-"`
 	// Dir is an existing directory, private to the user, on a local file
 	// system. The holder's socket, record and log lie in it.
 	Dir string `json:"dir"`

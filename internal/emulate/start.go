@@ -72,6 +72,9 @@ func startHolder(s Spec) (*holder, error) {
 		ready.Close()
 		return nil, err
 	}
+	if s.DieWithCaller {
+		cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
+	}
 	spec, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()

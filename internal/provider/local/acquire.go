@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -71,7 +72,7 @@ func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 		if err != nil || name == "" {
 			name = "localhost"
 		}
-		l.details.Hosts = []core.Host{{Name: name, Addrs: []string{"127.0.0.1"}, Slots: p.s.Slots, Arch: runtime.GOARCH, Dir: dir, Cache: p.s.Cache}}
+		l.details.Hosts = []core.Host{{Name: name, Addrs: []string{"127.0.0.1"}, Slots: p.s.Slots, Arch: goruntime.GOARCH, Dir: dir, Cache: p.s.Cache}}
 	}
 	return writeDetails(l.dir, l.details)
 }
@@ -79,7 +80,7 @@ func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 func (p *provider) emulate(ctx context.Context, l *lease, r driver.Request, dir string) error {
 	spec := emulate.Spec{Dir: l.dir, LinkRate: p.s.LinkRate, Binary: r.Binary}
 	for i := range r.Nodes {
-		h := core.Host{Index: i, Name: hostname(p.s.Name, i), Slots: p.s.Slots, Arch: runtime.GOARCH, Dir: dir, Cache: p.s.Cache}
+		h := core.Host{Index: i, Name: hostname(p.s.Name, i), Slots: p.s.Slots, Arch: goruntime.GOARCH, Dir: dir, Cache: p.s.Cache}
 		s := emulate.HostSpec{Hostname: h.Name}
 		if p.s.PrivateScratch {
 			s.Hide, s.Keep = dir, filepath.Join(dir, "host"+strconv.Itoa(i))
@@ -130,7 +131,8 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 		}
 		dir = filepath.Dir(dir)
 	}
-	tmp, err := os.MkdirTemp(dir, ".bee-probe-")
+	dropOldProbes(dir)
+	tmp, err := os.MkdirTemp(dir, probePrefix)
 	if err != nil {
 		return scratchError(p.s.Scratch, err)
 	}
@@ -138,7 +140,9 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 	if p.s.EmulatedHosts == 0 {
 		return nil
 	}
-	c, err := emulate.Start(ctx, emulate.Spec{Dir: tmp, LinkRate: p.s.LinkRate, Hosts: []emulate.HostSpec{{Hostname: "probe"}}})
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	c, err := emulate.Start(ctx, emulate.Spec{DieWithCaller: true, Dir: tmp, LinkRate: p.s.LinkRate, Hosts: []emulate.HostSpec{{Hostname: "probe"}}})
 	if err != nil {
 		return err
 	}
@@ -146,6 +150,19 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 		f.Detail["note "+strconv.Itoa(i+1)] = n
 	}
 	return emulate.Destroy(ctx, tmp)
+}
+
+// probePrefix begins the names of directories that a probe makes.
+const probePrefix = ".bee-probe-"
+
+// dropOldProbes removes what probes have left whose process was killed.
+func dropOldProbes(dir string) {
+	old, _ := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
+	for _, p := range old {
+		if info, err := os.Lstat(p); err == nil && time.Since(info.ModTime()) > time.Minute {
+			os.RemoveAll(p) //nolint:errcheck // not ours, or tried again next time
+		}
+	}
 }
 
 // handleData is the Data of our handles.
