@@ -216,6 +216,43 @@ func TestMissingHostsAreNamed(t *testing.T) {
 	}
 }
 
+func TestWhatKeepsANodeFromItsWorkIsTold(t *testing.T) {
+	for rank := range 2 {
+		t.Run(fmt.Sprintf("cache of node %d", rank), func(t *testing.T) {
+			c := newCluster(t, 2, "true")
+			file := filepath.Join(c.bee.Dir, "file")
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.configs[rank].Host.Cache = filepath.Join(file, "cache")
+			if rank == 0 {
+				c.start(0)
+			} else {
+				c.startAll()
+			}
+			r := c.result(10 * time.Second)
+			if r.Exit != nil || r.Host != fmt.Sprintf("host%d", rank) || !strings.Contains(r.Message, "image cache") || r.Remedy == "" {
+				t.Errorf("result: %+v", r)
+			}
+			c.awaitEnd(10*time.Second, 0)
+		})
+		t.Run(fmt.Sprintf("network of node %d", rank), func(t *testing.T) {
+			c := newCluster(t, 2, "true")
+			c.configs[rank].Network = "no-such-if0"
+			if rank == 0 {
+				c.start(0)
+			} else {
+				c.startAll()
+			}
+			r := c.result(10 * time.Second)
+			if r.Exit != nil || r.Kind != "invalid" || r.Host != fmt.Sprintf("host%d", rank) || !strings.Contains(r.Remedy, "network:") {
+				t.Errorf("result: %+v", r)
+			}
+			c.awaitEnd(10*time.Second, 0)
+		})
+	}
+}
+
 func TestMissingImageAndCommand(t *testing.T) {
 	t.Run("no image", func(t *testing.T) {
 		c := newCluster(t, 2, "true", withPlan(func(p *protocol.Plan) { p.Image.ID = "sha256:" + strings.Repeat("0", 64) })).startAll()

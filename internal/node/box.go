@@ -155,7 +155,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why)})
 		return
 	}
-	n.headConn().Call(ctx, callFailed, failure{n.config.Rank, core.Lost.String(), why}, nil) //nolint:errcheck // a lost head ends us anyway
+	n.headConn().Call(ctx, callFailed, failure{Rank: n.config.Rank, Kind: core.Lost.String(), Message: why}, nil) //nolint:errcheck // a lost head ends us anyway
 }
 
 // endBox stops the container, once, and tells what it used.

@@ -82,6 +82,7 @@ type failure struct {
 	Rank    int    `json:"rank"`
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 // execTarget resolves whom a client means.

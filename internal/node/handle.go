@@ -173,7 +173,7 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		if f.Rank != from.rank {
 			return unknown(method)
 		}
-		h.fail(f.Rank, &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(f.Message)})
+		h.fail(f.Rank, &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(f.Message), Remedy: f.Remedy})
 		return s.Reply(nil)
 	}
 	return unknown(method)

@@ -89,8 +89,7 @@ func (h *head) fail(rank int, why *core.Error) {
 // refuse ends an attempt that could not even begin.
 func (h *head) refuse(err error) {
 	h.output.Close() //nolint:errcheck // it is empty
-	h.leave(&protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: h.n.config.Host.Name,
-		Started: time.Now(), Ended: time.Now(), Phases: h.journal.durations()})
+	h.leave(failedResult(h.n.config, err))
 }
 
 // carryOut is the whole attempt. However it ends, a result is left.

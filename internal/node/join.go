@@ -22,8 +22,9 @@ const (
 )
 
 // follow is the life of a node that is not the head: it joins, and does what
-// the head says, until the head is done or lost.
-func (n *node) follow(ctx context.Context, ports listeners) error {
+// the head says, until the head is done or lost. With an early error it only
+// tells the head of that.
+func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	nonce, err := n.leaveNonce()
 	if err != nil {
 		return err
@@ -41,6 +42,11 @@ func (n *node) follow(ctx context.Context, ports listeners) error {
 	n.control = head
 	n.mu.Unlock()
 	go n.serve(ctx, head, caller{rank: 0})
+	if early != nil {
+		e := n.failed("start the node on", early)
+		head.Call(ctx, callFailed, failure{n.config.Rank, core.KindOf(e).String(), e.Error(), core.Remedy(e)}, nil) //nolint:errcheck // the error is told below as well
+		return early
+	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
 	join := joinRequest{Rank: n.config.Rank, Reached: reached, Cores: cores(n.config), Arch: runtime.GOARCH,
 		Addrs: ports.at(local), Nonce: nonce}
@@ -64,7 +70,7 @@ func (n *node) leaveHead(head *wire.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
 	why := fmt.Sprintf("the node on %s was told to end", n.config.Host.Name)
-	head.Call(ctx, callFailed, failure{n.config.Rank, core.Lost.String(), why}, nil) //nolint:errcheck // our end tells it as well
+	head.Call(ctx, callFailed, failure{Rank: n.config.Rank, Kind: core.Lost.String(), Message: why}, nil) //nolint:errcheck // our end tells it as well
 }
 
 // findHead tries all of the head's addresses at once, again and again. TLS

@@ -108,8 +108,27 @@ type networkInfo struct {
 	Interface string `json:"interface,omitempty"` // where its name is one on all hosts
 }
 
-// Run is a node's whole life.
+// Run is a node's whole life. However a head ends, it leaves a result; another
+// node tells the head what kept it from its work.
 func Run(ctx context.Context, c protocol.Config, o Options) error {
+	err := run(ctx, c, o)
+	path := protocol.ResultPath(c.Host.Dir)
+	if err == nil || c.Rank != 0 {
+		return err
+	}
+	if _, serr := os.Stat(path); serr == nil {
+		return err
+	}
+	return errors.Join(err, writeResult(path, failedResult(c, err)))
+}
+
+func failedResult(c protocol.Config, err error) *protocol.Result {
+	now := time.Now()
+	return &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
+		Started: now, Ended: now, Phases: map[protocol.Phase]time.Duration{}}
+}
+
+func run(ctx context.Context, c protocol.Config, o Options) error {
 	if c.Version != protocol.Version {
 		return &core.Error{Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
 			Remedy: "Use the same version of bee everywhere."}
@@ -118,9 +137,6 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 	defer cancel(nil)
 	n := &node{Options: o, config: c, life: ctx, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
 	var err error
-	if n.images, err = o.OpenImages(c.Host.Cache); err != nil {
-		return err
-	}
 	if c.Size > 1 {
 		if n.identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
 			return err
@@ -143,13 +159,15 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 		}
 	}
 	var ports listeners
-	if c.Size > 1 {
-		if ports, err = listen(c.Network); err != nil {
-			if n.head != nil {
-				n.head.refuse(err)
-			}
-			return err
-		}
+	n.images, err = o.OpenImages(c.Host.Cache)
+	if err == nil && c.Size > 1 {
+		ports, err = listen(c.Network)
+	}
+	if err != nil && n.head != nil {
+		n.head.refuse(err)
+		return err
+	}
+	if err == nil && c.Size > 1 {
 		defer ports.Close()
 		for _, l := range ports {
 			go n.acceptPeers(ctx, l)
@@ -163,7 +181,7 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 		return nil
 	}
 	go n.acceptLocal(ctx, local)
-	return n.follow(ctx, ports)
+	return n.follow(ctx, ports, err)
 }
 
 // drain waits until those who watch or read output have got it all.

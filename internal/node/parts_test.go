@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 func TestRelayPassesOnWhatComesIn(t *testing.T) {
@@ -163,5 +164,36 @@ func TestListenOnANetwork(t *testing.T) {
 	}
 	if _, err := listen("no-such-if0"); !core.IsKind(err, core.Invalid) {
 		t.Errorf("a network that is not here: %v", err)
+	}
+}
+
+func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
+	a, err := wire.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := a.Issue("node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{config: protocol.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*wire.Peer{}}
+	if n.identity, err = wire.NewIdentity(a.Certificate(), cert, key); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen("lo") // a port that is closed again
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.addrs(nil)[0]
+	l.Close()
+	n.members = []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}
+	err = n.reachOthers(context.Background())
+	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "firewall") {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{"from beta", "127.0.0.7", closed} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not tell %q", err, part)
+		}
 	}
 }
