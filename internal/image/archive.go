@@ -1,21 +1,20 @@
 package image
 
 import (
-	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,11 +26,12 @@ func (s *Store) Archive(ctx context.Context, id string) (path, tag string, err e
 		return "", "", err
 	}
 	tag = "bee.local/image:" + hexOf(id)[:16]
-	path = s.path("trees", id) + ".docker.tar"
+	path = s.path("archives", id) + ".tar"
 	if _, err := os.Stat(path); err == nil {
 		return path, tag, nil
 	}
-	lock, err := s.lock(ctx, id, unix.LOCK_EX)
+	// Runs that use the tree go on meanwhile: this lock is the archive's own.
+	lock, err := s.lock(ctx, hexOf(id)+".archive", unix.LOCK_EX)
 	if err != nil {
 		return "", "", err
 	}
@@ -39,10 +39,12 @@ func (s *Store) Archive(ctx context.Context, id string) (path, tag string, err e
 	if _, err := os.Stat(path); err == nil {
 		return path, tag, nil
 	}
-	if !s.Has(id) {
-		return "", "", notHere(id)
+	_, release, err := s.Tree(ctx, id)
+	if err != nil {
+		return "", "", err
 	}
-	image, err := s.oneLayer(r)
+	defer release()
+	image, err := s.forDocker(ctx, r)
 	if err != nil {
 		return "", "", err
 	}
@@ -50,26 +52,114 @@ func (s *Store) Archive(ctx context.Context, id string) (path, tag string, err e
 	if err != nil {
 		return "", "", err
 	}
-	temp := filepath.Join(s.dir, "tmp", filepath.Base(path))
-	defer os.Remove(temp)
-	if err := tarball.WriteToFile(temp, parsed, image); err != nil {
+	w, err := s.newWorkplace()
+	if err != nil {
+		return "", "", err
+	}
+	defer w.end()
+	if err := tarball.WriteToFile(w.path("archive"), parsed, image); err != nil {
 		return "", "", fmt.Errorf("make archive of %s: %w", r.Ref, err)
 	}
-	return path, tag, os.Rename(temp, path)
+	return path, tag, os.Rename(w.path("archive"), path)
 }
 
-// oneLayer is the image with its tree as its only layer.
-func (s *Store) oneLayer(r record) (v1.Image, error) {
-	root := s.path("trees", r.ID)
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		rd, wr := io.Pipe()
-		go func() { wr.CloseWithError(tarTree(wr, root)) }()
-		return rd, nil
-	})
+// forDocker is the image as engines of others can load it: its own layers
+// where the cache has them and every engine knows their compression, else
+// flattened.
+func (s *Store) forDocker(ctx context.Context, r record) (v1.Image, error) {
+	image, err := s.original(r)
+	if err != nil {
+		return s.flattened(ctx, r)
+	}
+	layers, err := image.Layers()
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+	for _, l := range layers {
+		if t, err := l.MediaType(); err != nil || t == types.OCILayerZStd {
+			return s.flattened(ctx, r)
+		}
+	}
+	return image, nil
+}
+
+var errFlat = errors.New("the cache has the image flattened only")
+
+// original is the image as it was pulled.
+func (s *Store) original(r record) (v1.Image, error) {
+	if len(r.Layers) == 0 {
+		return nil, errFlat
+	}
+	for _, l := range r.Layers {
+		if _, err := os.Stat(s.path("blobs", l)); err != nil {
+			return nil, errFlat
+		}
+	}
+	raw, err := os.ReadFile(s.path("blobs", r.ID))
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile(s.path("blobs", manifest.Config.Digest.String()))
+	if err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(&cached{s, raw, manifest, config})
+}
+
+// cached is an image of blobs, as go-containerregistry wants to see it.
+type cached struct {
+	store         *Store
+	raw           []byte
+	manifest      *v1.Manifest
+	rawConfigFile []byte
+}
+
+func (c *cached) RawManifest() ([]byte, error)        { return c.raw, nil }
+func (c *cached) RawConfigFile() ([]byte, error)      { return c.rawConfigFile, nil }
+func (c *cached) MediaType() (types.MediaType, error) { return mediaType(c.manifest), nil }
+func (c *cached) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
+	for _, d := range c.manifest.Layers {
+		if d.Digest == h {
+			return &cachedLayer{c.store, d}, nil
+		}
+	}
+	return nil, fmt.Errorf("the image has no layer %s", h)
+}
+
+func mediaType(m *v1.Manifest) types.MediaType {
+	if m.MediaType == "" {
+		return types.OCIManifestSchema1
+	}
+	return m.MediaType
+}
+
+type cachedLayer struct {
+	store *Store
+	d     v1.Descriptor
+}
+
+func (l *cachedLayer) Digest() (v1.Hash, error)            { return l.d.Digest, nil }
+func (l *cachedLayer) Size() (int64, error)                { return l.d.Size, nil }
+func (l *cachedLayer) MediaType() (types.MediaType, error) { return l.d.MediaType, nil }
+func (l *cachedLayer) Compressed() (io.ReadCloser, error) {
+	return os.Open(l.store.path("blobs", l.d.Digest.String()))
+}
+
+// flattened is the image with its tree as its only layer.
+func (s *Store) flattened(ctx context.Context, r record) (v1.Image, error) {
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		rd, wr := io.Pipe()
+		go func() { wr.CloseWithError(s.writeTar(ctx, wr, r.ID)) }()
+		return rd, nil
+	}, tarball.WithCompressionLevel(1), tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layer)
 	if err != nil {
 		return nil, err
 	}
@@ -82,61 +172,4 @@ func (s *Store) oneLayer(r record) (v1.Image, error) {
 	c := r.Config
 	file.Config = v1.Config{Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, Labels: c.Labels, StopSignal: c.StopSignal}
 	return mutate.ConfigFile(image, file)
-}
-
-// tarTree writes a tree as a tar stream, in order of names, owned by root as
-// images are, with hard links kept.
-func tarTree(w io.Writer, root string) error {
-	t := tar.NewWriter(w)
-	links := map[[2]uint64]string{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || p == root {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSocket != 0 {
-			return nil
-		}
-		link := ""
-		if info.Mode()&fs.ModeSymlink != 0 {
-			if link, err = os.Readlink(p); err != nil {
-				return err
-			}
-		}
-		h, err := tar.FileInfoHeader(info, link)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		h.Name, h.Uid, h.Gid, h.Uname, h.Gname = rel, 0, 0, "", ""
-		if d.IsDir() {
-			h.Name += "/"
-		}
-		st, _ := info.Sys().(*syscall.Stat_t)
-		if info.Mode().IsRegular() && st != nil && st.Nlink > 1 {
-			key := [2]uint64{st.Dev, st.Ino}
-			if first, ok := links[key]; ok {
-				h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
-				return t.WriteHeader(h)
-			}
-			links[key] = rel
-		}
-		if err := t.WriteHeader(h); err != nil || !info.Mode().IsRegular() {
-			return err
-		}
-		f, err := os.Open(p)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = io.Copy(t, f)
-		return err
-	})
-	return errors.Join(err, t.Close())
 }

@@ -7,28 +7,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sort"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/spec"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 )
 
 // Build makes an image from a Dockerfile or from Debian packages. A build of
 // the same inputs is not made twice: the second gives the first's image.
 func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
-	if o.Progress == nil {
-		o.Progress = func(string, int64, int64) {}
-	}
+	o = o.filled()
 	key, err := buildKey(b, o.Platform)
 	if err != nil {
 		return core.Image{}, err
 	}
-	if i, ok := s.ref(key, o.Platform); ok && o.Policy != "always" {
+	if i, ok := s.ref(key, o.Platform, ""); ok && o.Policy != "always" {
 		return i, nil
 	}
 	// Two builds of one thing at once would do the work twice.
@@ -37,7 +39,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 		return core.Image{}, err
 	}
 	defer lock.Close()
-	if i, ok := s.ref(key, o.Platform); ok && o.Policy != "always" {
+	if i, ok := s.ref(key, o.Platform, ""); ok && o.Policy != "always" {
 		return i, nil
 	}
 	var i core.Image
@@ -49,7 +51,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 	if err != nil {
 		return core.Image{}, err
 	}
-	return i, s.setRef(key, o.Platform, i.ID)
+	return i, s.setRef(key, o.Platform, i.Ref, i.ID)
 }
 
 // buildKey names a build by all that goes into it, files included.
@@ -110,24 +112,35 @@ func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions
 }
 
 func (s *Store) buildWith(ctx context.Context, tool, file string, b spec.Build, o PullOptions) (core.Image, error) {
-	temp, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "build-")
+	w, err := s.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}
-	defer os.RemoveAll(temp)
-	tag := "bee.local/build:" + filepath.Base(temp)
-	archive := filepath.Join(temp, "image.tar")
+	defer w.end()
+	tag := "bee.local/build:" + filepath.Base(w.dir)
+	archive := w.path("image.tar")
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
 		if err := run(ctx, argv, nil, o); err != nil {
 			return core.Image{}, err
 		}
 	}
-	i, err := s.Pull(ctx, "docker-archive:"+archive, PullOptions{Platform: o.Platform, Progress: o.Progress})
-	i.Ref = file
 	// What the builder keeps of it is not needed any more.
-	exec.CommandContext(ctx, tool, "rmi", tag).Run() //nolint:errcheck // a cache of another tool's
-	return i, err
+	defer exec.Command(tool, "rmi", tag).Run() //nolint:errcheck // another tool's own
+	f, err := os.Open(archive)
+	if err != nil {
+		return core.Image{}, err
+	}
+	want, err := v1.ParsePlatform(o.Platform)
+	if err != nil {
+		return core.Image{}, err
+	}
+	src, err := source.Archive(ctx, f, "", *want)
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer src.Close()
+	return s.add(ctx, file, src, o)
 }
 
 // dockerfileCommands are the commands by which a builder makes an archive.
@@ -153,12 +166,12 @@ func dockerfileCommands(tool, file, tag, archive string, b spec.Build, platform 
 
 // run runs a program of others; the end of what it wrote explains a failure.
 func run(ctx context.Context, argv, env []string, o PullOptions) error {
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Env = append(os.Environ(), env...)
-	var errs tail
-	c.Stdout, c.Stderr = &errs, &errs
-	errs.line = func(l string) { o.Progress(l, 0, 0) }
-	if err := c.Run(); err != nil {
+	errs := &tail{line: func(l string) { o.Progress(l, 0, 0) }}
+	err := pipeFrom(ctx, argv, env, errs, func(r io.ReadCloser) error {
+		_, err := io.Copy(errs, r)
+		return err
+	})
+	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -167,30 +180,11 @@ func run(ctx context.Context, argv, env []string, o PullOptions) error {
 	return nil
 }
 
-// tail keeps the last lines of a program's output, and passes each on.
-type tail struct {
-	lines []string
-	part  string
-	line  func(string)
-}
-
-const tailLines = 15
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.part += string(b)
-	for {
-		l, rest, ok := strings.Cut(t.part, "\n")
-		if !ok {
-			return len(b), nil
-		}
-		t.part = rest
-		if t.lines = append(t.lines, l); len(t.lines) > tailLines {
-			t.lines = t.lines[1:]
-		}
-		if t.line != nil && strings.TrimSpace(l) != "" {
-			t.line(l)
-		}
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
 	}
+	sort.Strings(keys)
+	return keys
 }
-
-func (t *tail) String() string { return strings.Join(append(t.lines, t.part), "\n") }

@@ -1,26 +1,24 @@
 package image
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/image/debian"
+	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -34,89 +32,105 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 		return core.Image{}, &core.Error{Kind: core.Unsupported, Op: "build image from Debian packages", Err: errors.New("mmdebstrap is not installed here"),
 			Remedy: "Install the packages mmdebstrap and uidmap, or build the image elsewhere (`bee image build`, then `bee image push`)."}
 	}
-	epoch, err := sourceDate(b.Snapshot)
+	d := debian.Options{Arch: archOf(o.Platform), Sources: debian.Sources(b.Debian)}
+	if dump, err := exec.CommandContext(ctx, "apt-config", "dump").Output(); err == nil {
+		d.Apt = debian.AptSettings(string(dump))
+	}
+	epoch, err := debian.Epoch(ctx, b, d.Sources)
 	if err != nil {
 		return core.Image{}, err
 	}
-	argv := debianCommand(b, hostSources(b.Debian), archOf(o.Platform))
+	w, err := s.newWorkplace()
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer w.end()
+	if err := os.Mkdir(w.path(treeName), 0o700); err != nil {
+		return core.Image{}, err
+	}
+	u, err := unpack.New(w.path(treeName), s.limits)
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer u.Close()
 	o.Progress(fmt.Sprintf("building an image of Debian %s with %d packages", b.Debian, len(b.Packages)), 0, 0)
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
-	log := &tail{line: func(l string) { s.log.Debug(l) }}
-	c.Stderr = log
-	out, err := c.StdoutPipe()
+	var size int64
+	layer := ""
+	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }}
+	env := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8"}
+	err = pipeFrom(ctx, debian.Command(b, d), env, log, func(r io.ReadCloser) error {
+		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; o.Progress("building", n, 0) }}
+		var err error
+		layer, err = u.Blob(ctx, c)
+		return err
+	})
+	if err != nil {
+		return core.Image{}, debianError(ctx, err, log.String())
+	}
+	r, err := debianRecord(b, d.Arch, layer, size, epoch)
 	if err != nil {
 		return core.Image{}, err
 	}
-	temp, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "tree-")
-	if err != nil {
-		return core.Image{}, err
+	if have, ok := s.have(r.ID, r.Ref); ok {
+		return have, nil
 	}
-	defer filestream.RemoveAll(temp) //nolint:errcheck // gone by rename when all went well
-	if err := c.Start(); err != nil {
-		return core.Image{}, err
-	}
-	u := newUnpacker(temp, DefaultLimits())
-	sum := sha256.New()
-	size := &hashReader{r: out, h: sum, progress: func(n int64) { o.Progress("building", n, 0) }}
-	buffered := bufio.NewReaderSize(size, 1<<20)
-	unpackErr := u.layer(ctx, buffered)
-	if unpackErr == nil {
-		_, unpackErr = io.Copy(io.Discard, buffered) // the padding counts for the digest
-	} else {
-		c.Process.Kill() //nolint:errcheck // it may have ended
-	}
-	if err := c.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return core.Image{}, context.Cause(ctx)
-		}
-		if unpackErr == nil || u.entries == 0 {
-			return core.Image{}, &core.Error{Kind: core.Permanent, Op: "build image from Debian packages", Err: fmt.Errorf("mmdebstrap: %w\n%s", err, log), Remedy: debianRemedy(log.String())}
-		}
-	}
-	if unpackErr != nil {
-		return core.Image{}, unpackErr
-	}
-	if err := u.finish(); err != nil {
-		return core.Image{}, err
-	}
-	r, err := debianRecord(b, archOf(o.Platform), sum, size.n, epoch)
-	if err != nil {
-		return core.Image{}, err
-	}
-	r.Size = u.bytes
 	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer lock.Close()
-	if err := s.write(r); err != nil || s.Has(r.ID) {
-		return r.Image, err
+	if have, ok := s.have(r.ID, r.Ref); ok {
+		return have, nil
 	}
-	return r.Image, s.publish(temp, r.ID)
+	return s.finish(r, u, w)
 }
 
-func debianRemedy(log string) string {
-	switch {
-	case strings.Contains(log, "newuidmap") || strings.Contains(log, "subuid"):
-		return "Building without root needs the package uidmap and a line for you in /etc/subuid and /etc/subgid: ask the administrator for `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`."
-	case strings.Contains(log, "Unable to locate package") || strings.Contains(log, "has no installation candidate"):
-		return "Check the names under `packages:`; they are those of the suite."
-	}
-	return ""
-}
-
-// sourceDate is the time that all files get at most: the snapshot's, else one
-// fixed moment, so that two builds of the same packages are the same image.
-func sourceDate(snapshot string) (int64, error) {
-	if snapshot == "" {
-		return 1, nil
-	}
-	t, err := time.Parse("20060102T150405Z", snapshot)
+// pipeFrom runs a program and has its output read. The program ends when we
+// do, whatever ends us: it gets SIGTERM then, and tidies up after itself.
+func pipeFrom(ctx context.Context, argv, env []string, errs io.Writer, read func(io.ReadCloser) error) error {
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Env = append(os.Environ(), env...)
+	c.Stderr = errs
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = 20 * time.Second
+	out, err := c.StdoutPipe()
 	if err != nil {
-		return 0, &core.Error{Kind: core.Invalid, Op: "read build.snapshot", Object: snapshot, Err: err, Remedy: "Write it as 20250520T000000Z."}
+		return err
 	}
-	return t.Unix(), nil
+	// The signal is tied to the thread that starts the program.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.Start(); err != nil {
+		return err
+	}
+	readErr := read(out)
+	if readErr != nil {
+		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	}
+	if err := c.Wait(); err != nil && (readErr == nil || !core.IsKind(readErr, core.Invalid)) {
+		return err
+	}
+	return readErr
+}
+
+func debianError(ctx context.Context, err error, log string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, ours := errors.AsType[*core.Error](err); ours {
+		return err
+	}
+	e := &core.Error{Kind: core.Permanent, Op: "build image from Debian packages", Err: fmt.Errorf("mmdebstrap: %w\n%s", err, log)}
+	switch {
+	case strings.Contains(log, "newuidmap") || strings.Contains(log, "subuid") || strings.Contains(log, "unable to pick chroot mode"):
+		e.Remedy = "Building without root needs the package uidmap and a line for you in /etc/subuid and /etc/subgid: ask the administrator for `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`."
+	case strings.Contains(log, "Unable to locate package") || strings.Contains(log, "has no installation candidate"):
+		e.Remedy = "Check the names under `packages:`; they are those of the suite."
+	case strings.Contains(log, "Could not resolve") || strings.Contains(log, "Failed to fetch"):
+		e.Kind, e.Remedy = core.Transient, "Check the network, and the mirror in /etc/apt or `mirror:`."
+	}
+	return e
 }
 
 func archOf(platform string) string {
@@ -126,88 +140,13 @@ func archOf(platform string) string {
 	return runtime.GOARCH
 }
 
-// debianCommand is mmdebstrap's command line.
-func debianCommand(b spec.Build, sources []string, arch string) []string {
-	argv := []string{"mmdebstrap", "--variant=apt", "--architectures=" + arch, "--components=main",
-		"--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Retries \"3\"",
-		"--dpkgopt=force-unsafe-io",
-		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright"}
-	if len(b.Packages) > 0 {
-		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
-	}
-	for _, c := range b.Copy {
-		argv = append(argv, "--customize-hook=mkdir -p \"$1\""+quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
-	}
-	for _, r := range b.Run {
-		argv = append(argv, "--customize-hook=chroot \"$1\" /bin/sh -ec "+quote(r))
-	}
-	// What depends on the moment of the build.
-	argv = append(argv, "--customize-hook=rm -rf \"$1\"/var/cache/ldconfig/aux-cache \"$1\"/var/log/* \"$1\"/etc/machine-id \"$1\"/etc/resolv.conf \"$1\"/etc/hostname")
-	argv = append(argv, b.Debian, "-")
-	if b.Mirror != "" {
-		return append(argv, strings.ReplaceAll(b.Mirror, "$SNAPSHOT", b.Snapshot))
-	}
-	return append(argv, sources...)
-}
-
-// copyHook is mmdebstrap's own way to bring files in, which works in every
-// mode: a file under its name, a directory's contents.
-func copyHook(c spec.Copy) string {
-	if info, err := os.Stat(c.From); err == nil && !info.IsDir() {
-		return "upload " + quote(c.From) + " " + quote(c.To)
-	}
-	return "sync-in " + quote(c.From) + " " + quote(c.To)
-}
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// hostSources gives this host's own package sources of a suite, so that its
-// mirror is used; none where the host is no Debian of that suite.
-func hostSources(suite string) []string {
-	files, _ := filepath.Glob("/etc/apt/sources.list.d/*.sources")
-	lists, _ := filepath.Glob("/etc/apt/sources.list.d/*.list")
-	for _, f := range append(append([]string{}, "/etc/apt/sources.list"), append(lists, files...)...) {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			continue
-		}
-		if uri := mirrorIn(string(raw), suite); uri != "" {
-			return []string{"deb " + uri + " " + suite + " main"}
-		}
-	}
-	return nil
-}
-
-// mirrorIn finds the URI of a suite in a sources file of either format.
-func mirrorIn(text, suite string) string {
-	for _, stanza := range strings.Split(text, "\n\n") {
-		uri := ""
-		has := false
-		for _, line := range strings.Split(stanza, "\n") {
-			f := strings.Fields(line)
-			switch {
-			case len(f) >= 2 && f[0] == "URIs:":
-				uri = f[1]
-			case len(f) >= 2 && f[0] == "Suites:":
-				for _, s := range f[1:] {
-					has = has || s == suite
-				}
-			case len(f) >= 4 && f[0] == "deb" && !strings.HasPrefix(f[1], "[") && f[2] == suite:
-				return f[1]
-			}
-		}
-		if has && uri != "" {
-			return uri
-		}
-	}
-	return ""
-}
-
 // debianRecord is the image of a build: its id is the digest of the manifest
 // that it would have with the tar stream as its one, uncompressed layer.
-func debianRecord(b spec.Build, arch string, sum hash.Hash, size, epoch int64) (record, error) {
-	layer := v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}
+func debianRecord(b spec.Build, arch, layer string, size, epoch int64) (record, error) {
+	diff, err := v1.NewHash(layer)
+	if err != nil {
+		return record{}, err
+	}
 	c := v1.Config{WorkingDir: b.Workdir, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
 	for _, key := range sortedKeys(b.Env) {
 		if key == "PATH" {
@@ -221,14 +160,14 @@ func debianRecord(b spec.Build, arch string, sum hash.Hash, size, epoch int64) (
 		c.Cmd = []string{"/bin/sh"}
 	}
 	config, err := json.Marshal(v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: time.Unix(epoch, 0).UTC()}, Config: c,
-		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{layer}}})
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diff}}})
 	if err != nil {
 		return record{}, err
 	}
 	configSum := sha256.Sum256(config)
 	manifest, err := json.Marshal(v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
 		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(configSum[:])}},
-		Layers: []v1.Descriptor{{MediaType: types.OCIUncompressedLayer, Size: size, Digest: layer}}})
+		Layers: []v1.Descriptor{{MediaType: types.OCIUncompressedLayer, Size: size, Digest: diff}}})
 	if err != nil {
 		return record{}, err
 	}
@@ -250,27 +189,16 @@ func commandOf(c *spec.Command) []string {
 	return c.Argv
 }
 
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
+// countReader counts what is read through it.
+type countReader struct {
+	io.ReadCloser
+	n      int64
+	report func(int64)
 }
 
-// hashReader hashes and counts what is read through it.
-type hashReader struct {
-	r        io.Reader
-	h        hash.Hash
-	n        int64
-	progress func(int64)
-}
-
-func (r *hashReader) Read(b []byte) (int, error) {
-	n, err := r.r.Read(b)
-	r.h.Write(b[:n])
+func (r *countReader) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
 	r.n += int64(n)
-	r.progress(r.n)
+	r.report(r.n)
 	return n, err
 }

@@ -2,32 +2,42 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/wire"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
 
-// ExportFlat writes the flattened image as one stream, for other hosts: zstd
-// over the image's record and its tree.
+// A flat stream is, under zstd, the image's record and then its tree as a tar
+// stream, cut into pieces: each is its length (4 bytes, little endian) and
+// content. A length of 0 ends it, and the SHA-256 of all content follows.
+
+// maxPiece bounds a piece, in bytes.
+const maxPiece = 1 << 20
+
+// ExportFlat writes the flattened image as one stream, for other hosts.
 func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
 	r, err := s.read(id)
 	if err != nil {
 		return err
 	}
-	root, release, err := s.Tree(ctx, id)
+	_, release, err := s.Tree(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20))
 	if err != nil {
 		return err
 	}
@@ -35,16 +45,18 @@ func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
 	if err := wire.WriteMessage(z, r); err != nil {
 		return err
 	}
-	if err := filestream.Send(ctx, z, root, nil); err != nil {
+	p := &pieceWriter{w: z, sum: sha256.New(), buf: make([]byte, 4, 4+maxPiece)}
+	if err := s.writeTar(ctx, p, id); err != nil {
 		return fmt.Errorf("send image %s: %w", r.Ref, err)
 	}
-	return z.Close()
+	return errors.Join(p.end(), z.Close())
 }
 
-// ImportFlat takes in what ExportFlat wrote, unpacking while it comes. The
-// stream's own checksum is verified before the image becomes visible.
+// ImportFlat takes in what ExportFlat wrote, unpacking while it comes, and
+// reads it to its end. The image becomes visible only when the whole stream has
+// the digest that its sender gives.
 func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, error) {
-	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(2))
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -54,25 +66,130 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 		return core.Image{}, fmt.Errorf("read image: %w", err)
 	}
 	if !validID(r.ID) {
-		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: r.ID, Err: fmt.Errorf("its id is no digest")}
+		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: r.ID, Err: errors.New("its id is no digest")}
+	}
+	drain := func(i core.Image) (core.Image, error) {
+		_, err := io.Copy(io.Discard, z) // others may read the same stream
+		return i, err
+	}
+	if old, ok := s.have(r.ID, r.Ref); ok {
+		return drain(old)
 	}
 	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer lock.Close()
-	if s.Has(r.ID) { // another node on the same cache was quicker; the sender may go on
-		_, err := io.Copy(io.Discard, z)
-		return r.Image, err
+	if old, ok := s.have(r.ID, r.Ref); ok { // another node on the same cache was quicker
+		return drain(old)
 	}
-	temp := filepath.Join(s.dir, "tmp", fmt.Sprintf("import-%s-%d", hexOf(r.ID), os.Getpid()))
-	defer filestream.RemoveAll(temp) //nolint:errcheck // gone by rename when all went well
-	if err := filestream.Receive(ctx, z, temp); err != nil {
-		return core.Image{}, fmt.Errorf("receive image %s: %w", r.Ref, err)
+	if err := s.Sweep(); err != nil {
+		s.log.Debug("sweep image cache", "err", err)
 	}
-	r.Created = time.Now()
-	if err := s.write(r); err != nil {
+	w, err := s.newWorkplace()
+	if err != nil {
 		return core.Image{}, err
 	}
-	return r.Image, s.publish(temp, r.ID)
+	defer w.end()
+	if err := os.Mkdir(w.path(treeName), 0o700); err != nil {
+		return core.Image{}, err
+	}
+	u, err := unpack.New(w.path(treeName), s.limits)
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer u.Close()
+	pieces := &pieceReader{r: z}
+	got, err := u.Blob(ctx, io.NopCloser(pieces))
+	if err != nil {
+		return core.Image{}, fmt.Errorf("receive image %s: %w", r.Ref, err)
+	}
+	if want := "sha256:" + hex.EncodeToString(pieces.want); want != got {
+		return core.Image{}, &core.Error{Kind: core.Transient, Op: "receive image", Object: r.Ref, Err: errors.New("the stream was damaged on its way")}
+	}
+	if _, err := drain(core.Image{}); err != nil {
+		return core.Image{}, err
+	}
+	r.Created, r.Layers = time.Now(), nil
+	return s.finish(r, u, w)
+}
+
+// pieceWriter cuts a stream into pieces.
+type pieceWriter struct {
+	w   io.Writer
+	sum hash.Hash
+	buf []byte // room for the length, then content
+}
+
+func (p *pieceWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		took := min(len(b), cap(p.buf)-len(p.buf))
+		p.buf, b = append(p.buf, b[:took]...), b[took:]
+		if len(p.buf) == cap(p.buf) {
+			if err := p.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (p *pieceWriter) flush() error {
+	if len(p.buf) == 4 {
+		return nil
+	}
+	p.sum.Write(p.buf[4:])
+	binary.LittleEndian.PutUint32(p.buf, uint32(len(p.buf)-4))
+	_, err := p.w.Write(p.buf)
+	p.buf = p.buf[:4]
+	return err
+}
+
+func (p *pieceWriter) end() error {
+	err := p.flush()
+	_, werr := p.w.Write(append(make([]byte, 4), p.sum.Sum(nil)...))
+	return errors.Join(err, werr)
+}
+
+// pieceReader joins pieces; want is the digest behind the last one.
+type pieceReader struct {
+	r    io.Reader
+	left int
+	want []byte
+}
+
+func (p *pieceReader) Read(b []byte) (int, error) {
+	if p.want != nil {
+		return 0, io.EOF
+	}
+	if p.left == 0 {
+		var head [4]byte
+		if _, err := io.ReadFull(p.r, head[:]); err != nil {
+			return 0, unexpected(err)
+		}
+		n := binary.LittleEndian.Uint32(head[:])
+		if n > maxPiece {
+			return 0, errors.New("a piece is too long")
+		}
+		if n == 0 {
+			want := make([]byte, sha256.Size)
+			if _, err := io.ReadFull(p.r, want); err != nil {
+				return 0, unexpected(err)
+			}
+			p.want = want
+			return 0, io.EOF
+		}
+		p.left = int(n)
+	}
+	n, err := p.r.Read(b[:min(len(b), p.left)])
+	p.left -= n
+	return n, unexpected(err)
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -98,6 +99,37 @@ func registry(t *testing.T, more string) string {
 	return addr
 }
 
+func push(t *testing.T, s *Store, id, ref string) error {
+	_, err := s.Push(t.Context(), id, ref, PullOptions{})
+	return err
+}
+
+// listing gives a tree as lines of name, mode, link and content.
+func listing(t *testing.T, root string) string {
+	t.Helper()
+	var lines []string
+	err := filepath.Walk(root, func(p string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		line := info.Mode().String() + " " + p[len(root):]
+		if info.Mode()&os.ModeSymlink != 0 {
+			to, _ := os.Readlink(p)
+			line += " -> " + to
+		}
+		if info.Mode().IsRegular() {
+			raw, _ := os.ReadFile(p)
+			line += fmt.Sprintf(" %x %v", sha256.Sum256(raw), info.ModTime().UnixNano())
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func busybox(t *testing.T) string {
 	return "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"A=b"}, Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"true"}, WorkingDir: "/tmp", User: "root"})
 }
@@ -110,7 +142,7 @@ func TestPushAndPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := addr + "/test/busybox:1"
-	if err := from.Push(t.Context(), i.ID, ref, func(string, int64, int64) {}); err != nil {
+	if err := push(t, from, i.ID, ref); err != nil {
 		t.Fatal(err)
 	}
 	got, err := to.Pull(t.Context(), ref, PullOptions{})
@@ -179,7 +211,7 @@ func TestRegistryWithPassword(t *testing.T) {
 	}
 	t.Setenv("DOCKER_CONFIG", dir)
 	push := func() error {
-		return s.Push(t.Context(), i.ID, addr+"/private:1", func(string, int64, int64) {})
+		return push(t, s, i.ID, addr+"/private:1")
 	}
 	if err := push(); !core.IsKind(err, core.Permanent) || !strings.Contains(core.Remedy(err), "docker login") {
 		t.Errorf("without a password: %v, remedy %q", err, core.Remedy(err))
@@ -301,19 +333,6 @@ func TestRemoveSparesWhatIsUsed(t *testing.T) {
 	for _, kind := range []string{"blobs", "images", "trees", "tmp"} {
 		if left, _ := os.ReadDir(filepath.Join(s.Dir(), kind)); len(left) > 0 {
 			t.Errorf("left in %s: %v", kind, left)
-		}
-	}
-}
-
-func TestSourcesFound(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"deb822":        {"Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\n", "http://mirror/debian"},
-		"other suite":   {"Types: deb\nURIs: http://mirror/debian\nSuites: trixie\n", ""},
-		"second of two": {"Types: deb\nURIs: http://a/\nSuites: trixie\n\nTypes: deb\nURIs: http://b/\nSuites: bookworm\n", "http://b/"},
-		"one line":      {"# c\ndeb http://mirror/debian bookworm main\n", "http://mirror/debian"},
-	} {
-		if got := mirrorIn(c.text, "bookworm"); got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package image
+package unpack
 
 import (
 	"archive/tar"
@@ -74,13 +74,17 @@ func unpackAll(t testing.TB, limits Limits, layers ...[]entry) (string, error) {
 	if err := errors.Join(os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(top, "outside"), []byte("safe"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	u := newUnpacker(root, limits)
+	u, err := New(root, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
 	for _, l := range layers {
-		if err := u.layer(t.Context(), bytes.NewReader(layerOf(t, l))); err != nil {
+		if err := u.Layer(t.Context(), bytes.NewReader(layerOf(t, l))); err != nil {
 			return root, err
 		}
 	}
-	return root, u.finish()
+	return root, u.Finish()
 }
 
 // listing gives the tree as sorted lines of name, kind and content.
@@ -224,7 +228,12 @@ func TestLimits(t *testing.T) {
 func TestCutLayerIsAnError(t *testing.T) {
 	raw := layerOf(t, []entry{file("a", strings.Repeat("x", 5000)), file("b", "1")})
 	root := t.TempDir()
-	if err := newUnpacker(root, DefaultLimits()).layer(t.Context(), bytes.NewReader(raw[:3000])); err == nil {
+	u, err := New(root, DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if err := u.Layer(t.Context(), bytes.NewReader(raw[:3000])); err == nil {
 		t.Error("a layer that was cut short was taken for whole")
 	}
 }
@@ -237,9 +246,13 @@ func FuzzUnpack(f *testing.F) {
 		if err := errors.Join(os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(top, "outside"), []byte("safe"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		u := newUnpacker(root, Limits{Bytes: 1 << 20, Entries: 1000})
-		if u.layer(t.Context(), bytes.NewReader(raw)) == nil {
-			u.finish()
+		u, err := New(root, Limits{Bytes: 1 << 20, Entries: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer u.Close()
+		if u.Layer(t.Context(), bytes.NewReader(raw)) == nil {
+			u.Finish()
 		}
 		defer filestream.RemoveAll(root)
 		entries, _ := os.ReadDir(top)

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"os"
+	"runtime"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newImagePullCommand() *cobra.Command {
+	var asJSON bool
+	o := image.PullOptions{Policy: "always"}
+	c := &cobra.Command{Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+				o.Progress = report
+				return s.Pull(c.Context(), image.AbsRef(args[0], workingDir()), o)
+			})
+		}}
+	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")
+	insecureFlag(c, &o)
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func insecureFlag(c *cobra.Command, o *image.PullOptions) {
+	c.Flags().BoolVar(&o.Insecure, "insecure", false, "allow a registry without TLS, or with a certificate that nobody vouches for")
+}
+
+func (a *app) newImageImportCommand() *cobra.Command {
+	var asJSON bool
+	var o image.PullOptions
+	c := &cobra.Command{Use: "import FILE", Short: "Take in an archive of docker or podman, or an OCI layout directory", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			scheme := "docker-archive:"
+			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+				scheme = "oci:"
+			}
+			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+				o.Progress = report
+				return s.Pull(c.Context(), image.AbsRef(scheme+args[0], workingDir()), o)
+			})
+		}}
+	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newImageBuildCommand() *cobra.Command {
+	var asJSON, again bool
+	c := &cobra.Command{Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			job, err := spec.LoadJob(args[0])
+			if err != nil {
+				return err
+			}
+			policy := "missing"
+			if again {
+				policy = "always"
+			}
+			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+				return s.Resolve(c.Context(), job, runtime.GOARCH, policy, report)
+			})
+		}}
+	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}

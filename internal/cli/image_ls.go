@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newImageLsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "ls", Short: "List the images in the cache", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			list, err := s.List()
+			if err != nil {
+				return err
+			}
+			views, err := imageViews(s, list...)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.writeJSON(views)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "IMAGE\tID\tPLATFORM\tSIZE")
+			for _, i := range views {
+				names := i.Refs
+				if len(names) == 0 {
+					names = []string{i.Ref}
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s\n", strings.Join(names, ", "), i.ID[7:19], i.OS, i.Arch, bytesText(i.Size))
+			}
+			return w.Flush()
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newImageShowCommand() *cobra.Command {
+	c := &cobra.Command{Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			i, err := s.Get(args[0])
+			if err != nil {
+				return err
+			}
+			views, err := imageViews(s, i)
+			if err != nil {
+				return err
+			}
+			return a.writeJSON(views[0])
+		}}
+	c.Flags().Bool("json", true, jsonHelp+", which it always does")
+	return c
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newImagePushCommand() *cobra.Command {
+	var asJSON bool
+	var o image.PullOptions
+	c := &cobra.Command{Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			i, err := s.Get(args[0])
+			if err != nil {
+				return err
+			}
+			ui := newProgress(a, false)
+			o.Progress = func(message string, done, total int64) {
+				ui.report(protocol.Event{Message: message, Done: done, Total: total})
+			}
+			digest, err := s.Push(c.Context(), i.ID, args[1], o)
+			ui.clear()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.writeJSON(map[string]string{"id": i.ID, "ref": args[1], "digest": digest})
+			}
+			_, err = fmt.Fprintln(a.stdout, digest)
+			return err
+		}}
+	insecureFlag(c, &o)
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newImageRmCommand() *cobra.Command {
+	return &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			for _, word := range args {
+				i, err := s.Get(word)
+				if err != nil {
+					return err
+				}
+				if err := s.Remove(i.ID); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stdout, i.ID)
+			}
+			return nil
+		}}
+}
+
+func (a *app) newImagePruneCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "prune", Short: "Remove every image that no run uses, and what died in the making", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			freed, err := s.Prune(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				views := []imageView{}
+				for _, i := range freed {
+					views = append(views, imageView{i.ID, i.Ref, []string{}, i.OS, i.Arch, i.Size, i.Config})
+				}
+				return a.writeJSON(views)
+			}
+			for _, i := range freed {
+				fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref)
+			}
+			return nil
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}

@@ -1,0 +1,308 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/image/unpack"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// parallel is how many layers come at once.
+const parallel = 4
+
+// add brings an image into the cache, unless it is there.
+func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOptions) (core.Image, error) {
+	r := record{Created: time.Now(), Image: core.Image{ID: src.ID(), Ref: ref, OS: src.File.OS, Arch: src.File.Architecture, Config: configOf(src.File.Config)}}
+	// The lock waits for runs that use the image, so look first without it.
+	if old, ok := s.have(r.ID, ref); ok {
+		return old, nil
+	}
+	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer lock.Close()
+	if old, ok := s.have(r.ID, ref); ok { // another process was quicker
+		return old, nil
+	}
+	if err := s.Sweep(); err != nil {
+		s.log.Debug("sweep image cache", "err", err)
+	}
+	w, err := s.newWorkplace()
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer w.end()
+	u, err := s.unpackAll(ctx, w, src, o)
+	if errors.Is(err, errDamaged) { // an earlier pull may have left a damaged part
+		u, err = s.unpackAll(ctx, w, src, o)
+	}
+	if err != nil {
+		return core.Image{}, err
+	}
+	defer u.Close()
+	if src.Remote {
+		for _, l := range src.Layers {
+			r.Layers = append(r.Layers, l.Digest)
+		}
+		if err := errors.Join(s.publish(s.path("blobs", src.ID()), src.Manifest), s.publish(s.path("blobs", src.ConfigDigest()), src.Config)); err != nil {
+			return core.Image{}, err
+		}
+		r.Layers = append(r.Layers, src.ID(), src.ConfigDigest())
+	}
+	return s.finish(r, u, w)
+}
+
+// checkSpace refuses what cannot fit even in its compressed form.
+func (s *Store) checkSpace(src *source.Image) error {
+	var need int64
+	for _, l := range src.Layers {
+		need += l.Size
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.dir, &st); err != nil {
+		return nil //nolint:nilerr // then the write itself will tell
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need+s.limits.Spare {
+		return &core.Error{Kind: core.Permanent, Op: "fetch image", Err: fmt.Errorf("it has %d MB, and %d MB are free below %s", need>>20, free>>20, s.dir),
+			Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+	}
+	return nil
+}
+
+// have gives an image that the cache has.
+func (s *Store) have(id, ref string) (core.Image, bool) {
+	r, err := s.read(id)
+	r.Ref = ref
+	return r.Image, err == nil && s.Has(id)
+}
+
+// finish makes an unpacked image one of the cache's.
+func (s *Store) finish(r record, u *unpack.Unpacker, w *workplace) (core.Image, error) {
+	if err := u.Finish(); err != nil {
+		return core.Image{}, err
+	}
+	r.Size = u.Bytes()
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return core.Image{}, err
+	}
+	if odd := u.Odd(); len(odd) > 0 {
+		list, err := json.Marshal(odd)
+		if err != nil {
+			return core.Image{}, err
+		}
+		if err := s.publish(s.path("images", r.ID)+".odd", list); err != nil {
+			return core.Image{}, err
+		}
+	}
+	if err := s.publish(s.path("images", r.ID)+".json", raw); err != nil {
+		return core.Image{}, err
+	}
+	return r.Image, moveTree(w.path(treeName), s.path("trees", r.ID))
+}
+
+const treeName = "tree"
+
+// moveTree makes a whole tree visible at once. The root has to be writable
+// while it is renamed, and readable ever after.
+func moveTree(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(from, 0o700); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(to, info.Mode()|0o500), os.Chtimes(to, info.ModTime(), info.ModTime()))
+}
+
+// unpackAll unpacks the layers, each as it comes, while others come.
+func (s *Store) unpackAll(ctx context.Context, w *workplace, src *source.Image, o PullOptions) (*unpack.Unpacker, error) {
+	if err := os.RemoveAll(w.path(treeName)); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(w.path(treeName), 0o700); err != nil {
+		return nil, err
+	}
+	u, err := unpack.New(w.path(treeName), s.limits)
+	if err != nil {
+		return nil, err
+	}
+	if src.Remote {
+		err = s.unpackRemote(ctx, u, src, o)
+	} else {
+		err = unpackLocal(ctx, u, src, o)
+	}
+	if err != nil {
+		u.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+func unpackLocal(ctx context.Context, u *unpack.Unpacker, src *source.Image, o PullOptions) error {
+	p := newMeter(o, "unpacking", src.Layers)
+	for _, l := range src.Layers {
+		r, err := l.Open(ctx, 0)
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		in := struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(&meterReader{r, p}, sum), r}
+		diff, err := u.Blob(ctx, in)
+		if err != nil {
+			return err
+		}
+		if err := check(l.DiffID, diff); err != nil {
+			return err
+		}
+		// A compressed layer may have bytes behind its end; they count.
+		if l.Digest != "" && l.Digest != diff {
+			if err := check(l.Digest, "sha256:"+hex.EncodeToString(sum.Sum(nil))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func check(want, got string) error {
+	if want == got {
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Op: "verify layer", Object: want, Err: fmt.Errorf("its content has the digest %s", got),
+		Remedy: "The image is damaged; get it again from where it was made."}
+}
+
+func (s *Store) unpackRemote(ctx context.Context, u *unpack.Unpacker, src *source.Image, o PullOptions) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := s.checkSpace(src); err != nil {
+		return err
+	}
+	downloads := map[string]*download{}
+	var order []*download // an image may have one layer twice
+	m := newMeter(o, "fetching", src.Layers)
+	for _, l := range src.Layers {
+		if downloads[l.Digest] == nil {
+			d := s.newDownload(l, m.add)
+			downloads[l.Digest] = d
+			order = append(order, d)
+		}
+	}
+	defer func() {
+		for _, d := range order {
+			d.end()
+		}
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for _, l := range src.Layers {
+			d := downloads[l.Digest]
+			diff, err := u.Blob(ctx, d.reader(ctx))
+			if err != nil {
+				return d.blame(ctx, err)
+			}
+			select {
+			case <-d.ended:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if d.err != nil {
+				return d.err
+			}
+			if err := check(l.DiffID, diff); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	g.Go(func() error {
+		fetches, ctx := errgroup.WithContext(ctx)
+		fetches.SetLimit(parallel)
+		for _, d := range order {
+			fetches.Go(func() error { return d.run(ctx) })
+		}
+		return fetches.Wait()
+	})
+	return g.Wait()
+}
+
+// blame finds out whether an error of unpacking is the layer's own, or comes
+// from content that is not what the digest says, which is known at its end.
+func (d *download) blame(ctx context.Context, err error) error {
+	if _, certain := errors.AsType[*core.Error](err); certain {
+		return err
+	}
+	select {
+	case <-d.ended:
+		if d.err != nil {
+			return d.err
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// meter adds up what has come, for progress.
+type meter struct {
+	mu          sync.Mutex
+	what        string
+	done, total int64
+	report      func(string, int64, int64)
+}
+
+func newMeter(o PullOptions, what string, layers []source.Layer) *meter {
+	m := &meter{what: what, report: o.Progress}
+	seen := map[string]bool{}
+	for _, l := range layers {
+		if !seen[l.DiffID] {
+			m.total += l.Size
+		}
+		seen[l.DiffID] = true
+	}
+	return m
+}
+
+func (m *meter) add(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done += n
+	m.report(m.what, m.done, m.total)
+}
+
+type meterReader struct {
+	r io.Reader
+	m *meter
+}
+
+func (r *meterReader) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	r.m.add(int64(n))
+	return n, err
+}
+
+func configOf(c v1.Config) core.ImageConfig {
+	return core.ImageConfig{Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, Labels: c.Labels, StopSignal: c.StopSignal}
+}

@@ -1,0 +1,71 @@
+// Package debian knows how mmdebstrap makes a root file system of Debian
+// packages: its command line, the package sources of this host, and the moment
+// that makes two builds of the same packages the same. It runs no build and
+// knows nothing of the cache.
+package debian
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// Options of Command, beyond what the Beefile says.
+type Options struct {
+	Arch string // Debian's and Go's name are the same for those we support
+	// Sources are apt's one-line sources; none: mmdebstrap's own default.
+	Sources []string
+	// Apt are settings of this host's apt that a build needs, such as a proxy.
+	Apt []string
+	// Mode is mmdebstrap's; empty: auto.
+	Mode string
+}
+
+// Command is mmdebstrap's command line. The tar stream goes to its standard
+// output.
+func Command(b spec.Build, o Options) []string {
+	argv := []string{"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
+		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`}
+	if o.Mode != "" {
+		argv = append(argv, "--mode="+o.Mode)
+	}
+	if b.Snapshot != "" { // a mirror of a past date says that it is out of date
+		argv = append(argv, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	}
+	for _, a := range o.Apt {
+		argv = append(argv, "--aptopt="+a)
+	}
+	argv = append(argv, "--dpkgopt=force-unsafe-io",
+		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+	if len(b.Packages) > 0 {
+		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
+	}
+	for _, c := range b.Copy {
+		argv = append(argv, `--customize-hook=mkdir -p "$1"`+quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
+	}
+	for _, r := range b.Run {
+		argv = append(argv, `--customize-hook=chroot "$1" /bin/sh -ec `+quote(r))
+	}
+	// What depends on the moment or the place of the build.
+	argv = append(argv, `--customize-hook=rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/* "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname`,
+		`--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*`)
+	argv = append(argv, b.Debian, "-")
+	if b.Mirror != "" {
+		return append(argv, strings.ReplaceAll(b.Mirror, "$SNAPSHOT", b.Snapshot))
+	}
+	return append(argv, o.Sources...)
+}
+
+// copyHook is mmdebstrap's own way to bring files in, which works in every
+// mode: a file under its name, a directory's contents.
+func copyHook(c spec.Copy) string {
+	if info, err := os.Stat(c.From); err == nil && !info.IsDir() {
+		return "upload " + quote(c.From) + " " + quote(c.To)
+	}
+	return "sync-in " + quote(c.From) + " " + quote(c.To)
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,56 @@
+package debian
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+func TestSourcesAreFound(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"deb822", "Types: deb\n# a comment\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main contrib\n", "deb http://mirror/debian bookworm main|deb http://mirror/debian bookworm-updates main"},
+		{"other suite", "Types: deb\nURIs: http://mirror/debian\nSuites: trixie\nComponents: main\n", ""},
+		{"second of two", "Types: deb\nURIs: http://a/\nSuites: trixie\nComponents: main\n\nTypes: deb\nURIs: http://b/\nSuites: bookworm-security\nComponents: main\n", "deb http://b/ bookworm-security main"},
+		{"switched off", "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm\nComponents: main\nEnabled: no\n", ""},
+		{"sources of programs", "Types: deb-src\nURIs: http://mirror/debian\nSuites: bookworm\nComponents: main\n", ""},
+		{"one line", "# c\ndeb http://mirror/debian bookworm main\n", "deb http://mirror/debian bookworm main"},
+		{"one line with options", "deb [arch=amd64 signed-by=/k] http://mirror/debian bookworm main\n", "deb http://mirror/debian bookworm main"},
+		{"another component", "deb http://mirror/other bookworm stable\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Join(parseSources(c.text, "bookworm"), "|"); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAptSettings(t *testing.T) {
+	dump := "APT \"\";\nAcquire::http::Proxy \"http://p:1\";\nAcquire::Retries \"2\";\nAcquire::https::CaInfo \"/ca\";\n"
+	if got := strings.Join(AptSettings(dump), "|"); got != `Acquire::http::Proxy "http://p:1"|Acquire::https::CaInfo "/ca"` {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	got := Command(spec.Build{Debian: "bookworm", Packages: []string{"hello", "tar"}, Snapshot: "20250520T000000Z", Mirror: "http://m/$SNAPSHOT",
+		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}}}, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: []string{"deb x bookworm main"}})
+	for _, want := range []string{"--architectures=arm64", "--include=hello,tar", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
+		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
+	if n := len(got); got[n-3] != "bookworm" || got[n-2] != "-" || got[n-1] != "http://m/20250520T000000Z" {
+		t.Errorf("got the end %q", got[n-3:])
+	}
+}
+
+func TestDateOfRelease(t *testing.T) {
+	got, err := parseDate("Origin: Debian\nDate: Sat, 17 May 2025 08:45:21 UTC\n")
+	if err != nil || got.Unix() != 1747471521 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

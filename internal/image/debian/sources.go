@@ -1,0 +1,114 @@
+package debian
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Sources gives this host's own package sources of a suite, with its updates
+// and security fixes, in apt's one-line form. There are none where the host is
+// no Debian of that suite.
+func Sources(suite string) []string {
+	files := []string{"/etc/apt/sources.list"}
+	for _, pattern := range []string{"/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	var all []string
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for _, line := range parseSources(string(raw), suite) {
+			if !slices.Contains(all, line) {
+				all = append(all, line)
+			}
+		}
+	}
+	// Without the suite itself its updates are no use.
+	for _, line := range all {
+		if strings.Fields(line)[2] == suite {
+			return all
+		}
+	}
+	return nil
+}
+
+// parseSources reads a sources file of either format.
+func parseSources(text, suite string) []string {
+	wanted := []string{suite, suite + "-updates", suite + "-security"}
+	var out []string
+	add := func(uri, name string, components []string) {
+		if slices.Contains(wanted, name) && slices.Contains(components, "main") {
+			out = append(out, "deb "+uri+" "+name+" main")
+		}
+	}
+	var uris, suites, components []string
+	types, enabled := "deb", true
+	stanza := func() {
+		if enabled && slices.Contains(strings.Fields(types), "deb") {
+			for _, u := range uris {
+				for _, n := range suites {
+					add(u, n, components)
+				}
+			}
+		}
+		uris, suites, components, types, enabled = nil, nil, nil, "deb", true
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+			stanza()
+		case f[0] == "deb":
+			if f = dropOptions(f[1:]); len(f) >= 3 {
+				add(f[0], f[1], f[2:])
+			}
+		case f[0] == "Types:":
+			types = strings.Join(f[1:], " ")
+		case f[0] == "URIs:":
+			uris = f[1:]
+		case f[0] == "Suites:":
+			suites = f[1:]
+		case f[0] == "Components:":
+			components = f[1:]
+		case f[0] == "Enabled:":
+			enabled = len(f) > 1 && f[1] != "no"
+		}
+	}
+	stanza()
+	return out
+}
+
+// dropOptions drops [arch=amd64 signed-by=…].
+func dropOptions(f []string) []string {
+	if len(f) == 0 || !strings.HasPrefix(f[0], "[") {
+		return f
+	}
+	for n, word := range f {
+		if strings.HasSuffix(word, "]") {
+			return f[n+1:]
+		}
+	}
+	return nil
+}
+
+// AptSettings gives, of what `apt-config dump` wrote, how this host reaches its
+// mirror.
+func AptSettings(dump string) []string {
+	var out []string
+	for _, line := range strings.Split(dump, "\n") {
+		key, _, _ := strings.Cut(line, " ")
+		lower := strings.ToLower(key)
+		if strings.HasPrefix(lower, "acquire::") && (strings.Contains(lower, "proxy") || strings.Contains(lower, "::cainfo") || strings.Contains(lower, "::verify-")) {
+			out = append(out, strings.TrimSuffix(line, ";"))
+		}
+	}
+	return out
+}

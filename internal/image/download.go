@@ -1,0 +1,257 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxTries is how often a transfer is taken up again without a byte gained.
+	maxTries   = 6
+	firstPause = 200 * time.Millisecond
+	lastPause  = 10 * time.Second
+)
+
+// errDamaged is the cause where a layer is not what its digest says.
+var errDamaged = errors.New("its content does not have that digest")
+
+// download is a layer that comes into blobs. It can be read while it comes.
+type download struct {
+	store *Store
+	layer source.Layer
+	told  func(int64)
+
+	mu    sync.Mutex
+	more  sync.Cond
+	file  *os.File
+	have  int64
+	over  bool
+	err   error
+	ended chan struct{}
+}
+
+func (s *Store) newDownload(l source.Layer, told func(int64)) *download {
+	d := &download{store: s, layer: l, told: told, ended: make(chan struct{})}
+	d.more.L = &d.mu
+	return d
+}
+
+// run brings the layer. Readers see what has come so far; the digest is known
+// to be right when run gives nil.
+func (d *download) run(ctx context.Context) error {
+	err := d.bring(ctx)
+	d.mu.Lock()
+	d.over, d.err = true, err
+	d.more.Broadcast()
+	d.mu.Unlock()
+	close(d.ended)
+	return err
+}
+
+func (d *download) set(f *os.File, have int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.file, d.have = f, have
+	d.more.Broadcast()
+}
+
+func (d *download) bring(ctx context.Context) error {
+	final := d.store.path("blobs", d.layer.Digest)
+	if d.isThere(final) {
+		return nil
+	}
+	part := d.store.path("partial", d.layer.Digest)
+	// A part is locked by who brings it; others wait, and then have it.
+	f, err := lockFile(ctx, part, unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	if d.isThere(final) {
+		f.Close()
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err == nil && st.Nlink == 0 {
+		f.Close() // its last holder removed it
+		return d.bring(ctx)
+	}
+	sum := sha256.New()
+	have, err := io.Copy(sum, f)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if have > d.layer.Size {
+		have = 0
+		sum.Reset()
+		if err := f.Truncate(0); err != nil {
+			f.Close()
+			return err
+		}
+	}
+	d.set(f, have)
+	d.told(have)
+	if err := d.transfer(ctx, f, sum); err != nil {
+		return err
+	}
+	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != d.layer.Digest {
+		os.Remove(part)
+		return &core.Error{Kind: core.Transient, Op: "fetch layer", Object: d.layer.Digest, Err: errDamaged, Remedy: "Pull again; should it stay so, the registry has a damaged layer."}
+	}
+	return os.Rename(part, final)
+}
+
+// isThere opens the layer if the cache has it: open, it stays readable even
+// if another process removes it.
+func (d *download) isThere(final string) bool {
+	f, err := os.Open(final)
+	if err != nil {
+		return false
+	}
+	d.set(f, d.layer.Size)
+	d.told(d.layer.Size)
+	return true
+}
+
+// transfer brings what is missing, from where it stopped, with pauses between
+// the tries that grow as long as nothing comes.
+func (d *download) transfer(ctx context.Context, f *os.File, sum hash.Hash) error {
+	pause := firstPause
+	for tries := 0; d.have < d.layer.Size; tries++ {
+		before := d.have
+		err := d.stretch(ctx, f, sum)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if d.have > before {
+			tries, pause = 0, firstPause
+		}
+		if tries+1 >= maxTries || !passing(err) {
+			return fmt.Errorf("fetch layer %s: %w", d.layer.Digest, err)
+		}
+		d.store.log.Debug("layer came only in part", "layer", d.layer.Digest, "have", d.have, "of", d.layer.Size, "err", err)
+		select {
+		case <-time.After(pause + rand.N(pause)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+// stretch is one transfer, from what we have to wherever it ends.
+func (d *download) stretch(ctx context.Context, f *os.File, sum hash.Hash) error {
+	r, err := d.layer.Open(ctx, d.have)
+	if r != nil {
+		defer r.Close()
+	}
+	if errors.Is(err, source.ErrFromStart) {
+		_, err = io.CopyN(io.Discard, r, d.have)
+	}
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 256<<10)
+	for d.have < d.layer.Size {
+		n, err := r.Read(buf[:min(int64(len(buf)), d.layer.Size-d.have)])
+		if n > 0 {
+			if _, err := f.WriteAt(buf[:n], d.have); err != nil {
+				return &core.Error{Kind: core.Permanent, Op: "store layer", Object: d.layer.Digest, Err: err, Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+			}
+			sum.Write(buf[:n])
+			d.set(f, d.have+int64(n))
+			d.told(int64(n))
+		}
+		if err != nil && d.have < d.layer.Size {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// passing tells whether trying again may help.
+func passing(err error) bool {
+	if t, ok := errors.AsType[*transport.Error](err); ok {
+		return t.StatusCode >= 500 || t.StatusCode == http.StatusTooManyRequests || t.StatusCode == http.StatusRequestTimeout || t.StatusCode == http.StatusUnauthorized
+	}
+	_, ours := errors.AsType[*core.Error](err)
+	return !ours
+}
+
+// reader reads the layer from its start, waiting for what has not come yet.
+func (d *download) reader(ctx context.Context) io.ReadCloser {
+	r := &follower{d: d}
+	r.stop = context.AfterFunc(ctx, func() { r.Close() })
+	return r
+}
+
+type follower struct {
+	d      *download
+	at     int64
+	closed bool
+	stop   func() bool
+}
+
+func (r *follower) Read(b []byte) (int, error) {
+	d := r.d
+	d.mu.Lock()
+	for !r.closed && r.at >= d.have && !d.over {
+		d.more.Wait()
+	}
+	f, have, over, err, closed := d.file, d.have, d.over, d.err, r.closed
+	d.mu.Unlock()
+	switch {
+	case closed:
+		return 0, fs.ErrClosed
+	case r.at < have:
+		n, err := f.ReadAt(b[:min(int64(len(b)), have-r.at)], r.at)
+		r.at += int64(n)
+		return n, err
+	case err != nil:
+		return 0, err
+	case over:
+		return 0, io.EOF
+	}
+	return 0, io.ErrNoProgress
+}
+
+// Close ends a Read that waits.
+func (r *follower) Close() error {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	r.closed = true
+	r.d.more.Broadcast()
+	return nil
+}
+
+// end closes the file; a part of it stays for the next pull.
+func (d *download) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.file != nil {
+		d.file.Close()
+	}
+}

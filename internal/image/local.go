@@ -1,0 +1,122 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/image/unpack"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// archiveAt is an image in an archive file, which may be compressed as a whole.
+func archiveAt(file, tag string) (*location, error) {
+	key, err := fileKey(file, "archive:"+file+":"+tag)
+	return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		if f, err = plain(f); err != nil {
+			return nil, err
+		}
+		return source.Archive(ctx, f, tag, want)
+	}}, err
+}
+
+// maxArchive bounds what a compressed archive may decompress to, in bytes.
+const maxArchive = 200 << 30
+
+// plain gives an archive that can be read from any place: itself, or its
+// decompressed content in a file without a name, which is gone with us.
+func plain(f *os.File) (*os.File, error) {
+	z, err := unpack.Decompress(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	defer z.Close()
+	if !unpack.IsCompressed(z) {
+		_, err := f.Seek(0, io.SeekStart)
+		return f, err
+	}
+	defer f.Close()
+	out, err := nameless()
+	if err != nil {
+		return nil, err
+	}
+	if n, err := io.Copy(out, io.LimitReader(z, maxArchive)); err != nil || n == maxArchive {
+		out.Close()
+		return nil, fmt.Errorf("decompress %s: %w", f.Name(), err)
+	}
+	_, err = out.Seek(0, io.SeekStart)
+	return out, err
+}
+
+// nameless makes a temporary file that is gone with this process, whatever
+// happens.
+func nameless() (*os.File, error) {
+	dir := os.Getenv("TMPDIR")
+	if dir == "" {
+		dir = "/var/tmp" // /tmp may be memory
+	}
+	f, err := os.CreateTemp(dir, "bee-image-")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}
+
+// storedAt is an image in docker's or podman's own storage. Asking for its id
+// is quick, so that an image built anew is noticed.
+func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, error) {
+	var errs tail
+	c := exec.CommandContext(ctx, tool, "image", "inspect", "--format", "{{.Id}}", name)
+	c.Stderr = &errs
+	id, err := c.Output()
+	if err != nil {
+		e := &core.Error{Kind: core.NotFound, Op: "find image of " + tool, Object: name, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String())),
+			Remedy: "`" + tool + " images` lists what is there."}
+		if _, missing := exec.LookPath(tool); missing != nil {
+			e.Kind, e.Err, e.Remedy = core.Unsupported, missing, "Install "+tool+", or name the image by its registry."
+		}
+		return nil, e
+	}
+	return &location{key: tool + ":" + name + "\x00" + strings.TrimSpace(string(id)), fixed: true,
+		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
+			o.Progress("taking "+name+" out of "+tool, 0, 0)
+			return saved(ctx, tool, name, want)
+		}}, nil
+}
+
+// saved takes an image out of docker's or podman's storage by their own save.
+func saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
+	f, err := nameless()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, tool, saveArgs(tool, name)...)
+	var errs tail
+	c.Stdout, c.Stderr = f, &errs
+	if err := c.Run(); err != nil {
+		f.Close()
+		return nil, &core.Error{Kind: core.Permanent, Op: tool + " save", Object: name, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))}
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return source.Archive(ctx, f, "", want)
+}
+
+func saveArgs(tool, name string) []string {
+	if tool == "podman" {
+		return []string{"save", "-q", "--format", "docker-archive", name}
+	}
+	return []string{"save", name}
+}

@@ -1,0 +1,58 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// flock waits for a lock.
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// lock takes a lock by name: exclusive to make or remove a thing, shared to
+// use it. It is let go by closing the file, or with the process.
+func (s *Store) lock(ctx context.Context, name string, how int) (*os.File, error) {
+	return lockFile(ctx, s.path("locks", name), how)
+}
+
+func lockFile(ctx context.Context, path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// Another process makes it: wait, but not beyond our own end.
+	got := make(chan error, 1)
+	go func() { got <- flock(f, how) }()
+	select {
+	case err := <-got:
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return f, nil
+	case <-ctx.Done():
+		go func() {
+			<-got
+			f.Close()
+		}()
+		return nil, context.Cause(ctx)
+	}
+}

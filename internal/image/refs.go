@@ -1,0 +1,154 @@
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
+)
+
+// refFile names the file of a reference for a platform.
+func (s *Store) refFile(key, platform string) string {
+	sum := sha256.Sum256([]byte(key + "\x00" + platform))
+	return filepath.Join(s.dir, "refs", hex.EncodeToString(sum[:16]))
+}
+
+// setRef keeps what a reference means. ref is what people call it, key what
+// it is looked up by.
+func (s *Store) setRef(key, platform, ref, id string) error {
+	return s.publish(s.refFile(key, platform), []byte(id+"\n"+ref+"\n"+platform+"\n"))
+}
+
+// ref gives the image that a reference meant when last asked.
+func (s *Store) ref(key, platform, ref string) (core.Image, bool) {
+	raw, err := os.ReadFile(s.refFile(key, platform))
+	if err != nil {
+		return core.Image{}, false
+	}
+	id, rest, _ := strings.Cut(string(raw), "\n")
+	if ref == "" {
+		ref, _, _ = strings.Cut(rest, "\n")
+	}
+	return s.have(id, ref)
+}
+
+// names gives the references that mean each image.
+func (s *Store) names() (map[string][]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "refs"))
+	if err != nil {
+		return nil, err
+	}
+	names := map[string][]string{}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(s.dir, "refs", e.Name()))
+		if err != nil {
+			continue
+		}
+		if lines := strings.SplitN(string(raw), "\n", 3); len(lines) == 3 && lines[1] != "" {
+			names[lines[0]] = append(names[lines[0]], lines[1])
+		}
+	}
+	return names, nil
+}
+
+// dropRefs forgets the references that mean an image.
+func (s *Store) dropRefs(id string) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "refs"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		file := filepath.Join(s.dir, "refs", e.Name())
+		if raw, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(raw), id+"\n") {
+			errs = append(errs, os.Remove(file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Get gives an image by id, by the beginning of one, or by reference.
+func (s *Store) Get(word string) (core.Image, error) {
+	if r, err := s.read(word); err == nil && s.Has(word) {
+		return r.Image, nil
+	}
+	all, err := s.List()
+	if err != nil {
+		return core.Image{}, err
+	}
+	names, err := s.names()
+	if err != nil {
+		return core.Image{}, err
+	}
+	var found []core.Image
+	for _, i := range all {
+		if s.isCalled(i, names[i.ID], word) {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return core.Image{}, notHere(word)
+	case 1:
+		return found[0], nil
+	}
+	return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Object: word, Err: errors.New("several images are called so"), Remedy: "Give the id instead; `bee image ls` lists them."}
+}
+
+func (s *Store) isCalled(i core.Image, names []string, word string) bool {
+	if i.Ref == word || len(hexOf(word)) >= 4 && strings.HasPrefix(hexOf(i.ID), hexOf(word)) {
+		return true
+	}
+	full := ""
+	if !isLocal(word) {
+		if r, err := source.ParseRef(word, false); err == nil {
+			full = r.Name()
+		}
+	}
+	for _, n := range names {
+		if n == word {
+			return true
+		}
+		if r, err := source.ParseRef(n, false); full != "" && !isLocal(n) && err == nil && r.Name() == full {
+			return true
+		}
+	}
+	return false
+}
+
+// List gives all images, by reference.
+func (s *Store) List() ([]core.Image, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "images"))
+	if err != nil {
+		return nil, err
+	}
+	var list []core.Image
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			continue
+		}
+		if r, err := s.read(id); err == nil && s.Has(id) {
+			list = append(list, r.Image)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		return list[i].Ref < list[j].Ref || list[i].Ref == list[j].Ref && list[i].ID < list[j].ID
+	})
+	return list, nil
+}
+
+// Names gives all references that mean each image, by id.
+func (s *Store) Names() (map[string][]string, error) {
+	names, err := s.names()
+	for _, list := range names {
+		sort.Strings(list)
+	}
+	return names, err
+}

@@ -1,0 +1,132 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// Remove removes an image that nobody uses, and the layers that only it had.
+func (s *Store) Remove(id string) error {
+	r, err := s.read(id)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path("locks", id), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return &core.Error{Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("a run uses it"), Remedy: "`bee ps` lists the runs."}
+	}
+	w, err := s.newWorkplace()
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	// First away under another name, then removed: a tree is whole or not there.
+	errs := []error{gone(os.Rename(s.path("trees", id), w.path(treeName)))}
+	if errors.Is(errs[0], fs.ErrPermission) { // its root may be unwritable
+		errs[0] = errors.Join(os.Chmod(s.path("trees", id), 0o700), os.Rename(s.path("trees", id), w.path(treeName)))
+	}
+	for _, file := range []string{s.path("images", id) + ".json", s.path("images", id) + ".odd", s.path("archives", id) + ".tar"} {
+		errs = append(errs, gone(os.Remove(file)))
+	}
+	return errors.Join(append(errs, s.dropRefs(r.ID), s.dropBlobs(r.Layers))...)
+}
+
+// gone makes a success of what is not there.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// dropBlobs removes blobs that no image lists any more.
+func (s *Store) dropBlobs(digests []string) error {
+	used, err := s.usedBlobs()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range digests {
+		if !used[hexOf(d)] {
+			errs = append(errs, gone(os.Remove(s.path("blobs", d))))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) usedBlobs() (map[string]bool, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "images"))
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if r, err := s.read(id); ok && err == nil {
+			for _, l := range r.Layers {
+				used[hexOf(l)] = true
+			}
+		}
+	}
+	return used, nil
+}
+
+// Prune removes every image that nobody uses, layers that no image has any
+// more or that came only in part, and what processes that died have left. It
+// gives the images removed.
+func (s *Store) Prune(ctx context.Context) ([]core.Image, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var removed []core.Image
+	var errs []error
+	for _, i := range all {
+		if ctx.Err() != nil {
+			return removed, context.Cause(ctx)
+		}
+		err := s.Remove(i.ID)
+		switch {
+		case err == nil:
+			removed = append(removed, i)
+		case !core.IsKind(err, core.Busy):
+			errs = append(errs, err)
+		}
+	}
+	return removed, errors.Join(append(errs, s.pruneBlobs(), s.Sweep())...)
+}
+
+func (s *Store) pruneBlobs() error {
+	used, err := s.usedBlobs()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, kind := range []string{"blobs", "partial"} {
+		entries, err := os.ReadDir(filepath.Join(s.dir, kind))
+		errs = append(errs, err)
+		for _, e := range entries {
+			file := filepath.Join(s.dir, kind, e.Name())
+			if kind == "blobs" && used[e.Name()] {
+				continue
+			}
+			f, err := lockLeft(file) // a pull has its blobs locked
+			errs = append(errs, err)
+			if f != nil {
+				errs = append(errs, gone(os.Remove(file)), f.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

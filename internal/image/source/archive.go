@@ -1,0 +1,264 @@
+package source
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// files are the members of an archive or of a directory, by their paths.
+type files interface {
+	open(name string) (*io.SectionReader, io.Closer, error)
+}
+
+// Layout finds an image in a directory of the OCI image layout; tag may be
+// empty where there is one image only.
+func Layout(ctx context.Context, dir, tag string, want v1.Platform) (*Image, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	i, err := fromLayout(ctx, layoutDir{root}, tag, want)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	i.close = root.Close
+	return i, nil
+}
+
+// Archive finds an image in a tar archive, as `docker save`, `podman save`
+// and others write them. The image owns f from then on.
+func Archive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Image, error) {
+	i, err := fromArchive(ctx, f, tag, want)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	i.close = f.Close
+	return i, nil
+}
+
+func fromArchive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Image, error) {
+	index, err := readIndex(f)
+	if err != nil {
+		return nil, invalid("read image archive "+f.Name(), err)
+	}
+	if _, ok := index.members["manifest.json"]; ok {
+		return fromDocker(index, tag)
+	}
+	if _, ok := index.members["index.json"]; ok {
+		return fromLayout(ctx, index, tag, want)
+	}
+	return nil, &core.Error{Kind: core.Invalid, Op: "read image archive", Object: f.Name(), Err: errors.New("it holds neither manifest.json nor index.json"),
+		Remedy: "Make it with `docker save` or `podman save`."}
+}
+
+func fromLayout(ctx context.Context, in files, tag string, want v1.Platform) (*Image, error) {
+	get := func(_ context.Context, d v1.Descriptor, offset int64) (io.ReadCloser, error) {
+		if d.Digest.Algorithm != "sha256" {
+			return nil, invalid("read", fmt.Errorf("digest %s is of an unknown kind", d.Digest))
+		}
+		return section(in, "blobs/sha256/"+d.Digest.Hex, offset)
+	}
+	raw, err := small(in, "index.json")
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := choose(ctx, raw, want, tag, get)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(ctx, manifest, get)
+}
+
+// fromDocker reads the format of `docker save`. It has no manifest as
+// registries have; the one made up here follows from the configuration, so
+// that an image has one id, however its archive was packed.
+func fromDocker(in files, tag string) (*Image, error) {
+	raw, err := small(in, "manifest.json")
+	if err != nil {
+		return nil, err
+	}
+	var list []struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, invalid("read manifest.json", err)
+	}
+	at := -1
+	for n, m := range list {
+		if tag == "" && len(list) == 1 || matches(m.RepoTags, tag) {
+			at = n
+			break
+		}
+	}
+	if at < 0 {
+		var have []string
+		for _, m := range list {
+			have = append(have, m.RepoTags...)
+		}
+		return nil, &core.Error{Kind: core.NotFound, Op: "find image in archive", Object: tag, Err: fmt.Errorf("it holds %s", strings.Join(have, ", ")),
+			Remedy: "Name one of them: docker-archive:FILE:NAME:TAG."}
+	}
+	config, err := small(in, list[at].Config)
+	if err != nil {
+		return nil, err
+	}
+	var file v1.ConfigFile
+	if err := json.Unmarshal(config, &file); err != nil {
+		return nil, invalid("read image configuration", err)
+	}
+	diffs, layers := file.RootFS.DiffIDs, list[at].Layers
+	if len(diffs) != len(layers) {
+		return nil, invalid("read image configuration", fmt.Errorf("it names %d layers, the archive has %d", len(diffs), len(layers)))
+	}
+	i := &Image{Config: config, File: &file}
+	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
+		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config))}}
+	if m.Config.Digest, err = v1.NewHash(digest(config)); err != nil {
+		return nil, err
+	}
+	for n, d := range diffs {
+		r, c, err := in.open(layers[n])
+		if err != nil {
+			return nil, err
+		}
+		c.Close()
+		m.Layers = append(m.Layers, v1.Descriptor{MediaType: types.OCIUncompressedLayer, Digest: d})
+		i.Layers = append(i.Layers, Layer{DiffID: d.String(), Size: r.Size(),
+			Open: func(_ context.Context, offset int64) (io.ReadCloser, error) { return section(in, layers[n], offset) }})
+	}
+	i.Manifest, err = json.Marshal(m)
+	return i, err
+}
+
+func matches(tags []string, want string) bool {
+	for _, t := range tags {
+		if want != "" && (t == want || strings.HasSuffix(t, "/"+want) || strings.HasSuffix(t, ":"+want)) {
+			return true
+		}
+	}
+	return false
+}
+
+// small reads a document.
+func small(in files, name string) ([]byte, error) {
+	r, c, err := in.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if r.Size() > maxDocument {
+		return nil, invalid("read "+name, fmt.Errorf("%d bytes are too many", r.Size()))
+	}
+	raw := make([]byte, r.Size())
+	_, err = io.ReadFull(r, raw)
+	return raw, err
+}
+
+func section(in files, name string, offset int64) (io.ReadCloser, error) {
+	r, c, err := in.open(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Seek(offset, io.SeekStart); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, c}, nil
+}
+
+// layoutDir is a directory; nothing outside of it is read.
+type layoutDir struct{ root *os.Root }
+
+func (l layoutDir) open(name string) (*io.SectionReader, io.Closer, error) {
+	f, err := l.root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return io.NewSectionReader(f, 0, info.Size()), f, nil
+}
+
+// tarIndex knows where in an archive each member is.
+type tarIndex struct {
+	f       *os.File
+	members map[string]member
+}
+
+type member struct {
+	at, size int64
+	link     string
+}
+
+const maxMembers = 100_000
+
+func readIndex(f *os.File) (*tarIndex, error) {
+	x := &tarIndex{f: f, members: map[string]member{}}
+	t := tar.NewReader(f) // f is a Seeker, so content is skipped
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return x, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(x.members) > maxMembers {
+			return nil, errors.New("it has too many members")
+		}
+		name := path.Clean(h.Name)
+		switch h.Typeflag {
+		case tar.TypeReg:
+			at, err := f.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return nil, err
+			}
+			x.members[name] = member{at: at, size: h.Size}
+		case tar.TypeSymlink: // old versions of docker have layers once
+			x.members[name] = member{link: path.Join(path.Dir(name), h.Linkname)}
+		case tar.TypeLink:
+			x.members[name] = member{link: path.Clean(h.Linkname)}
+		}
+	}
+}
+
+func (x *tarIndex) open(name string) (*io.SectionReader, io.Closer, error) {
+	name = path.Clean(name)
+	for range 8 {
+		m, ok := x.members[name]
+		if !ok {
+			return nil, nil, &fs.PathError{Op: "find in archive", Path: name, Err: fs.ErrNotExist}
+		}
+		if m.link == "" {
+			return io.NewSectionReader(x.f, m.at, m.size), io.NopCloser(nil), nil
+		}
+		name = m.link
+	}
+	return nil, nil, invalid("read archive", errors.New("its links go round"))
+}

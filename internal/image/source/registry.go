@@ -1,0 +1,135 @@
+package source
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// ParseRef reads a reference of a registry; docker.io and latest are implied.
+func ParseRef(ref string, insecure bool) (name.Reference, error) {
+	var o []name.Option
+	if insecure {
+		o = append(o, name.Insecure)
+	}
+	r, err := name.ParseReference(ref, o...)
+	if err != nil {
+		return nil, &core.Error{Kind: core.Invalid, Op: "read image reference", Object: ref, Err: err,
+			Remedy: "Write it as registry.example.org/name:tag, or oci:DIR, docker-archive:FILE, docker-daemon:NAME, podman:NAME."}
+	}
+	return r, nil
+}
+
+// Transport gives HTTP with the user's credentials for a repository: those of
+// docker's and podman's configuration, their helpers included. Certificates
+// are those of the system and of docker's certs.d.
+func Transport(ctx context.Context, repo name.Repository, scope string, insecure bool) (http.RoundTripper, error) {
+	config, err := tlsConfig(repo.RegistryStr(), insecure)
+	if err != nil {
+		return nil, err
+	}
+	base := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ReadBufferSize: 64 << 10,
+		MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTimeout, TLSHandshakeTimeout: handshakeTimeout, ResponseHeaderTimeout: idleTimeout,
+		// One connection a layer is faster than all over one.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repo)
+	if err != nil {
+		return nil, &core.Error{Kind: core.Permanent, Op: "read credentials for", Object: repo.RegistryStr(), Err: err,
+			Remedy: "Check docker's config.json and the credential helper that it names."}
+	}
+	return transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base), insecure}, []string{repo.Scope(scope)})
+}
+
+// guard keeps credentials and images off unencrypted connections, except to
+// this machine or where the user says so.
+type guard struct {
+	inner    http.RoundTripper
+	insecure bool
+}
+
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !g.insecure && !isLoopback(r.URL) {
+		return nil, &core.Error{Kind: core.Permanent, Op: "reach", Object: r.URL.Host, Err: errors.New("it does not speak TLS"),
+			Remedy: "Give --insecure to `bee image pull` or `push` if you trust the network between."}
+	}
+	return g.inner.RoundTrip(r)
+}
+
+// Registry finds an image in a registry.
+func Registry(ctx context.Context, ref string, want v1.Platform, insecure bool) (*Image, error) {
+	r, err := ParseRef(ref, insecure)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := Transport(ctx, r.Context(), transport.PullScope, insecure)
+	if err != nil {
+		return nil, err
+	}
+	got, err := remote.Get(r, remote.WithContext(ctx), remote.WithTransport(rt))
+	if err != nil {
+		return nil, err
+	}
+	get := func(ctx context.Context, d v1.Descriptor, offset int64) (io.ReadCloser, error) {
+		kind := "blobs"
+		if d.MediaType.IsImage() || d.MediaType.IsIndex() {
+			kind = "manifests"
+		}
+		u := url.URL{Scheme: r.Context().Scheme(), Host: r.Context().RegistryStr(), Path: "/v2/" + r.Context().RepositoryStr() + "/" + kind + "/" + d.Digest.String()}
+		return open(ctx, rt, u, string(d.MediaType), offset)
+	}
+	manifest := got.Manifest
+	if isIndex(manifest) {
+		if manifest, err = choose(ctx, manifest, want, "", get); err != nil {
+			return nil, err
+		}
+	}
+	i, err := assemble(ctx, manifest, get)
+	if err != nil {
+		return nil, err
+	}
+	i.Remote = true
+	return i, nil
+}
+
+// open starts a transfer. It ends with an error when nothing comes for a while.
+func open(ctx context.Context, rt http.RoundTripper, u url.URL, accept string, offset int64) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	q.Header.Set("Accept", accept)
+	// Layers are compressed already; a length that does not count is no help.
+	q.Header.Set("Accept-Encoding", "identity")
+	if offset > 0 {
+		q.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	answer, err := (&http.Client{Transport: rt}).Do(q)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	if err := transport.CheckError(answer, http.StatusOK, http.StatusPartialContent); err != nil {
+		answer.Body.Close()
+		cancel(nil)
+		return nil, err
+	}
+	if offset > 0 && answer.StatusCode != http.StatusPartialContent {
+		return newBody(answer.Body, cancel), ErrFromStart
+	}
+	return newBody(answer.Body, cancel), nil
+}

@@ -1,0 +1,161 @@
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// spaceEvery is after how many bytes, and spaceFor for how large a file, the
+// disk's free space is looked at.
+const spaceEvery, spaceFor = 64 << 20, 1 << 20
+
+func (u *Unpacker) file(ctx context.Context, h *tar.Header, r io.Reader, fd int, base, own string) error {
+	if h.Size < 0 || h.Size > u.limits.Bytes-u.bytes {
+		return hostile(h.Name, fmt.Errorf("the image unpacks to more than %d bytes", u.limits.Bytes))
+	}
+	u.bytes += h.Size
+	if h.Size > spaceFor || u.bytes-u.checked > spaceEvery {
+		if err := u.checkSpace(h.Size); err != nil {
+			return err
+		}
+	}
+	mode := uint32(h.Mode & 0o7777)
+	direct := mode&(0o7000|u.umask) == 0
+	var f int
+	err := u.replace(fd, base, own, func() (err error) {
+		perm := uint32(0o600)
+		if direct {
+			perm = mode
+		}
+		f, err = unix.Openat(fd, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = u.fill(ctx, f, r, h.Size)
+	if err == nil && hasXattrs(h) {
+		err = setXattrs(f, h)
+	}
+	if err == nil && !direct {
+		err = unix.Fchmod(f, mode)
+	}
+	if err == nil {
+		err = futimens(f, h.ModTime)
+	}
+	return errors.Join(err, unix.Close(f))
+}
+
+// fill writes a file's content. Long runs of zeros become holes, so that what
+// was sparse once is so again, and a bomb of zeros takes no space.
+func (u *Unpacker) fill(ctx context.Context, f int, r io.Reader, size int64) error {
+	at, hole := int64(0), false
+	for at < size {
+		chunk := u.buf[:min(int64(len(u.buf)), size-at)]
+		if _, err := io.ReadFull(r, chunk); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if hole = len(chunk) == len(u.buf) && isZero(chunk); !hole {
+			if err := writeAt(f, chunk, at); err != nil {
+				return err
+			}
+		}
+		at += int64(len(chunk))
+		if size > int64(len(u.buf)) && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if hole {
+		return unix.Ftruncate(f, size)
+	}
+	return nil
+}
+
+func writeAt(f int, b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(f, b, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}
+
+func isZero(b []byte) bool {
+	for len(b) >= 8 {
+		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+const paxXattr = "SCHILY.xattr."
+
+func hasXattrs(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, paxXattr) {
+			return true
+		}
+	}
+	return false
+}
+
+// setXattrs sets those of the user's own namespace, and file capabilities
+// where we may. user.overlay.* would steer an overlay mounted on the tree.
+func setXattrs(fd int, h *tar.Header) error {
+	for key, value := range h.PAXRecords {
+		name, ok := strings.CutPrefix(key, paxXattr)
+		if !ok || strings.HasPrefix(name, "user.overlay.") || !strings.HasPrefix(name, "user.") && name != "security.capability" {
+			continue
+		}
+		err := unix.Fsetxattr(fd, name, []byte(value), 0)
+		if errors.Is(err, unix.ENOTSUP) || name == "security.capability" {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("set attribute %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// times gives both times of a file. Years that do not fit the kernel's clock
+// are those of archives that nobody means.
+func times(t time.Time) []unix.Timespec {
+	if t.Year() < 1902 || t.Year() > 2261 {
+		t = time.Unix(0, 0)
+	}
+	ts := unix.NsecToTimespec(t.UnixNano())
+	return []unix.Timespec{ts, ts}
+}
+
+// futimens sets the times of an open file; x/sys has no call for it.
+func futimens(fd int, t time.Time) error {
+	ts := times(t)
+	if _, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}

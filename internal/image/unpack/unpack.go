@@ -1,0 +1,366 @@
+// Package unpack applies the layers of images, which are tar streams, to a
+// directory. It holds everything that is careful about what strangers put into
+// an archive: no path, link or device of a layer reaches out of the directory,
+// and no layer takes more of the disk than stated limits. It knows nothing of
+// registries, manifests or caches.
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// Limits bound what an image may unpack to, so that a hostile one can neither
+// fill the disk nor the memory.
+type Limits struct {
+	// Bytes and Entries of the whole tree.
+	Bytes   int64
+	Entries int64
+	// Spare is how much of the disk stays free, in bytes.
+	Spare int64
+	// Ratio is how many times larger than its compressed form a layer may be,
+	// once it is larger than RatioFrom bytes.
+	Ratio, RatioFrom int64
+}
+
+// DefaultLimits allow for the largest images in practice.
+func DefaultLimits() Limits {
+	return Limits{Bytes: 200 << 30, Entries: 10_000_000, Spare: 256 << 20, Ratio: 500, RatioFrom: 1 << 30}
+}
+
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+	// maxPath and maxDepth bound a name in a layer; Linux itself takes no
+	// longer path in one call, and no directory of ours shall be too deep to
+	// be removed.
+	maxPath  = 4095
+	maxDepth = 256
+	maxLinks = 40
+)
+
+// Unpacker applies layers, lowest first, to a directory that nobody else sees
+// yet. Everything is made by the descriptor of the directory above it, which
+// was reached without following a link that the kernel would resolve.
+type Unpacker struct {
+	root    string
+	limits  Limits
+	umask   uint32
+	bytes   int64
+	entries int64
+	checked int64 // bytes when the disk's free space was last looked at
+	dirs    *dirs
+	// fresh is what the present layer made, and the directories above it, by
+	// canonical path: what its own whiteouts do not hide.
+	fresh map[string]bool
+	buf   []byte
+	odd   map[string]Odd
+}
+
+// Odd is what the tree itself cannot tell of a file: the owner that a layer
+// names where that is not root (the file belongs to the caller: a container
+// has one id), and a mode by which not even its owner may read it.
+type Odd struct {
+	UID  int     `json:"u,omitempty"`
+	GID  int     `json:"g,omitempty"`
+	Mode *uint32 `json:"m,omitempty"`
+}
+
+// New prepares to unpack into root, an empty directory.
+func New(root string, l Limits) (*Unpacker, error) {
+	d, err := openDirs(root)
+	if err != nil {
+		return nil, err
+	}
+	return &Unpacker{root: root, limits: l, umask: umask(), dirs: d, buf: make([]byte, 256<<10), odd: map[string]Odd{}}, nil
+}
+
+// Close frees what New took. The directory stays.
+func (u *Unpacker) Close() { u.dirs.close() }
+
+// Bytes is the size of all files unpacked so far.
+func (u *Unpacker) Bytes() int64 { return u.bytes }
+
+// Odd gives the files that have something odd, by their paths in the tree.
+func (u *Unpacker) Odd() map[string]Odd { return u.odd }
+
+// note keeps what is odd about a file.
+func (u *Unpacker) note(h *tar.Header, own string) {
+	o := Odd{UID: h.Uid, GID: h.Gid}
+	mode := uint32(h.Mode & 0o7777)
+	if h.Typeflag == tar.TypeDir && mode&0o500 != 0o500 || h.Typeflag == tar.TypeReg && mode&0o400 == 0 {
+		o.Mode = &mode
+	}
+	if o == (Odd{}) {
+		delete(u.odd, own)
+		return
+	}
+	u.odd[own] = o
+}
+
+// hostile is the error for an entry that no honest image has.
+func hostile(name string, why error) error {
+	return &core.Error{Kind: core.Invalid, Op: "unpack image entry", Object: name, Err: why, Remedy: "The image is damaged or hostile; get it from where it was made."}
+}
+
+// Layer applies one layer's uncompressed tar stream.
+func (u *Unpacker) Layer(ctx context.Context, r io.Reader) error {
+	u.fresh = map[string]bool{}
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("read layer: %w", err)
+		}
+		if err := u.entry(ctx, h, t); err != nil {
+			return u.explain(h.Name, err)
+		}
+	}
+}
+
+// explain gives an error of the file system a kind and a remedy.
+func (u *Unpacker) explain(name string, err error) error {
+	if _, ours := errors.AsType[*core.Error](err); ours {
+		return err
+	}
+	e := &core.Error{Kind: core.KindOf(err), Op: "unpack image entry", Object: name, Err: err}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		e.Remedy = "Free space, `bee image prune`, or choose another cache with --cache."
+	}
+	return e
+}
+
+func (u *Unpacker) count(name string) error {
+	if u.entries++; u.entries > u.limits.Entries {
+		return hostile(name, fmt.Errorf("the image has more than %d entries", u.limits.Entries))
+	}
+	if u.entries%10_000 == 0 {
+		return u.checkSpace(0)
+	}
+	return nil
+}
+
+func (u *Unpacker) entry(ctx context.Context, h *tar.Header, r io.Reader) error {
+	if err := u.count(h.Name); err != nil {
+		return err
+	}
+	if len(h.Name) > maxPath || strings.Count(h.Name, "/") > maxDepth {
+		return hostile(h.Name[:min(len(h.Name), 80)], errors.New("its path is too long"))
+	}
+	name := path.Clean("/" + h.Name)[1:]
+	if name == "" {
+		if h.Typeflag == tar.TypeDir {
+			u.dirs.meta[""] = metaOf(h)
+		}
+		return nil
+	}
+	above, base := path.Split(name)
+	if hidden, ok := strings.CutPrefix(base, whiteout); ok {
+		return u.whiteout(h.Name, above, hidden)
+	}
+	canon, fd, err := u.parent(above, h.ModTime)
+	if err != nil {
+		return err
+	}
+	own := join(canon, base)
+	for p := own; p != "." && !u.fresh[p]; p = path.Dir(p) {
+		u.fresh[p] = true
+	}
+	u.note(h, own)
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.directory(h, fd, base, own)
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return u.file(ctx, h, r, fd, base, own)
+	case tar.TypeSymlink:
+		return u.symlink(h, fd, base, own)
+	case tar.TypeLink:
+		return u.hardLink(h, fd, base, own)
+	case tar.TypeFifo:
+		return u.replace(fd, base, own, func() error { return unix.Mkfifoat(fd, base, uint32(h.Mode&0o777)) })
+	case tar.TypeChar, tar.TypeBlock:
+		// Device nodes cannot be made without root, and no container of ours
+		// needs an image's: /dev is made anew in each. What a lower layer has
+		// in its place is hidden all the same.
+		return u.dirs.remove(fd, base, own)
+	}
+	return nil // whatever else there is, is data of tar's own
+}
+
+// replace makes something; where a lower layer has something in its place,
+// that is removed.
+func (u *Unpacker) replace(fd int, base, own string, create func() error) error {
+	err := create()
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := u.dirs.remove(fd, base, own); err != nil {
+		return err
+	}
+	return create()
+}
+
+func (u *Unpacker) directory(h *tar.Header, fd int, base, own string) error {
+	// Writable until all is in; the real mode comes last.
+	err := unix.Mkdirat(fd, base, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		var st unix.Stat_t
+		if err = unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if err = u.dirs.remove(fd, base, own); err == nil {
+				err = unix.Mkdirat(fd, base, 0o700)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	u.dirs.meta[own] = metaOf(h)
+	if !hasXattrs(h) {
+		return nil
+	}
+	dir, err := u.dirs.at(own, fd, base)
+	if err != nil {
+		return err
+	}
+	return setXattrs(dir, h)
+}
+
+func (u *Unpacker) symlink(h *tar.Header, fd int, base, own string) error {
+	if len(h.Linkname) > maxPath || h.Linkname == "" {
+		return hostile(h.Name, errors.New("its target is empty or too long"))
+	}
+	if err := u.replace(fd, base, own, func() error { return unix.Symlinkat(h.Linkname, fd, base) }); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(fd, base, times(h.ModTime), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (u *Unpacker) hardLink(h *tar.Header, fd int, base, own string) error {
+	source := path.Clean("/" + h.Linkname)[1:]
+	above, from := path.Split(source)
+	canon, dir, err := u.dirs.walk(above, nil)
+	if err == nil && join(canon, from) == own {
+		return nil
+	}
+	if err == nil && strings.HasPrefix(join(canon, from), own+"/") {
+		err = errors.New("it lies inside of the link")
+	}
+	// The walk may have closed the descriptor that we had.
+	if err == nil {
+		if fd, err = u.dirs.at(path.Dir(own), -1, ""); err == nil {
+			err = u.replace(fd, base, own, func() error { return unix.Linkat(dir, from, fd, base, 0) })
+		}
+	}
+	if err != nil {
+		return hostile(h.Name, fmt.Errorf("it is a hard link to %s, which is no file of the image: %w", h.Linkname, err))
+	}
+	delete(u.odd, own) // it is told of the first name
+	return nil
+}
+
+// whiteout hides what lower layers have; what the layer itself has stays.
+func (u *Unpacker) whiteout(name, above, hidden string) error {
+	isOpaque := hidden == opaque[len(whiteout):]
+	if !isOpaque && (hidden == "" || hidden == "." || hidden == "..") {
+		return hostile(name, errors.New("it hides nothing"))
+	}
+	canon, fd, err := u.dirs.walk(above, nil)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !isOpaque {
+		return u.hide(fd, hidden, join(canon, hidden))
+	}
+	return u.hideAll(fd, canon)
+}
+
+func (u *Unpacker) hideAll(fd int, canon string) error {
+	names, err := readNames(fd)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := u.hide(fd, n, join(canon, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unpacker) hide(fd int, base, own string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if isDir && u.fresh[own] {
+		dir, err := unix.Openat(fd, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(dir)
+		return u.hideAll(dir, own)
+	}
+	if u.fresh[own] {
+		return nil
+	}
+	return u.dirs.remove(fd, base, own)
+}
+
+// parent finds the directory for an entry, made where the layer takes it for
+// granted.
+func (u *Unpacker) parent(above string, when time.Time) (canon string, fd int, err error) {
+	return u.dirs.walk(above, func(dir string) error {
+		if err := u.count(dir); err != nil {
+			return err
+		}
+		u.dirs.meta[dir] = meta{mode: 0o755, time: when}
+		return nil
+	})
+}
+
+func (u *Unpacker) checkSpace(need int64) error {
+	u.checked = u.bytes
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(u.dirs.root(), &st); err != nil {
+		return nil //nolint:nilerr // then the write itself will tell
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need+u.limits.Spare {
+		return &core.Error{Kind: core.Permanent, Op: "unpack image", Err: fmt.Errorf("the disk of %s is nearly full: %d MB are free", u.root, free>>20),
+			Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+	}
+	return nil
+}
+
+func umask() uint32 {
+	// Reading it any other way means to set it, for all threads.
+	raw, err := os.ReadFile("/proc/self/status")
+	mask := uint32(0o777)
+	if _, after, ok := strings.Cut(string(raw), "\nUmask:\t"); err == nil && ok {
+		fmt.Sscanf(after, "%o", &mask) //nolint:errcheck // then every mode is set
+	}
+	return mask
+}

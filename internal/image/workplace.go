@@ -1,0 +1,130 @@
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/filestream"
+	"golang.org/x/sys/unix"
+)
+
+// workplace is a directory in tmp for what is in the making. It is locked by
+// the process that makes it, so that what a killed process left is told apart.
+type workplace struct {
+	dir  string
+	lock *os.File
+}
+
+func (s *Store) newWorkplace() (*workplace, error) {
+	// Between making and locking it, a sweep must not take it for a leftover.
+	gate, err := s.gate(unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer gate.Close()
+	dir, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "work-")
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+	}
+	return &workplace{dir, f}, nil
+}
+
+func (s *Store) gate(how int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, "locks", "workplaces"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, flock(f, how)
+}
+
+// path names something in the workplace.
+func (w *workplace) path(name string) string { return filepath.Join(w.dir, name) }
+
+// end removes the workplace with what is still in it.
+func (w *workplace) end() {
+	filestream.RemoveAll(w.dir) //nolint:errcheck // a sweep finds it, for its lock is free
+	w.lock.Close()
+}
+
+// publish writes a small file in one step.
+func (s *Store) publish(path string, content []byte) error {
+	w, err := s.newWorkplace()
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	f, err := os.OpenFile(w.path("file"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Sweep removes what processes that died have left in the making. Layers that
+// came only in part stay: the next pull goes on from there.
+func (s *Store) Sweep() error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "tmp"))
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	gate, err := s.gate(unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var left []*os.File
+	for _, e := range entries {
+		f, err := lockLeft(filepath.Join(s.dir, "tmp", e.Name()))
+		if errs = append(errs, err); f != nil {
+			left = append(left, f)
+		}
+	}
+	gate.Close() // what is left is locked by us now; removing it may take long
+	for _, f := range left {
+		errs = append(errs, removeLeft(f.Name()), f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// lockLeft locks a file or directory that no process has locked; nil where one
+// has.
+func lockLeft(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil, nil
+	}
+	return f, nil
+}
+
+func removeLeft(path string) error {
+	err := filestream.RemoveAll(path)
+	if errors.Is(err, fs.ErrPermission) {
+		// An ordinary user's build has files of the user's subordinate ids.
+		if exec.Command("mmdebstrap", "--unshare-helper", "rm", "-rf", path).Run() == nil {
+			return nil
+		}
+	}
+	return err
+}
