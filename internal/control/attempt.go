@@ -243,9 +243,12 @@ func (a *attempt) blame(out outcome) {
 // the run need not wait for it: the attempt stays unreleased, and later
 // controllers try again.
 func (a *attempt) letGo(ctx context.Context) error {
-	err := a.release(ctx)
-	if err == nil || ctx.Err() != nil {
-		return err
+	var err error
+	for try := range releaseTries {
+		if err = a.release(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, time.Duration(try+1)*200*time.Millisecond) //nolint:errcheck // its end is seen by the next try
 	}
 	a.c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); later bee commands will try again", a.site.Name, err))
 	a.rec.Ended, a.rec.ReleaseTried = time.Now(), time.Now()

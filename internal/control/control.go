@@ -69,6 +69,8 @@ const (
 	defaultGrace   = 10 * time.Second
 	joinTimeout    = 60 * time.Second
 	releaseTimeout = 60 * time.Second
+	// releaseTries: what is just ending may still write where we remove.
+	releaseTries = 3
 )
 
 func (c *Controller) say(phase protocol.Phase, message string) {

@@ -176,7 +176,8 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 // TestADeadHostHoldsNoRunOpen: the run ends, and the clean-up is made up for.
 func TestADeadHostHoldsNoRunOpen(t *testing.T) {
 	w := newWorld(t, "a")
-	w.sites["a"].release = []error{&core.Error{Kind: core.Transient, Err: errors.New("unreachable")}}
+	unreachable := &core.Error{Kind: core.Transient, Err: errors.New("unreachable")}
+	w.sites["a"].release = []error{unreachable, unreachable, unreachable}
 	run := w.submit(t)
 	if got := w.drive(t, run, nil); got.State != state.Succeeded {
 		t.Fatalf("got %+v", got)

@@ -203,11 +203,22 @@ func (b *Bee) CheckNothingLeft(within time.Duration) {
 		}
 		for _, pattern := range []string{"[^.]*", ".leases/*"} { // run directories, records of leases
 			if left, _ := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", pattern)); len(left) > 0 {
-				return errors.New("left behind: " + left[0])
+				return errors.New("left behind: " + left[0] + "\n" + b.describe(left[0]))
 			}
 		}
 		return nil
 	})
+}
+
+// describe tells what is in a directory that was left, and what became of the
+// run that it belongs to.
+func (b *Bee) describe(dir string) string {
+	listing, _ := exec.Command("find", dir, "-ls").CombinedOutput()
+	text := string(listing)
+	if id := filepath.Base(dir); len(id) == 8 {
+		text += b.Try("show", id).Stdout + b.Try("logs", "--controller", id).Stdout
+	}
+	return text
 }
 
 // Root is the top of the source tree.
