@@ -4,7 +4,10 @@
 // mpirun calls is package rsh.
 package mpi
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"strconv"
+)
 
 // Job is what the MPI has to know.
 type Job struct {
@@ -51,6 +54,10 @@ func Environment(j Job) []string {
 	}
 	if j.Root {
 		env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	}
+	if n := fewestSlots(j.Hosts); n > 0 {
+		// Intel MPI reads no more than names from its host file.
+		env = append(env, "I_MPI_PERHOST="+strconv.Itoa(n))
 	}
 	shared, over := crowding(j.Hosts)
 	if shared || over {

@@ -33,7 +33,7 @@ func TestEnvironmentServesAllFamilies(t *testing.T) {
 		"HYDRA_LAUNCHER_EXEC=/.bee/rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=/.bee/rsh",
 		"OMPI_MCA_orte_default_hostfile=/.bee/run/hosts.ompi", "PRTE_MCA_prte_default_hostfile=/.bee/run/hosts.ompi",
 		"HYDRA_HOST_FILE=/.bee/run/hosts.hydra", "I_MPI_HYDRA_HOST_FILE=/.bee/run/hosts.hydra",
-		"OMPI_MCA_btl_tcp_if_include=10.0.0.0/24",
+		"OMPI_MCA_btl_tcp_if_include=10.0.0.0/24", "I_MPI_PERHOST=2",
 	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %s", want)

@@ -47,6 +47,17 @@ func WriteHostFiles(dir string, j Job) error {
 		os.WriteFile(filepath.Join(dir, peopleFile), []byte(people.String()), 0o600))
 }
 
+// fewestSlots is what every host can take.
+func fewestSlots(hosts []Host) int {
+	fewest := 0
+	for _, h := range hosts {
+		if fewest == 0 || h.Slots < fewest {
+			fewest = h.Slots
+		}
+	}
+	return fewest
+}
+
 // crowding tells whether several hosts share one machine, so that each MPI
 // daemon would bind its ranks to the same first cores, and whether there are
 // more slots than processors, so that a rank that spins takes another's time.
