@@ -20,7 +20,7 @@ install -m 755 bin/bee "$shared/bee"
 export BEE_TEST_BINARY=$shared/bee
 
 echo "== as root"
-BEE_TEST_CACHE=$shared/cache go test -timeout 30m ./...
+BEE_TEST_CACHE=$shared/cache go test -p 1 -timeout 30m ./...
 
 echo "== as the ordinary user $user"
 mkdir "$shared/src" "$shared/tests"

@@ -51,6 +51,7 @@ func sharedDir(c *cluster) {
 func newCluster(t *testing.T, size int, run string, options ...option) *cluster {
 	t.Helper()
 	bee := testkit.NewBee(t)
+	bee.Env = append(bee.Env, "BEE_CACHE="+filepath.Join(bee.Dir, "cache")) // the head's host's alone
 	archive := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin"}})
 	bee.Must("image", "import", archive)
 	var images []core.Image
