@@ -14,6 +14,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -66,7 +67,9 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	// WAL with synchronous=NORMAL survives the death of any process; only a
 	// power failure may take back the last moments, never corrupt the file.
 	// Writers that must outlive a power failure use Durable.
-	dsn := "file:" + filepath.Join(dir, "state.db") + "?_pragma=busy_timeout(20000)&_pragma=synchronous(NORMAL)&_txlock=immediate"
+	// The name is a URI: a directory's #, ? or % must not end or change it.
+	name := url.URL{Path: filepath.Join(dir, "state.db")}
+	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(20000)&_pragma=synchronous(NORMAL)&_txlock=immediate"
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return fail(err)

@@ -74,6 +74,19 @@ func TestRunSurvivesReopening(t *testing.T) {
 	}
 }
 
+// The database's name goes to SQLite as a URI.
+func TestDirectoriesOfAnyNameHoldTheirState(t *testing.T) {
+	for _, name := range []string{"a#b", "a?mode=ro", "a%41", "a b", "ü&x=1"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), name)
+			put(t, open(t, dir), Run{Name: "job"})
+			if _, err := os.Stat(filepath.Join(dir, "state.db")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestPutRunKeepsAStopThatWasAsked(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, Run{Name: "x", State: Queued})
