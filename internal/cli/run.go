@@ -156,7 +156,9 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 			return err
 		}
 	}
-	if !o.quiet {
+	// A task's own failure speaks for itself; what kept it from running, or
+	// from ending, must be said even where quiet is wanted.
+	if !o.quiet || run.State == state.Failed && run.ExitCode == nil {
 		a.sayEnding(run, s)
 	}
 	if run.ExitCode != nil {
