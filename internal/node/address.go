@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -150,3 +152,9 @@ func cores(c protocol.Config) int {
 }
 
 func rankName(rank int) string { return "node " + strconv.Itoa(rank) }
+
+// machine names the running kernel: hosts with the same one share processors.
+func machine() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}

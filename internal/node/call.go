@@ -33,6 +33,9 @@ type joinRequest struct {
 	Network networkInfo `json:"network"`
 	Cores   int         `json:"cores"`
 	Arch    string      `json:"arch"`
+	// Processors and Machine tell package mpi which hosts share processors.
+	Processors int    `json:"processors"`
+	Machine    string `json:"machine"`
 	// Nonce is the word that this node left in its directory (see share.go).
 	Nonce string `json:"nonce"`
 }
@@ -45,6 +48,10 @@ type member struct {
 	IP    string `json:"ip"`
 	Cores int    `json:"cores"`
 	Slots int    `json:"slots"`
+	// Processors are those of Machine, the boot that the host is a part of:
+	// emulated hosts of one machine have the same.
+	Processors int    `json:"processors"`
+	Machine    string `json:"machine"`
 }
 
 // beginRequest is what a node needs to start its container.

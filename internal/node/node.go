@@ -104,7 +104,7 @@ type node struct {
 
 // networkInfo is how the nodes reach each other, for MPI.
 type networkInfo struct {
-	CIDR      string `json:"cidr,omitempty"`
+	CIDR      string `json:"cidr,omitempty"`      // several with commas
 	Interface string `json:"interface,omitempty"` // where its name is one on all hosts
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
 	var err error
-	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c)}
+	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine()}
 	token, unmark := "", func() {}
 	if c.Size > 1 {
 		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {
@@ -201,7 +203,8 @@ func (h *head) members() []member {
 		if slots == 0 {
 			slots = info.Cores
 		}
-		list[rank] = member{Rank: rank, Name: h.nameOf(rank), Addr: addr, IP: hostOf(addr), Cores: info.Cores, Slots: slots}
+		list[rank] = member{Rank: rank, Name: h.nameOf(rank), Addr: addr, IP: hostOf(addr), Cores: info.Cores, Slots: slots,
+			Processors: info.Processors, Machine: info.Machine}
 	}
 	return list
 }
@@ -213,8 +216,11 @@ func (h *head) network() networkInfo {
 	}
 	net := networkOf(h.members()[0].IP)
 	for _, info := range h.infos[1:] {
-		if net.CIDR == "" {
+		switch {
+		case net.CIDR == "":
 			net.CIDR = info.Network.CIDR
+		case info.Network.CIDR != "" && !slices.Contains(strings.Split(net.CIDR, ","), info.Network.CIDR):
+			net.CIDR += "," + info.Network.CIDR // hosts in several subnets
 		}
 		if info.Network.Interface != net.Interface {
 			net.Interface = ""
