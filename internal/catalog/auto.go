@@ -19,6 +19,11 @@ func automatic(ctx context.Context, all []driver.Runtime, dir string) (driver.Ru
 	if !doubtful("/") {
 		return all[0], "the first that works here", nil
 	}
+	return firstUsable(ctx, all, dir)
+}
+
+// firstUsable tries runtimes in order, unless the verdict of this boot is kept.
+func firstUsable(ctx context.Context, all []driver.Runtime, dir string) (driver.Runtime, string, error) {
 	file := filepath.Join(dir, "runtime")
 	boot := readWord("/proc/sys/kernel/random/boot_id")
 	if kept := strings.Fields(readWord(file)); len(kept) == 2 && kept[0] == boot && boot != "" {

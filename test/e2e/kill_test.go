@@ -19,7 +19,7 @@ func killCount(t *testing.T) int {
 	if testing.Short() {
 		return 10
 	}
-	return 12
+	return 60
 }
 
 // TestKillAnythingAtAnyMoment kills one process of bee, or several, at a

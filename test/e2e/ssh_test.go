@@ -98,7 +98,7 @@ func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
 }
 
 func TestTheJobOutlivesItsController(t *testing.T) {
-	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 6; echo done >/work/result; echo done'",
+	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 2; echo done >/work/result; echo done'",
 		"outputs: [{from: /work/result, to: ./results}]")
 	c := b.Command("run", "-q", job)
 	var out strings.Builder

@@ -1,0 +1,275 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// RuntimeSuite is what the conformance suite for runtimes needs to know.
+type RuntimeSuite struct {
+	// New gives the runtime under test.
+	New func(t testing.TB) driver.Runtime
+	// Binary is the bee binary; it has to be linked statically.
+	Binary string
+	// SharedUTS tells that containers keep the host's name.
+	SharedUTS bool
+	// NamespaceRoot tells that root inside keeps the rights of its own user
+	// namespace, such as to mount, which are none outside of it.
+	NamespaceRoot bool
+	// Lists tells that List gives running containers.
+	Lists bool
+	// AtOnce is the number of containers to start at the same time; 0 is 4.
+	AtOnce int
+
+	image driver.LocalImage
+}
+
+// Run runs the suite.
+func (s RuntimeSuite) Run(t *testing.T) {
+	s.image = localImage(t)
+	if err := s.New(t).Prepare(t.Context(), s.image); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Identity", s.identity}, {"Mounts", s.mounts},
+		{"Names", s.names}, {"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
+		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+var counter struct {
+	sync.Mutex
+	n int
+}
+
+func (s RuntimeSuite) spec(t testing.TB) driver.ContainerSpec {
+	t.Helper()
+	counter.Lock()
+	counter.n++
+	n := counter.n
+	counter.Unlock()
+	dir, err := os.MkdirTemp("", "bee-rt-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("a file was left that its user cannot remove: %v", err)
+		}
+	})
+	name := fmt.Sprintf("bee-suite-%d-%d", os.Getpid(), n)
+	c := driver.ContainerSpec{Owner: core.Owner{User: fmt.Sprintf("suite%d", os.Getpid()), Run: fmt.Sprint("run", n), Attempt: 1}, Name: name, Image: s.image,
+		Hostname: "suite-host", Env: []string{"PATH=/bin:/usr/bin", "FROM_SPEC=1"}, Hosts: []string{"10.9.8.7 other-host other-alias"},
+		StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), Binary: s.Binary,
+		Mounts: []driver.Mount{{Source: filepath.Join(dir, "work"), Target: "/work"}, {Source: filepath.Join(dir, "fixed"), Target: "/a/deep/fixed", ReadOnly: true}}}
+	for _, d := range []string{"state", "run", "work", "fixed"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "fixed", "text"), []byte("fixed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s RuntimeSuite) start(t testing.TB, c driver.ContainerSpec) driver.Container {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	box, err := s.New(t).Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Stop(context.Background(), 2*time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+	return box
+}
+
+// result is how a command in a container ended.
+type result struct {
+	out, err string
+	exit     core.Exit
+}
+
+// run runs a command to its end, with stdin from text.
+func run(t testing.TB, box driver.Container, stdin string, cmd driver.Command) result {
+	t.Helper()
+	r, err := tryRun(t.Context(), box, stdin, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryRun(ctx context.Context, box driver.Container, stdin string, cmd driver.Command) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if cmd.Env == nil {
+		cmd.Env = []string{"PATH=/bin:/usr/bin"}
+	}
+	var r result
+	inR, inW, err1 := os.Pipe()
+	outR, outW, err2 := os.Pipe()
+	errR, errW, err3 := os.Pipe()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return r, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
+	p, err := box.Exec(ctx, cmd)
+	inR.Close()
+	outW.Close()
+	errW.Close()
+	defer outR.Close()
+	defer errR.Close()
+	if err != nil {
+		inW.Close()
+		return r, err
+	}
+	var all sync.WaitGroup
+	var out, errs bytes.Buffer
+	all.Go(func() { io.WriteString(inW, stdin); inW.Close() })
+	all.Go(func() { io.Copy(&out, outR) })
+	all.Go(func() { io.Copy(&errs, errR) })
+	r.exit, err = p.Wait(ctx)
+	all.Wait()
+	r.out, r.err = out.String(), errs.String()
+	return r, err
+}
+
+func shell(script string) driver.Command { return driver.Command{Args: []string{"sh", "-c", script}} }
+
+// want runs a script that has to end with code 0 and gives its output.
+func want(t testing.TB, box driver.Container, script string) string {
+	t.Helper()
+	r := run(t, box, "", shell(script))
+	if r.exit.Code != 0 {
+		t.Fatalf("%s: ended with %d: %s", script, r.exit.Code, r.err)
+	}
+	return strings.TrimSpace(r.out)
+}
+
+func (s RuntimeSuite) probe(t *testing.T) {
+	facts, err := s.New(t).Probe(t.Context())
+	if err != nil || !facts.Usable {
+		t.Fatalf("probe: %+v, %v", facts, err)
+	}
+}
+
+func (s RuntimeSuite) exec(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	r := run(t, box, "line in\n", shell("cat; echo to-err >&2"))
+	if r.out != "line in\n" || r.err != "to-err\n" || r.exit.Code != 0 {
+		t.Errorf("streams: %+v", r)
+	}
+	r = run(t, box, "", driver.Command{Args: []string{"env"}, Env: []string{"PATH=/bin", "A=1", "EMPTY=", "LINES=a\nb"}})
+	if want := "PATH=/bin\nA=1\nEMPTY=\nLINES=a\nb\n"; r.out != want {
+		t.Errorf("environment is %q, not exactly %q", r.out, want)
+	}
+	r = run(t, box, "", driver.Command{Args: []string{"pwd"}, Dir: "/work/new/dir"})
+	if strings.TrimSpace(r.out) != "/work/new/dir" {
+		t.Errorf("working directory %q: %s", r.out, r.err)
+	}
+	if r := run(t, box, "", driver.Command{Args: []string{"/.bee/bee", "version"}}); r.exit.Code != 0 {
+		t.Errorf("/.bee/bee: %+v", r)
+	}
+	want(t, box, "test -x /.bee/rsh && test -S /.bee/run/init.sock && ! touch /.bee/bee")
+}
+
+func (s RuntimeSuite) codes(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	for script, code := range map[string]int{"exit 0": 0, "exit 1": 1, "exit 42": 42, "exit 255": 255, "kill -9 $$": 137, "no-such-program": 127} {
+		if r := run(t, box, "", shell(script)); r.exit.Code != code {
+			t.Errorf("%s: code %d, want %d", script, r.exit.Code, code)
+		}
+	}
+	for name, code := range map[string]int{"no-such-program": 127, "/no/such": 127, "/etc/passwd": 126, "/etc": 126} {
+		_, err := tryRun(t.Context(), box, "", driver.Command{Args: []string{name}})
+		if e, ok := errors.AsType[*pid1.StartError](err); !ok || e.Code != code {
+			t.Errorf("%s: %v, want a StartError with code %d", name, err, code)
+		}
+	}
+}
+
+func (s RuntimeSuite) stop(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for range 2 {
+		if err := box.Stop(t.Context(), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := box.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if exit, err := p.Wait(ctx); err == nil && exit.Signal == 0 || ctx.Err() != nil {
+		t.Errorf("the process after stop: %+v, %v", exit, err)
+	}
+	if _, err := box.Exec(ctx, driver.Command{Args: []string{"true"}}); err == nil {
+		t.Error("a stopped container executes")
+	}
+}
+
+func (s RuntimeSuite) list(t *testing.T) {
+	c := s.spec(t)
+	box := s.start(t, c)
+	rt := s.New(t)
+	if _, err := rt.Recover(t.Context(), box.Handle()); !core.IsKind(err, core.NotFound) {
+		t.Errorf("recover: %v, want NotFound", err)
+	}
+	found, err := rt.List(t.Context(), core.Owner{User: c.Owner.User, Run: c.Owner.Run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Lists && (len(found) != 1 || found[0].Owner != c.Owner || found[0].Driver != rt.Info().Name) {
+		t.Errorf("list: %+v", found)
+	}
+	if none, err := rt.List(t.Context(), core.Owner{User: "somebody else"}); err != nil || len(none) != 0 {
+		t.Errorf("list of somebody else: %+v, %v", none, err)
+	}
+	for _, h := range found { // twice: it is idempotent
+		if err := errors.Join(rt.Remove(t.Context(), h), rt.Remove(t.Context(), h)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Lists {
+		testkit.Eventually(t, 20*time.Second, func() error {
+			left, err := rt.List(t.Context(), core.Owner{User: c.Owner.User, Run: c.Owner.Run})
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("removed, and still there: %+v", left)
+			}
+			return err
+		})
+	}
+}

@@ -1,0 +1,235 @@
+package drivertest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func (s RuntimeSuite) signals(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Signal != int(syscall.SIGUSR1) || exit.Code != 128+int(syscall.SIGUSR1) {
+		t.Errorf("after USR1: %+v, %v", exit, err)
+	}
+	if err := p.Signal(t.Context(), syscall.SIGTERM); err != nil {
+		t.Errorf("signal to a process that has ended: %v", err)
+	}
+	// A signal reaches the whole group: the shell and what it waits for.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err = box.Exec(t.Context(), driver.Command{Args: []string{"sh", "-c", "trap 'echo got; exit 3' TERM; echo up; sleep 1000 & wait"}, Env: []string{"PATH=/bin"}, Stdout: w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	piece := make([]byte, 3)
+	if _, err := r.Read(piece); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(t.Context(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 3 {
+		t.Errorf("after TERM: %+v, %v", exit, err)
+	}
+}
+
+func (s RuntimeSuite) identity(t *testing.T) {
+	c := s.spec(t)
+	box := s.start(t, c)
+	if got, ids := want(t, box, "echo $(id -u) $(id -g)"), fmt.Sprint(os.Getuid(), os.Getgid()); got != ids {
+		t.Errorf("ids inside are %s, want the caller's %s", got, ids)
+	}
+	want(t, box, "echo hello > /work/file && mkdir /work/dir && cat /a/deep/fixed/text")
+	for _, name := range []string{"file", "dir"} {
+		info, err := os.Stat(filepath.Join(c.Mounts[0].Source, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
+			t.Errorf("%s belongs to %d:%d", name, st.Uid, st.Gid)
+		}
+	}
+}
+
+func (s RuntimeSuite) root(t *testing.T) {
+	c := s.spec(t)
+	c.Root = true
+	box, err := s.New(t).Start(t.Context(), c)
+	if core.IsKind(err, core.Unsupported) && core.Remedy(err) != "" && os.Getuid() != 0 {
+		t.Logf("refused, with a remedy: %v", err)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Stop(t.Context(), time.Second) //nolint:errcheck // idempotent; checked elsewhere
+	if got := want(t, box, "id -u; echo x > /work/by-root; echo y > /etc/new"); got != "0" {
+		t.Errorf("uid %s inside", got)
+	}
+	info, err := os.Stat(filepath.Join(c.Mounts[0].Source, "by-root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Getuid() {
+		t.Errorf("root's file belongs to %d", st.Uid)
+	}
+}
+
+func (s RuntimeSuite) mounts(t *testing.T) {
+	c := s.spec(t)
+	box := s.start(t, c)
+	for _, script := range []string{"echo x > /a/deep/fixed/text", "echo x > /a/deep/fixed/new", "rm /a/deep/fixed/text", "chmod 777 /a/deep/fixed"} {
+		if r := run(t, box, "", shell(script)); r.exit.Code == 0 {
+			t.Errorf("%s: a read-only mount let it through", script)
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(c.Mounts[1].Source, "text")); err != nil || string(raw) != "fixed\n" {
+		t.Errorf("the source is now %q, %v", raw, err)
+	}
+	want(t, box, "echo x > /tmp/scratch && cat /tmp/scratch")
+	other := s.start(t, s.spec(t)) // of the same image: what one writes is its own
+	want(t, other, "test ! -e /tmp/scratch")
+	if s.image.Tree != "" {
+		if _, err := os.Stat(filepath.Join(s.image.Tree, "work")); err == nil {
+			t.Error("the image's tree was written to")
+		}
+	}
+}
+
+func (s RuntimeSuite) names(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	hostname := "suite-host"
+	if s.SharedUTS {
+		hostname, _ = os.Hostname()
+	}
+	if got := want(t, box, "hostname"); got != hostname {
+		t.Errorf("hostname %q, want %q", got, hostname)
+	}
+	hosts := want(t, box, "cat /etc/hosts")
+	for _, name := range []string{"other-host", "other-alias", "localhost"} {
+		if !strings.Contains(hosts, name) {
+			t.Errorf("%s is not in /etc/hosts:\n%s", name, hosts)
+		}
+	}
+	if got := want(t, box, "cat /proc/1/cmdline | tr '\\000' ' '; cat /proc/self/net/dev | wc -l"); !strings.Contains(got, "bee") {
+		t.Errorf("the first process is %q", got)
+	}
+	net, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := want(t, box, "readlink /proc/self/ns/net"); got != net {
+		t.Errorf("network %s is not the host's %s", got, net)
+	}
+}
+
+// confined tries what gives an intruder power over the host.
+func (s RuntimeSuite) confined(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	if got := want(t, box, "grep NoNewPrivs /proc/self/status | tr -dc 0-9"); got != "1" {
+		t.Errorf("NoNewPrivs is %s", got)
+	}
+	if s.NamespaceRoot && os.Getuid() == 0 {
+		if r := run(t, box, "", shell("mknod /work/null c 1 3 || mount -o remount,rw /a/deep/fixed || echo 1 > /proc/sys/kernel/sysrq")); r.exit.Code == 0 {
+			t.Error("root inside has power outside")
+		}
+		return
+	}
+	if got := want(t, box, "grep CapEff /proc/self/status | tr -d 'CapEf:[:space:]'"); strings.Trim(got, "0") != "" {
+		t.Errorf("capabilities %s", got)
+	}
+	for _, script := range []string{"chroot / /bin/true", "mknod /tmp/null c 1 3", "mknod /work/null c 1 3", "mount -t tmpfs tmpfs /tmp", "mount -o bind /etc /tmp", "mount -o remount,rw /a/deep/fixed",
+		"umount /a/deep/fixed", "hostname intruder", "echo 1 > /proc/sys/kernel/sysrq", "echo x > /proc/sysrq-trigger", "cat /proc/1/root/etc/shadow /dev/vda /dev/sda"} {
+		if r := run(t, box, "", shell(script)); r.exit.Code == 0 {
+			t.Errorf("%s: succeeded", script)
+		}
+	}
+}
+
+func (s RuntimeSuite) sharedMemory(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	name := fmt.Sprintf("bee-suite-%d", os.Getpid())
+	outside := filepath.Join("/dev/shm", name)
+	defer os.Remove(outside)
+	want(t, box, "echo shared > /dev/shm/"+name)
+	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "shared\n" {
+		t.Errorf("/dev/shm is not the host's: %q, %v", raw, err)
+	}
+}
+
+func (s RuntimeSuite) orphans(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	want(t, box, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
+	testkit.Eventually(t, 10*time.Second, func() error {
+		states := want(t, box, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ' Z 1 ' || true")
+		if states != "0" {
+			return fmt.Errorf("%s zombies", states)
+		}
+		if got := want(t, box, "ps | grep -c '[s]leep 0.1' || true"); got != "0" {
+			return fmt.Errorf("%s orphans run still", got)
+		}
+		return nil
+	})
+}
+
+func (s RuntimeSuite) bigOutput(t *testing.T) {
+	box := s.start(t, s.spec(t))
+	const size = 64 << 20
+	r := run(t, box, "", shell("yes 0123456789abcde | head -c 67108864"))
+	if len(r.out) != size {
+		t.Fatalf("%d bytes of %d", len(r.out), size)
+	}
+	whole := bytes.Repeat([]byte("0123456789abcde\n"), size/16)
+	if sha256.Sum256([]byte(r.out)) != sha256.Sum256(whole) {
+		t.Error("the output is not what was written")
+	}
+}
+
+func (s RuntimeSuite) atOnce(t *testing.T) {
+	n := s.AtOnce
+	if n == 0 {
+		n = 4
+	}
+	rt := s.New(t)
+	var all sync.WaitGroup
+	for i := range n {
+		c := s.spec(t)
+		all.Go(func() {
+			box, err := rt.Start(t.Context(), c)
+			if err != nil {
+				t.Errorf("container %d: %v", i, err)
+				return
+			}
+			r, err := tryRun(t.Context(), box, "", shell(fmt.Sprintf("echo %d > /work/n; cat /work/n", i)))
+			if err != nil || strings.TrimSpace(r.out) != fmt.Sprint(i) {
+				t.Errorf("container %d: %+v, %v", i, r, err)
+			}
+			if err := box.Stop(t.Context(), 2*time.Second); err != nil {
+				t.Errorf("container %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,46 @@
+package apptainer
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	os.Exit(m.Run())
+}
+
+// TestConformance runs where Apptainer is installed; Debian has no package of it.
+func TestConformance(t *testing.T) {
+	facts, err := New(Options{Binary: testkit.Binary(t)}).Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !facts.Usable && strings.Contains(facts.Reason, "not found") {
+		t.Skip("apptainer is not installed, and is no part of Debian: its command lines alone are tested")
+	}
+	binary := testkit.Binary(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary}.Run(t)
+}
+
+func TestCommandLine(t *testing.T) {
+	s := driver.ContainerSpec{Hostname: "h0", Image: driver.LocalImage{Tree: "/tree"}, Mounts: []driver.Mount{{Source: "/s,1", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
+	common := "apptainer --silent exec --userns --pid --no-init --cleanenv --no-eval --no-home --no-mount cwd,tmp,hostfs,bind-paths --writable-tmpfs --no-privs --pwd / "
+	rest := `--uts --hostname h0 --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,ro --mount type=bind,source=/hosts,target=/etc/hosts,ro /tree /.bee/bee init`
+	for name, test := range map[string]struct {
+		root bool
+		want string
+	}{"user": {false, ""}, "root": {true, "--fakeroot "}} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			s.Root = test.root
+			drivertest.Same(t, common+test.want+rest, strings.Join(execCommand("apptainer", s, "/hosts"), " "))
+		})
+	}
+	drivertest.Same(t, []string{"HOME=/h", "APPTAINERENV_A=1\n2"}, programEnv([]string{"HOME=/h"}, []string{"A=1\n2"}))
+}

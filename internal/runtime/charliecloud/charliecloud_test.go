@@ -1,0 +1,73 @@
+package charliecloud
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	os.Exit(m.Run())
+}
+
+func TestConformance(t *testing.T) {
+	testkit.RequireTool(t, "ch-run")
+	binary := testkit.Binary(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true}.Run(t)
+}
+
+func TestCommandLine(t *testing.T) {
+	s := driver.ContainerSpec{StateDir: "/state", Image: driver.LocalImage{Tree: "/no/tree:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
+	l := layers{top: "/t", upper: "/t/write", work: "/t/work", root: "/t/root"}
+	for name, test := range map[string]struct {
+		root bool
+		ids  string
+	}{"user": {false, "--uid 1000 --gid 100"}, "root": {true, "--uid 0 --gid 0"}} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			s.Root = test.root
+			got := strings.Join(startCommand("ch-run", s, command.Host{UID: 1000, GID: 100}, l), " ")
+			got = strings.Replace(got, wrapper, "WRAPPER", 1)
+			want := `unshare --user --map-root-user --mount --propagation=private --pid --fork --kill-child --mount-proc -- /bin/sh -c WRAPPER bee-charliecloud lowerdir=/no/tree\:1,upperdir=/t/write,workdir=/t/work,userxattr /no/tree:1 /t/write /t/root 1 /in /t/bind1 ` +
+				`setpriv --no-new-privs ch-run --write --private-tmp ` + test.ids + ` --cd / --bind /s:/work --bind /t/bind1:/data --bind /state/hosts:/etc/hosts /t/root -- /.bee/bee init`
+			drivertest.Same(t, want, got)
+		})
+	}
+}
+
+func TestMountPoints(t *testing.T) {
+	dir := t.TempDir()
+	tree, upper := filepath.Join(dir, "tree"), filepath.Join(dir, "upper")
+	for _, d := range []string{filepath.Join(tree, "usr/local"), filepath.Join(tree, "sticky"), upper} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(tree, "sticky"), 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/usr/local", filepath.Join(tree, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for target, isDir := range map[string]bool{"/usr/local": true, "/link/a/b": true, "/sticky/f": false} {
+		if err := mountPoint(tree, upper, target, isDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(upper, "usr/local/a/b")); err != nil || !info.IsDir() {
+		t.Errorf("through the link: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(upper, "sticky")); err != nil || info.Mode()&os.ModeSticky == 0 || info.Mode().Perm() != 0o777 {
+		t.Errorf("mode of a directory of the tree: %v, %v", info, err)
+	}
+	if got := inside(tree, "/link/a"); got != "/usr/local/a" {
+		t.Errorf("target through the link: %s", got)
+	}
+}

@@ -1,0 +1,118 @@
+package docker
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	os.Exit(m.Run())
+}
+
+// daemon starts a docker daemon of the test's own, and points docker to it. An
+// ordinary user can only use one that is there.
+func daemon(t *testing.T) {
+	t.Helper()
+	testkit.RequireTool(t, "docker")
+	if given := os.Getenv("BEE_TEST_DOCKER_HOST"); given != "" {
+		t.Setenv("DOCKER_HOST", given)
+		return
+	}
+	testkit.RequireRoot(t)
+	testkit.RequireTool(t, "dockerd")
+	dir, err := os.MkdirTemp("", "bee-docker-") // short: sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := "unix://" + filepath.Join(dir, "d.sock")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c := exec.Command("dockerd", "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"), "-H", socket,
+		"--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs")
+	c.Stdout, c.Stderr = log, log
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); c.Wait() }() //nolint:errcheck // see the log
+	t.Cleanup(func() {
+		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Error("dockerd did not end")
+			syscall.Kill(-c.Process.Pid, syscall.SIGKILL) //nolint:errcheck // see above
+			<-done
+		}
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("dockerd: %s", text[max(0, len(text)-4096):])
+		}
+		// dockerd leaves the network namespace of --network=host mounted.
+		syscall.Unmount(filepath.Join(dir, "exec", "netns", "default"), syscall.MNT_DETACH) //nolint:errcheck // not there is fine
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("DOCKER_HOST", socket)
+	testkit.Eventually(t, 30*time.Second, func() error {
+		_, err := command.Output(t.Context(), nil, "docker", "version")
+		return err
+	})
+}
+
+func TestConformance(t *testing.T) {
+	binary := testkit.Binary(t)
+	daemon(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+}
+
+func TestNoDaemon(t *testing.T) {
+	testkit.RequireTool(t, "docker")
+	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none"))
+	facts, err := New(Options{}).Probe(t.Context())
+	if err != nil || facts.Usable || !strings.Contains(facts.Remedy, "group docker") {
+		t.Errorf("probe without a daemon: %+v, %v", facts, err)
+	}
+}
+
+func TestCommandLines(t *testing.T) {
+	s := driver.ContainerSpec{Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1"},
+		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
+	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
+	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --security-opt=no-new-privileges --security-opt=label=disable --workdir=/ "
+	rest := ` --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	for name, test := range map[string]struct {
+		root    bool
+		memlock int64
+		want    string
+	}{
+		"user":          {false, -1, "--ulimit memlock=-1:-1 --env-file /e --user 1000:100"},
+		"root":          {true, -1, "--ulimit memlock=-1:-1 --env-file /e --user 0:0"},
+		"limits locked": {false, 8192, "--ulimit memlock=8192:8192 --env-file /e --user 1000:100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			s.Root = test.root
+			drivertest.Same(t, common+test.want+rest, strings.Join(runCommand("docker", s, h, test.memlock, "/e", []string{"A=1"}), " "))
+		})
+	}
+	drivertest.Same(t, []string{"docker", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{.Label "bee.owner"}}`}, listCommand("docker"))
+	drivertest.Same(t, []string{"docker", "rm", "--force", "x"}, removeCommand("docker", "x"))
+}

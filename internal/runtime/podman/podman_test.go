@@ -1,0 +1,93 @@
+package podman
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	os.Exit(m.Run())
+}
+
+// ownStore keeps the test's images and containers apart from the user's, with
+// settings that work without systemd and without the right to raise limits.
+func ownStore(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bee-podman-") // short: podman's sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	runtimeDir := filepath.Join(dir, "xdg")
+	if err := os.Mkdir(runtimeDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+	oci := "runc"
+	if _, err := exec.LookPath(oci); err != nil {
+		oci = "crun"
+	}
+	t.Setenv("CONTAINERS_CONF", write("containers.conf", fmt.Sprintf("[engine]\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"none\"\nruntime=%q\n[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=32768:32768\"]\n", oci)))
+	t.Setenv("CONTAINERS_STORAGE_CONF", write("storage.conf", fmt.Sprintf("[storage]\ndriver=\"vfs\"\ngraphroot=%q\nrunroot=%q\n", filepath.Join(dir, "graph"), filepath.Join(dir, "run"))))
+	t.Cleanup(func() {
+		out, err := exec.Command("podman", "unshare", "rm", "-rf", dir).CombinedOutput() // its files have the ids of the name space
+		if os.Geteuid() == 0 {
+			out, err = nil, nil
+		}
+		if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+func TestConformance(t *testing.T) {
+	testkit.RequireTool(t, "podman")
+	binary := testkit.Binary(t)
+	ownStore(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+}
+
+func TestCommandLines(t *testing.T) {
+	s := driver.ContainerSpec{Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1 h1.net"},
+		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s,1", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
+	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/infiniband"}}
+	common := "podman run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --pid=private --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --security-opt=no-new-privileges --security-opt=label=disable --workdir=/ --env-file /e "
+	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	for name, test := range map[string]struct {
+		change func(*driver.ContainerSpec, *command.Host)
+		want   string
+	}{
+		"user":            {func(*driver.ContainerSpec, *command.Host) {}, "--ipc=host --userns=keep-id --user 1000:100"},
+		"root inside":     {func(s *driver.ContainerSpec, _ *command.Host) { s.Root = true }, "--ipc=host --user 0:0"},
+		"root":            {func(_ *driver.ContainerSpec, h *command.Host) { h.UID, h.GID, h.MayRaise = 0, 0, true }, "--ipc=host --ulimit memlock=-1:-1 --user 0:0"},
+		"no mqueue":       {func(_ *driver.ContainerSpec, h *command.Host) { h.NoMqueue = true }, "--ipc=private --mount type=bind,source=/dev/shm,target=/dev/shm --userns=keep-id --user 1000:100"},
+		"root, no mqueue": {func(_ *driver.ContainerSpec, h *command.Host) { h.UID, h.NoMqueue = 0, true }, "--ipc=host --user 0:0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, h := s, h
+			test.change(&s, &h)
+			got := strings.Join(runCommand("podman", s, h, "/e", []string{"A=1"}), " ")
+			drivertest.Same(t, common+test.want+rest, got)
+		})
+	}
+	drivertest.Same(t, []string{"podman", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{index .Labels "bee.owner"}}`}, listCommand("podman"))
+	drivertest.Same(t, []string{"podman", "rm", "--force", "--ignore", "--time=0", "x"}, removeCommand("podman", "x"))
+}

@@ -1,0 +1,30 @@
+package rootless_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/runtime/rootless"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	drivertest.OwnerMain(func() driver.Runtime {
+		return rootless.New(rootless.Options{Binary: os.Getenv("BEE_TEST_OWNER_BINARY")})
+	})
+	os.Exit(m.Run())
+}
+
+func TestConformance(t *testing.T) {
+	binary := testkit.Binary(t)
+	t.Setenv("BEE_TEST_OWNER_BINARY", binary)
+	for _, upper := range []rootless.Upper{"", rootless.Copy} {
+		t.Run("upper "+string(upper), func(t *testing.T) {
+			drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime {
+				return rootless.New(rootless.Options{Binary: binary, Upper: upper})
+			}, Binary: binary, AtOnce: 16}.Run(t)
+		})
+	}
+}
