@@ -10,7 +10,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -26,6 +28,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -47,6 +50,15 @@ func store(t testing.TB) *Store {
 
 // TestMain lets the test binary be another process that pulls.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "build" {
+		var b spec.Build
+		s, err := Open(os.Args[2], slog.New(slog.DiscardHandler))
+		if err = errors.Join(err, json.Unmarshal([]byte(os.Args[3]), &b)); err == nil {
+			_, err = s.Build(context.Background(), b, PullOptions{})
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if len(os.Args) == 4 && os.Args[1] == "pull" {
 		s, err := Open(os.Args[2], slog.New(slog.DiscardHandler))
 		if err == nil {
@@ -244,6 +256,16 @@ func TestRegistryWithTLS(t *testing.T) {
 	}
 	if out, err := try("SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/nowhere"); err == nil || !strings.Contains(out, "certificate") {
 		t.Errorf("an unknown authority: %v: %s", err, out)
+	}
+	// A directory of docker's for this registry is as good.
+	own := filepath.Join(dir, "docker")
+	certs := filepath.Join(own, "certs.d", "localhost:"+addr[strings.LastIndex(addr, ":")+1:])
+	pem, err := os.ReadFile(cert)
+	if err := errors.Join(err, os.MkdirAll(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca.crt"), pem, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := try("SSL_CERT_FILE=/dev/null", "SSL_CERT_DIR=/nowhere", "DOCKER_CONFIG="+own); err == nil || strings.Contains(out, "certificate") || !strings.Contains(out, "MANIFEST_UNKNOWN") && !strings.Contains(out, "NAME_UNKNOWN") {
+		t.Errorf("an authority of certs.d: %v: %s", err, out)
 	}
 	if out, err := try("SSL_CERT_FILE=" + cert); err == nil || strings.Contains(out, "certificate") || !strings.Contains(out, "MANIFEST_UNKNOWN") && !strings.Contains(out, "NAME_UNKNOWN") {
 		t.Errorf("a known authority: %v: %s", err, out)

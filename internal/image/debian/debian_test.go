@@ -16,7 +16,8 @@ func TestSourcesAreFound(t *testing.T) {
 		{"switched off", "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm\nComponents: main\nEnabled: no\n", ""},
 		{"sources of programs", "Types: deb-src\nURIs: http://mirror/debian\nSuites: bookworm\nComponents: main\n", ""},
 		{"one line", "# c\ndeb http://mirror/debian bookworm main\n", "deb http://mirror/debian bookworm main"},
-		{"one line with options", "deb [arch=amd64 signed-by=/k] http://mirror/debian bookworm main\n", "deb http://mirror/debian bookworm main"},
+		{"one line with options", "deb [arch=amd64 signed-by=/k] http://mirror/debian bookworm main\n", "deb [signed-by=/k] http://mirror/debian bookworm main"},
+		{"a key in deb822", "Types: deb\nURIs: http://m\nSuites: bookworm\nComponents: main\nSigned-By: /k\n", "deb [signed-by=/k] http://m bookworm main"},
 		{"another component", "deb http://mirror/other bookworm stable\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func Sources(suite string) []string {
 	}
 	// Without the suite itself its updates are no use.
 	for _, line := range all {
-		if strings.Fields(line)[2] == suite {
+		if dropOptions(strings.Fields(line)[1:])[1] == suite {
 			return all
 		}
 	}
@@ -41,22 +41,27 @@ func Sources(suite string) []string {
 func parseSources(text, suite string) []string {
 	wanted := []string{suite, suite + "-updates", suite + "-security"}
 	var out []string
-	add := func(uri, name string, components []string) {
+	// With the key named, mmdebstrap need not look for it.
+	add := func(uri, name string, components []string, key string) {
 		if slices.Contains(wanted, name) && slices.Contains(components, "main") {
+			if strings.HasPrefix(key, "/") {
+				uri = "[signed-by=" + key + "] " + uri
+			}
 			out = append(out, "deb "+uri+" "+name+" main")
 		}
 	}
 	var uris, suites, components []string
+	key := ""
 	types, enabled := "deb", true
 	stanza := func() {
 		if enabled && slices.Contains(strings.Fields(types), "deb") {
 			for _, u := range uris {
 				for _, n := range suites {
-					add(u, n, components)
+					add(u, n, components, key)
 				}
 			}
 		}
-		uris, suites, components, types, enabled = nil, nil, nil, "deb", true
+		uris, suites, components, types, enabled, key = nil, nil, nil, "deb", true, ""
 	}
 	for _, line := range strings.Split(text, "\n") {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
@@ -67,8 +72,8 @@ func parseSources(text, suite string) []string {
 		case len(f) == 0:
 			stanza()
 		case f[0] == "deb":
-			if f = dropOptions(f[1:]); len(f) >= 3 {
-				add(f[0], f[1], f[2:])
+			if rest := dropOptions(f[1:]); len(rest) >= 3 {
+				add(rest[0], rest[1], rest[2:], keyIn(f[1:]))
 			}
 		case f[0] == "Types:":
 			types = strings.Join(f[1:], " ")
@@ -78,6 +83,8 @@ func parseSources(text, suite string) []string {
 			suites = f[1:]
 		case f[0] == "Components:":
 			components = f[1:]
+		case f[0] == "Signed-By:" && len(f) == 2:
+			key = f[1]
 		case f[0] == "Enabled:":
 			enabled = len(f) > 1 && f[1] != "no"
 		}
@@ -97,6 +104,22 @@ func dropOptions(f []string) []string {
 		}
 	}
 	return nil
+}
+
+// keyIn finds signed-by among such options.
+func keyIn(f []string) string {
+	if len(f) == 0 || !strings.HasPrefix(f[0], "[") {
+		return ""
+	}
+	for _, word := range f {
+		if key, ok := strings.CutPrefix(strings.Trim(word, "[]"), "signed-by="); ok {
+			return key
+		}
+		if strings.HasSuffix(word, "]") {
+			break
+		}
+	}
+	return ""
 }
 
 // AptSettings gives, of what `apt-config dump` wrote, how this host reaches its

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -50,7 +51,17 @@ func Transport(ctx context.Context, repo name.Repository, scope string, insecure
 		return nil, &core.Error{Kind: core.Permanent, Op: "read credentials for", Object: repo.RegistryStr(), Err: err,
 			Remedy: "Check docker's config.json and the credential helper that it names."}
 	}
-	return transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base), insecure}, []string{repo.Scope(scope)})
+	return transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base, transport.WithRetryBackoff(pauses()), transport.WithRetryStatusCodes(passing()...)), insecure}, []string{repo.Scope(scope)})
+}
+
+// pauses are those between the tries of one request.
+func pauses() transport.Backoff {
+	return transport.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: 4}
+}
+
+// passing are the answers after which trying again may help.
+func passing() []int {
+	return []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 }
 
 // guard keeps credentials and images off unencrypted connections, except to
@@ -88,7 +99,7 @@ func Registry(ctx context.Context, ref string, want v1.Platform, insecure bool) 
 			kind = "manifests"
 		}
 		u := url.URL{Scheme: r.Context().Scheme(), Host: r.Context().RegistryStr(), Path: "/v2/" + r.Context().RepositoryStr() + "/" + kind + "/" + d.Digest.String()}
-		return open(ctx, rt, u, string(d.MediaType), offset)
+		return open(ctx, rt, u, d, offset)
 	}
 	manifest := got.Manifest
 	if isIndex(manifest) {
@@ -105,18 +116,18 @@ func Registry(ctx context.Context, ref string, want v1.Platform, insecure bool) 
 }
 
 // open starts a transfer. It ends with an error when nothing comes for a while.
-func open(ctx context.Context, rt http.RoundTripper, u url.URL, accept string, offset int64) (io.ReadCloser, error) {
+func open(ctx context.Context, rt http.RoundTripper, u url.URL, d v1.Descriptor, offset int64) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
-	q.Header.Set("Accept", accept)
+	q.Header.Set("Accept", string(d.MediaType))
 	// Layers are compressed already; a length that does not count is no help.
 	q.Header.Set("Accept-Encoding", "identity")
 	if offset > 0 {
-		q.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		q.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, d.Size-1))
 	}
 	answer, err := (&http.Client{Transport: rt}).Do(q)
 	if err != nil {

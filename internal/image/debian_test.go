@@ -1,0 +1,136 @@
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestDebianBuildIsReproducible builds the same thing in two caches.
+func TestDebianBuildIsReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	testkit.RequireTool(t, "mmdebstrap")
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(data, []byte("some data"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := spec.Build{Debian: "bookworm", Packages: []string{"hello"}, Copy: []spec.Copy{{From: data, To: "/opt/app/data"}},
+		Run: []string{"cp /opt/app/data /opt/app/copy", "hello > /opt/app/hello"}, Env: map[string]string{"B": "2", "A": "1"}, Workdir: "/opt/app"}
+	stores := []*Store{store(t), store(t)}
+	images := make([]core.Image, len(stores))
+	var wg sync.WaitGroup
+	for n, s := range stores {
+		wg.Go(func() {
+			var err error
+			if images[n], err = s.Build(t.Context(), b, PullOptions{}); err != nil {
+				t.Errorf("%v\n%s", err, core.Remedy(err))
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	if images[0].ID != images[1].ID {
+		t.Errorf("two builds differ: %s, %s", images[0].ID, images[1].ID)
+	}
+	i, s := images[0], stores[0]
+	if got := fmt.Sprint(i.Config.Env[1:], i.Config.WorkingDir); got != "[A=1 B=2] /opt/app" {
+		t.Errorf("got the configuration %s", got)
+	}
+	for name, want := range map[string]string{"copy": "some data", "hello": "Hello, world!\n"} {
+		if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), "opt/app", name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if hosts, err := filepath.Glob(filepath.Join(s.path("trees", i.ID), "etc/apt/sources.list*")); err != nil || len(hosts) > 1 {
+		t.Errorf("the image tells where it was made: %v, %v", hosts, err)
+	}
+	begun := time.Now()
+	if again, err := s.Build(t.Context(), b, PullOptions{}); err != nil || again.ID != i.ID || time.Since(begun) > time.Second {
+		t.Errorf("the second time: %v, %v after %v", again.ID, err, time.Since(begun))
+	}
+}
+
+func TestDebianBuildThatCannotBe(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	s := store(t)
+	t.Run("no mmdebstrap", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm"}, PullOptions{})
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "mmdebstrap") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a snapshot that is no date", func(t *testing.T) {
+		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Snapshot: "yesterday"}, PullOptions{})
+		if !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no such mirror", func(t *testing.T) {
+		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Mirror: "http://127.0.0.1:1/debian"}, PullOptions{})
+		if err == nil || !strings.Contains(err.Error(), "mmdebstrap") {
+			t.Errorf("got %v", err)
+		}
+	})
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {
+		t.Errorf("left in tmp: %v", left)
+	}
+}
+
+// TestKilledBuildLeavesNothing: mmdebstrap tidies up when bee is killed.
+func TestKilledBuildLeavesNothing(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	temp, err := os.MkdirTemp("/tmp", "bee-killed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(temp)
+	if err := os.Chmod(temp, 0o755); err != nil { // for the subordinate ids
+		t.Fatal(err)
+	}
+	s := store(t)
+	b, err := json.Marshal(spec.Build{Debian: "bookworm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(os.Args[0], "build", s.Dir(), string(b))
+	c.Env = append(os.Environ(), "TMPDIR="+temp)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		if found, _ := filepath.Glob(temp + "/mmdebstrap.*/var/lib/dpkg"); len(found) == 0 {
+			return errors.New("the build does not begin")
+		}
+		return nil
+	})
+	c.Process.Kill()
+	c.Wait()
+	testkit.Eventually(t, time.Minute, func() error {
+		if left, _ := os.ReadDir(temp); len(left) > 0 {
+			return fmt.Errorf("left: %v", left)
+		}
+		return nil
+	})
+	if err := s.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {
+		t.Errorf("left in tmp: %v", left)
+	}
+}

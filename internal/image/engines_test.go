@@ -1,0 +1,170 @@
+package image
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// podman runs podman with storage of its own.
+func podman(t *testing.T) func(args ...string) (string, error) {
+	t.Helper()
+	program := testkit.RequireTool(t, "podman")
+	dir, err := os.MkdirTemp("/var/tmp", "bee-podman-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		exec.Command(program, "unshare", "rm", "-rf", dir).Run()
+		filestream.RemoveAll(dir)
+	})
+	conf := filepath.Join(dir, "storage.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "[storage]\ndriver=\"vfs\"\ngraphroot=%q\nrunroot=%q\n", dir+"/root", dir+"/run"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CONTAINERS_STORAGE_CONF", conf)
+	return func(args ...string) (string, error) {
+		out, err := exec.Command(program, args...).CombinedOutput()
+		return string(out), err
+	}
+}
+
+func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
+	run := podman(t)
+	addr := registry(t, "")
+	s := store(t)
+	flat, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := addr + "/busybox:1"
+	if err := push(t, s, flat.ID, ref); err != nil {
+		t.Fatal(err)
+	}
+	layered, err := s.Pull(t.Context(), ref, PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, id := range map[string]string{"flattened": flat.ID, "with its own layers": layered.ID} {
+		t.Run(name, func(t *testing.T) {
+			// A run that uses the image meanwhile is no obstacle.
+			_, release, err := s.Tree(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			path, tag, err := s.Archive(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := run("load", "-q", "-i", path); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			out, err := run("image", "inspect", "--format", "{{.Config.WorkingDir}} {{.Config.Env}} {{.Config.Entrypoint}} {{.Architecture}}", tag)
+			if want := "/tmp [A=b] [/bin/sh -c] amd64"; err != nil || strings.TrimSpace(out) != want {
+				t.Errorf("got %q, %v; want %q", out, err, want)
+			}
+			again, _, err := s.Archive(t.Context(), id)
+			if err != nil || again != path {
+				t.Errorf("again: %s, %v", again, err)
+			}
+		})
+	}
+	t.Run("what podman has", func(t *testing.T) {
+		got, err := s.Pull(t.Context(), "podman:bee.local/image:"+hexOf(flat.ID)[:16], PullOptions{})
+		if err != nil || got.Config.WorkingDir != "/tmp" {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if a, b := listing(t, s.path("trees", flat.ID)), listing(t, s.path("trees", got.ID)); a != b {
+			t.Errorf("the trees differ:\n%s\n%s", a, b)
+		}
+		if _, err := s.Pull(t.Context(), "podman:nothing:1", PullOptions{}); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestPushKeepsTheDigest(t *testing.T) {
+	_, addr := newFaulty(t)
+	write(t, addr+"/x:1", imageOf(t, amd64, map[string][]byte{"a": []byte("1")}, map[string][]byte{"b": []byte("2")}))
+	s := store(t)
+	i, err := s.Pull(t.Context(), addr+"/x:1", PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := s.Push(t.Context(), i.ID, addr+"/y:2", PullOptions{})
+	if err != nil || digest != i.ID {
+		t.Fatalf("got %s, %v; want %s", digest, err, i.ID)
+	}
+	again, err := store(t).Pull(t.Context(), addr+"/y@"+i.ID, PullOptions{})
+	if err != nil || again.ID != i.ID {
+		t.Errorf("got %s, %v", again.ID, err)
+	}
+}
+
+func TestDockerfileIsBuilt(t *testing.T) {
+	testkit.RequireTool(t, "buildah")
+	podman(t) // buildah keeps its images where podman does
+	s := store(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"Dockerfile": "FROM scratch\nARG GREETING=none\nCOPY data /opt/data\nENV GREETING=$GREETING\nWORKDIR /opt\nCMD [\"/bin/x\"]\n", "data": "some data"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines bytes.Buffer
+	o := PullOptions{Progress: func(m string, _, _ int64) { fmt.Fprintln(&lines, m) }}
+	b := spec.Build{Context: dir, Args: map[string]string{"GREETING": "hello"}}
+	i, err := s.Build(t.Context(), b, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, lines.String())
+	}
+	if got, _ := os.ReadFile(filepath.Join(s.path("trees", i.ID), "opt/data")); string(got) != "some data" {
+		t.Errorf("got %q", got)
+	}
+	if c := i.Config; c.WorkingDir != "/opt" || !strings.Contains(strings.Join(c.Env, " "), "GREETING=hello") || len(c.Cmd) != 1 {
+		t.Errorf("got %+v", c)
+	}
+	lines.Reset()
+	again, err := s.Build(t.Context(), b, o)
+	if err != nil || again.ID != i.ID || lines.Len() > 0 {
+		t.Errorf("the second build was made: %v, %v\n%s", again.ID, err, lines.String())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "data"), []byte("other data"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Build(t.Context(), b, o)
+	if err != nil || other.ID == i.ID {
+		t.Errorf("a changed file was not noticed: %v, %v", other.ID, err)
+	}
+	b.Dockerfile = "None"
+	if _, err := s.Build(t.Context(), b, o); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+		t.Errorf("no Dockerfile: %v", err)
+	}
+}
+
+func TestDockerfileCommands(t *testing.T) {
+	b := spec.Build{Context: "/src", Args: map[string]string{"B": "2", "A": "1"}}
+	for tool, want := range map[string]string{
+		"buildah": "buildah build -t t:1 -f /src/Dockerfile --layers --platform linux/amd64 --build-arg A=1 --build-arg B=2 /src; buildah push t:1 docker-archive:/a.tar:t:1",
+		"podman":  "podman build -t t:1 -f /src/Dockerfile --platform linux/amd64 --build-arg A=1 --build-arg B=2 /src; podman save -o /a.tar t:1",
+		"docker":  "docker build -t t:1 -f /src/Dockerfile --platform linux/amd64 --build-arg A=1 --build-arg B=2 /src; docker save -o /a.tar t:1",
+	} {
+		var got []string
+		for _, argv := range dockerfileCommands(tool, "/src/Dockerfile", "t:1", "/a.tar", b, "linux/amd64") {
+			got = append(got, strings.Join(argv, " "))
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
+		}
+	}
+}

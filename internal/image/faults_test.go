@@ -1,0 +1,548 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/google/go-containerregistry/pkg/name"
+	fakeregistry "github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// noise is a file that does not compress, and so takes long to come.
+func noise(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func tarOf(t testing.TB, files map[string][]byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for k := range files {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name])), ModTime: time.Unix(1, 0)}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// imageOf makes an image with a layer for each set of files.
+func imageOf(t testing.TB, platform v1.Platform, layers ...map[string][]byte) v1.Image {
+	t.Helper()
+	var list []v1.Layer
+	for _, files := range layers {
+		raw := tarOf(t, files)
+		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, l)
+	}
+	i, err := mutate.AppendLayers(empty.Image, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := i.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Variant, file.Config = platform.OS, platform.Architecture, platform.Variant, v1.Config{Cmd: []string{"/x"}}
+	if i, err = mutate.ConfigFile(i, file); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
+
+// faulty is a registry in front of which a test puts its faults.
+type faulty struct {
+	http.Handler
+	mu     sync.Mutex
+	before func(w http.ResponseWriter, r *http.Request) (answered bool)
+	gets   []string // what was asked of blobs: digest, range
+}
+
+func newFaulty(t testing.TB) (*faulty, string) {
+	f := &faulty{Handler: fakeregistry.New(fakeregistry.Logger(log.New(io.Discard, "", 0)))}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return f, strings.TrimPrefix(s.URL, "http://")
+}
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	before := f.before
+	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+		f.gets = append(f.gets, r.Header.Get("Range"))
+	}
+	f.mu.Unlock()
+	if before == nil || !before(w, r) {
+		f.Handler.ServeHTTP(w, r)
+	}
+}
+
+func (f *faulty) set(before func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before, f.gets = before, nil
+}
+
+func write(t testing.TB, ref string, i v1.Image) {
+	t.Helper()
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(parsed, i); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut answers with the part of a blob that was asked for, but breaks off.
+func cut(f *faulty, after int, honourRange bool) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		ask := r.Clone(r.Context())
+		ask.Header.Del("Range")
+		all := httptest.NewRecorder()
+		f.Handler.ServeHTTP(all, ask)
+		body, from := all.Body.Bytes(), 0
+		if len(body) < after { // a configuration
+			w.Write(body)
+			return true
+		}
+		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); n == 1 && honourRange {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(body)-1, len(body)))
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)-from))
+			w.WriteHeader(http.StatusPartialContent)
+		} else {
+			from = 0
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		}
+		if rest := body[from:]; len(rest) <= after || !honourRange && r.Header.Get("Range") != "" {
+			w.Write(rest)
+			return true
+		}
+		w.Write(body[from : from+after])
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func TestTransfersAreTakenUpAgain(t *testing.T) {
+	f, addr := newFaulty(t)
+	ref := addr + "/big:1"
+	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 900_000)}, map[string][]byte{"b": noise(2, 500_000)}))
+	for _, c := range []struct {
+		name   string
+		before func(w http.ResponseWriter, r *http.Request) bool
+		ranges bool
+	}{
+		{"no fault", nil, false},
+		{"cut again and again", cut(f, 200_000, true), true},
+		{"cut, and no ranges", cut(f, 300_000, false), true},
+		{"busy at first", busy(3), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f.set(c.before)
+			s := store(t)
+			i, err := s.Pull(t.Context(), ref, PullOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for file, want := range map[string][]byte{"a": noise(1, 900_000), "b": noise(2, 500_000)} {
+				if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), file)); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s is not what it was: %v", file, err)
+				}
+			}
+			if took := slices.ContainsFunc(f.gets, func(r string) bool { return r != "" }); took != c.ranges {
+				t.Errorf("ranges asked for: %q", f.gets)
+			}
+		})
+	}
+}
+
+// busy refuses the first requests of blobs.
+func busy(times int) func(w http.ResponseWriter, r *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/blobs/") || times == 0 {
+			return false
+		}
+		times--
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+}
+
+func TestDamagedLayerIsRefused(t *testing.T) {
+	f, addr := newFaulty(t)
+	ref := addr + "/big:1"
+	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 300_000)}))
+	f.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		all := httptest.NewRecorder()
+		f.Handler.ServeHTTP(all, r)
+		body := all.Body.Bytes()
+		if len(body) > 100_000 {
+			body[len(body)/2] ^= 1
+		}
+		w.Write(body)
+		return true
+	})
+	s := store(t)
+	_, err := s.Pull(t.Context(), ref, PullOptions{})
+	if err == nil || !strings.Contains(err.Error(), "digest") {
+		t.Errorf("got %v", err)
+	}
+	for _, kind := range []string{"trees", "images", "tmp", "partial"} {
+		if left, _ := os.ReadDir(filepath.Join(s.Dir(), kind)); len(left) > 0 {
+			t.Errorf("left in %s: %v", kind, left)
+		}
+	}
+	f.set(nil)
+	if _, err := s.Pull(t.Context(), ref, PullOptions{}); err != nil {
+		t.Errorf("once the registry is well again: %v", err)
+	}
+}
+
+func TestDamagedPartOfAnEarlierPullIsNoObstacle(t *testing.T) {
+	_, addr := newFaulty(t)
+	ref := addr + "/big:1"
+	image := imageOf(t, amd64, map[string][]byte{"a": noise(1, 300_000)})
+	write(t, ref, image)
+	s := store(t)
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path("partial", digest.String()), noise(7, 100_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Pull(t.Context(), ref, PullOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
+	f, addr := newFaulty(t)
+	base := map[string][]byte{"a": noise(1, 200_000)}
+	write(t, addr+"/x:1", imageOf(t, amd64, base, map[string][]byte{"b": []byte("x")}))
+	write(t, addr+"/y:1", imageOf(t, amd64, base, base, map[string][]byte{"b": []byte("y")}))
+	s := store(t)
+	f.set(nil)
+	for _, ref := range []string{"/x:1", "/y:1"} {
+		if _, err := s.Pull(t.Context(), addr+ref, PullOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.gets) != 5 { // base, two tops, two configurations
+		t.Errorf("%d transfers: %q", len(f.gets), f.gets)
+	}
+	x, err := s.Get(addr + "/x:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(x.ID); err != nil {
+		t.Fatal(err)
+	}
+	y, err := s.Get(addr + "/y:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := s.read(y.ID); len(r.Layers) != 5 {
+		t.Errorf("layers: %v", r.Layers)
+	} else if _, err := s.original(r); err != nil {
+		t.Errorf("removing one image took layers of the other: %v", err)
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	_, addr := newFaulty(t)
+	ref := addr + "/multi:1"
+	arm := v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: imageOf(t, arm, map[string][]byte{"arch": []byte("arm64")}), Descriptor: v1.Descriptor{Platform: &arm}},
+		mutate.IndexAddendum{Add: imageOf(t, amd64, map[string][]byte{"arch": []byte("amd64")}), Descriptor: v1.Descriptor{Platform: &amd64}})
+	if err := remote.WriteIndex(parsed, index); err != nil {
+		t.Fatal(err)
+	}
+	s := store(t)
+	for _, arch := range []string{"amd64", "arm64"} {
+		for range 2 { // the second time from the cache
+			i, err := s.Pull(t.Context(), ref, PullOptions{Platform: "linux/" + arch})
+			if err != nil || i.Arch != arch {
+				t.Fatalf("%s: got %s, %v", arch, i.Arch, err)
+			}
+			if got, _ := os.ReadFile(filepath.Join(s.path("trees", i.ID), "arch")); string(got) != arch {
+				t.Errorf("%s: its tree is that of %s", arch, got)
+			}
+		}
+	}
+	_, err = s.Pull(t.Context(), ref, PullOptions{Platform: "linux/riscv64"})
+	if !core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), "linux/arm64") {
+		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+	}
+}
+
+func TestBombIsRefused(t *testing.T) {
+	_, addr := newFaulty(t)
+	ref := addr + "/bomb:1"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	sum := sha256.New()
+	out := io.MultiWriter(z, sum)
+	w := tar.NewWriter(out)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "zeros", Mode: 0o644, Size: 64 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(w, zeros{}, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	z.Close()
+	i, err := mutate.AppendLayers(empty.Image, static.NewLayer(packed.Bytes(), types.DockerLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := i.ConfigFile()
+	file = file.DeepCopy()
+	file.RootFS.DiffIDs = []v1.Hash{{Algorithm: "sha256", Hex: fmt.Sprintf("%x", sum.Sum(nil))}}
+	file.OS, file.Architecture = "linux", "amd64"
+	if i, err = mutate.ConfigFile(i, file); err != nil {
+		t.Fatal(err)
+	}
+	write(t, ref, i)
+	for _, c := range []struct {
+		name  string
+		limit func(s *Store)
+		says  string
+	}{
+		{"ratio", func(s *Store) { s.limits.RatioFrom, s.limits.Ratio = 16<<20, 100 }, "times larger"},
+		{"bytes", func(s *Store) { s.limits.Bytes = 10 << 20 }, "more than"},
+		{"none", func(*Store) {}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := store(t)
+			c.limit(s)
+			i, err := s.Pull(t.Context(), ref, PullOptions{})
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says) || !core.IsKind(err, core.Invalid) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var st syscall.Stat_t
+			if err := syscall.Stat(filepath.Join(s.path("trees", i.ID), "zeros"), &st); err != nil || st.Size != 64<<20 || st.Blocks*512 > 8<<20 {
+				t.Errorf("zeros take %d bytes of %d, %v", st.Blocks*512, st.Size, err)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// TestKilledPullLeavesNothingButWhatCame kills a process in the middle of a
+// transfer; the next pull goes on where it was, and tidies up.
+func TestKilledPullLeavesNothingButWhatCame(t *testing.T) {
+	f, addr := newFaulty(t)
+	ref := addr + "/big:1"
+	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 2_000_000)}))
+	release := make(chan struct{})
+	f.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		all := httptest.NewRecorder()
+		f.Handler.ServeHTTP(all, r)
+		body := all.Body.Bytes()
+		if len(body) > 1_000_000 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+			w.Write(body[:1_000_000])
+			w.(http.Flusher).Flush()
+			<-release
+			return true
+		}
+		w.Write(body)
+		return true
+	})
+	s := store(t)
+	c := exec.Command(os.Args[0], "pull", s.Dir(), ref)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	size := func() (n int64) {
+		entries, _ := os.ReadDir(filepath.Join(s.Dir(), "partial"))
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return n
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if size() < 900_000 {
+			return fmt.Errorf("only %d bytes came", size())
+		}
+		return nil
+	})
+	c.Process.Kill()
+	c.Wait()
+	close(release)
+	f.set(nil)
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) == 0 {
+		t.Error("the test is no test: nothing was in the making")
+	}
+	if _, err := s.Pull(t.Context(), ref, PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(f.gets, func(r string) bool { return r != "" && r != "bytes=0-" }) {
+		t.Errorf("it began anew: %q", f.gets)
+	}
+	for _, kind := range []string{"tmp", "partial"} {
+		if left, _ := os.ReadDir(filepath.Join(s.Dir(), kind)); len(left) > 0 {
+			t.Errorf("left in %s: %v", kind, left)
+		}
+	}
+}
+
+// TestUnreadableFilesTravel: modes that forbid their owner to read are common.
+func TestUnreadableFilesTravel(t *testing.T) {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, h := range []tar.Header{
+		{Typeflag: tar.TypeDir, Name: "dark/", Mode: 0},
+		{Typeflag: tar.TypeReg, Name: "dark/in", Mode: 0o600, Size: 3},
+		{Typeflag: tar.TypeReg, Name: "shadow", Mode: 0, Size: 3, Uid: 7, Gid: 8},
+		{Typeflag: tar.TypeLink, Name: "shadow-", Linkname: "shadow"},
+		{Typeflag: tar.TypeReg, Name: "su", Mode: 0o4755, Size: 3, PAXRecords: map[string]string{"SCHILY.xattr.user.note": "v"}},
+	} {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(w, "abc"[:h.Size])
+	}
+	w.Close()
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := mutate.AppendLayers(imageOf(t, amd64), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "i.tar")
+	tag, _ := name.NewTag("x:1")
+	if err := tarball.WriteToFile(file, tag, i); err != nil {
+		t.Fatal(err)
+	}
+	a, b := store(t), store(t)
+	got, err := a.Pull(t.Context(), "docker-archive:"+file, PullOptions{Platform: "linux/amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, second, third bytes.Buffer
+	if err := a.writeTar(t.Context(), &first, got.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.ExportFlat(t.Context(), got.ID, &second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ImportFlat(t.Context(), &second); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.writeTar(t.Context(), &third, got.ID); err != nil {
+		t.Fatal(err)
+	}
+	// The root's own time is the only thing that the layer does not tell.
+	if a, b := members(t, first.Bytes()), members(t, third.Bytes()); a != b || !strings.Contains(a, "shadow 0 7:8") || !strings.Contains(a, "su 4755 0:0") || !strings.Contains(a, "dark/ 0 0:0") {
+		t.Errorf("got\n%s\nthen\n%s", a, b)
+	}
+	info, err := os.Lstat(filepath.Join(b.path("trees", got.ID), "shadow"))
+	if err != nil || info.Mode() != 0 {
+		t.Errorf("shadow: %v, %v", info.Mode(), err)
+	}
+	t.Cleanup(func() { filestream.RemoveAll(a.Dir()) })
+}
+
+// members lists a tar stream.
+func members(t *testing.T, raw []byte) string {
+	t.Helper()
+	var lines []string
+	for r := tar.NewReader(bytes.NewReader(raw)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return strings.Join(lines, "\n")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name != "./" {
+			lines = append(lines, fmt.Sprintf("%s %o %d:%d %c %s %d %v", h.Name, h.Mode, h.Uid, h.Gid, h.Typeflag, h.Linkname, h.Size, h.PAXRecords["SCHILY.xattr.user.note"]))
+		}
+	}
+}
