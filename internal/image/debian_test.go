@@ -48,7 +48,7 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		t.Errorf("two builds differ: %s, %s", images[0].ID, images[1].ID)
 	}
 	i, s := images[0], stores[0]
-	if got := fmt.Sprint(i.Config.Env[1:], i.Config.WorkingDir); got != "[A=1 B=2] /opt/app" {
+	if got := fmt.Sprintf("%v %s", i.Config.Env[1:], i.Config.WorkingDir); got != "[A=1 B=2] /opt/app" {
 		t.Errorf("got the configuration %s", got)
 	}
 	for name, want := range map[string]string{"copy": "some data", "hello": "Hello, world!\n"} {
