@@ -91,7 +91,8 @@ func pipeFrom(ctx context.Context, argv, env []string, errs io.Writer, read func
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Env = append(os.Environ(), env...)
 	c.Stderr = errs
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// A group of its own: mmdebstrap ends by a SIGHUP to its whole group.
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 20 * time.Second
 	out, err := c.StdoutPipe()

@@ -477,6 +477,8 @@ func TestUnreadableFilesTravel(t *testing.T) {
 	for _, h := range []tar.Header{
 		{Typeflag: tar.TypeDir, Name: "dark/", Mode: 0},
 		{Typeflag: tar.TypeReg, Name: "dark/in", Mode: 0o600, Size: 3},
+		{Typeflag: tar.TypeDir, Name: "dim/", Mode: 0o400},
+		{Typeflag: tar.TypeReg, Name: "dim/in", Mode: 0o600, Size: 3},
 		{Typeflag: tar.TypeReg, Name: "shadow", Mode: 0, Size: 3, Uid: 7, Gid: 8},
 		{Typeflag: tar.TypeLink, Name: "shadow-", Linkname: "shadow"},
 		{Typeflag: tar.TypeReg, Name: "su", Mode: 0o4755, Size: 3, PAXRecords: map[string]string{"SCHILY.xattr.user.note": "v"}},

@@ -91,6 +91,9 @@ func (t *tarTree) entry(above int, base, name string) error {
 			return err
 		}
 		defer d.Close()
+		if st.Mode&0o500 != 0o500 { // reading took more than the mode allows
+			defer unix.Fchmod(int(d.Fd()), st.Mode&0o7777) //nolint:errcheck // unpack.Odd knows it
+		}
 		return t.dir(d, name)
 	case unix.S_IFLNK:
 		target := make([]byte, unix.PathMax)
@@ -185,13 +188,18 @@ func xattrs(fd int) (map[string]string, error) {
 }
 
 // openAny opens what belongs to us even where its mode forbids us to: such
-// files are common (/etc/shadow of some distributions). The mode is put back at
-// once; what it should be is known from unpack.Odd meanwhile.
+// files are common (/etc/shadow of some distributions). A file's mode is put
+// back at once, a directory's by who opened it; what they should be is known
+// from unpack.Odd meanwhile.
 func openAny(above int, base, name string, flags int, st *unix.Stat_t) (*os.File, error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
-	fd, err := unix.Openat(above, base, flags, 0)
+	fd, err := -1, error(unix.EACCES)
+	dir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if !dir || st.Mode&0o500 == 0o500 {
+		fd, err = unix.Openat(above, base, flags, 0)
+	}
 	if errors.Is(err, unix.EACCES) {
-		if fd, err = forceOpen(above, base, flags); err == nil {
+		if fd, err = forceOpen(above, base, flags); err == nil && !dir {
 			err = unix.Fchmod(fd, st.Mode&0o7777)
 		}
 	}
