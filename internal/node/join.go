@@ -41,7 +41,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	n.mu.Lock()
 	n.control = head
 	n.mu.Unlock()
-	go n.serve(ctx, head, caller{rank: 0})
+	go n.serve(n.life, head, caller{rank: 0})
 	if early != nil {
 		e := n.failed("start the node on", early)
 		head.Call(ctx, callFailed, failure{n.config.Rank, core.KindOf(e).String(), e.Error(), core.Remedy(e)}, nil) //nolint:errcheck // the error is told below as well

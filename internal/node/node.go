@@ -133,9 +133,10 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		return &core.Error{Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
 			Remedy: "Use the same version of bee everywhere."}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	// Who is told to end still has to say so: connections outlive the order.
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	n := &node{Options: o, config: c, life: ctx, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
+	n := &node{Options: o, config: c, life: life, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
 	var err error
 	if c.Size > 1 {
 		if n.identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
@@ -170,17 +171,17 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	if err == nil && c.Size > 1 {
 		defer ports.Close()
 		for _, l := range ports {
-			go n.acceptPeers(ctx, l)
+			go n.acceptPeers(life, l)
 		}
 	}
 	if n.head != nil {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
-		go n.acceptLocal(ctx, local)
+		go n.acceptLocal(life, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}
-	go n.acceptLocal(ctx, local)
+	go n.acceptLocal(life, local)
 	return n.follow(ctx, ports, err)
 }
 
