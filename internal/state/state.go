@@ -19,9 +19,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	_ "modernc.org/sqlite" // the driver registers itself with database/sql
+	"modernc.org/sqlite" // registers itself with database/sql
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Store is the state directory: state.db, and runs/<id>/ for what belongs to
@@ -31,6 +33,9 @@ type Store struct {
 	db   *sql.DB
 	user string
 }
+
+// busyTimeout is how long a process waits for others that write.
+const busyTimeout = 20 * time.Second
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
@@ -69,18 +74,25 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	// Writers that must outlive a power failure use Durable.
 	// The name is a URI: a directory's #, ? or % must not end or change it.
 	name := url.URL{Path: filepath.Join(dir, "state.db")}
-	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(20000)&_pragma=synchronous(NORMAL)&_txlock=immediate"
+	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_pragma=synchronous(NORMAL)&_txlock=immediate"
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return fail(err)
 	}
 	db.SetMaxOpenConns(1)
 	s := &Store{dir: dir, db: db}
-	if err := s.prepare(ctx); err != nil {
-		db.Close()
-		return fail(err)
+	// Changing to WAL, which happens once, does not wait for other processes
+	// by itself, nor do they for it.
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := s.prepare(ctx)
+		if err == nil {
+			return s, nil
+		}
+		if e, ok := errors.AsType[*sqlite.Error](err); !ok || e.Code()&0xff != sqlite3.SQLITE_BUSY || ctx.Err() != nil || time.Since(begun) > busyTimeout {
+			db.Close()
+			return fail(err)
+		}
 	}
-	return s, nil
 }
 
 func (s *Store) prepare(ctx context.Context) error {

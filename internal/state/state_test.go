@@ -219,3 +219,23 @@ func TestHelperHoldsLock(t *testing.T) {
 	}
 	select {}
 }
+
+// TestManyOpenANewStore: the first processes of a new installation come at
+// once.
+func TestManyOpenANewStore(t *testing.T) {
+	for range 20 {
+		dir := t.TempDir()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				s, err := Open(t.Context(), dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s.Close()
+			})
+		}
+		all.Wait()
+	}
+}
