@@ -17,6 +17,8 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/guest"
 )
 
 func main() {
@@ -42,6 +44,8 @@ func run(args []string) int {
 			return pid1.Main(args[2:])
 		case ssh.RemoteArg:
 			return catalog.Agent().Main()
+		case agent.Command:
+			return guest.Main(args[2:])
 		case "node":
 			return node.Main(catalog.NodeOptions())
 		}

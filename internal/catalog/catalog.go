@@ -84,7 +84,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 // NodeOptions are what `bee node` is built with.
 func NodeOptions() node.Options {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return node.Options{Runtime: Runtime, Log: log, OpenImages: func(dir string) (node.Images, error) {
+	return node.Options{Runtime: Runtime, Machine: machine, Log: log, OpenImages: func(dir string) (node.Images, error) {
 		s, err := image.Open(dir, log)
 		if err != nil {
 			return nil, err

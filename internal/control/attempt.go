@@ -155,8 +155,16 @@ func (a *attempt) start(ctx context.Context, image core.Image) error {
 	if err != nil {
 		return err
 	}
+	if plan.VM, err = a.planVM(ctx); err != nil {
+		return err
+	}
 	err = a.timed(ctx, protocol.PhaseStage, func() error {
-		return errors.Join(a.stageImage(ctx, hosts[0], image), a.stageInputs(ctx, hosts[0], copies))
+		if plan.VM != nil {
+			if err := a.stageImage(ctx, hosts[0], plan.VM.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(a.stageImage(ctx, hosts[0], image, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
 	})
 	if err != nil {
 		return err

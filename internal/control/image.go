@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -13,7 +14,7 @@ import (
 
 // stageImage brings the image to the head's host, unless its cache is the one
 // of this machine or holds the image already. From there the nodes spread it.
-func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Image) error {
+func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Image, remote string) error {
 	if head.Cache == a.c.Images.Dir() {
 		return nil
 	}
@@ -22,7 +23,7 @@ func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Ima
 			return nil
 		}
 	}
-	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "image.flat")
+	local := filepath.Join(a.c.Store.RunDir(a.run.ID), path.Base(remote))
 	if err := a.flatten(ctx, image, local); err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Ima
 	if err != nil {
 		return err
 	}
-	return a.lease.Stage(ctx, driver.Transfer{Local: local, Remote: protocol.ArchivePath(head.Dir), Progress: func(done int64) {
+	return a.lease.Stage(ctx, driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
 		a.progress(protocol.PhaseStage)("sending image "+image.Ref, done, info.Size())
 	}})
 }

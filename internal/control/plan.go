@@ -68,7 +68,7 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runti
 	configs := make([]protocol.Config, len(hosts))
 	for i, h := range hosts {
 		c := protocol.Config{Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
-			Host: h, Runtime: runtimeName, Network: network}
+			Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand}
 		if authority != nil {
 			cert, key, err := authority.Issue(protocol.NodeName(i))
 			if err != nil {

@@ -42,6 +42,8 @@ const (
 	// Archive is a docker-archive tar file that `docker load` and
 	// `podman load` read.
 	Archive
+	// FileSystem is a read-only file system that a kernel mounts.
+	FileSystem
 )
 
 // LocalImage is an image as it lies on this host.
@@ -52,6 +54,10 @@ type LocalImage struct {
 	// Archive is the docker-archive file; it carries the tag ArchiveTag.
 	Archive    string
 	ArchiveTag string
+	// FileSystem is the file of an EROFS image, and Config the configuration
+	// (JSON) of a Docker image with it as its one layer, for ArchiveTag.
+	FileSystem string
+	Config     []byte
 }
 
 // ContainerSpec describes the one container of a node.

@@ -25,42 +25,58 @@ func (s *Store) Archive(ctx context.Context, id string) (path, tag string, err e
 	if err != nil {
 		return "", "", err
 	}
-	tag = "bee.local/image:" + hexOf(id)[:16]
-	path = s.path("archives", id) + ".tar"
-	if _, err := os.Stat(path); err == nil {
-		return path, tag, nil
-	}
-	// Runs that use the tree go on meanwhile: this lock is the archive's own.
-	lock, err := s.lock(ctx, hexOf(id)+".archive", unix.LOCK_EX)
+	parsed, err := name.NewTag(tagOf(id))
 	if err != nil {
 		return "", "", err
+	}
+	path, err = s.derived(ctx, id, archiveSuffix, func(to string) error {
+		image, err := s.forDocker(ctx, r)
+		if err != nil {
+			return err
+		}
+		return tarball.WriteToFile(to, parsed, image)
+	})
+	return path, tagOf(id), err
+}
+
+// Suffixes of what is made of an image when it is first asked for, and kept.
+const (
+	archiveSuffix    = ".tar"
+	fileSystemSuffix = ".erofs"
+)
+
+// tagOf is an image's name among container engines.
+func tagOf(id string) string { return "bee.local/image:" + hexOf(id)[:16] }
+
+// derived gives a file that is made of an image's tree, once.
+func (s *Store) derived(ctx context.Context, id, suffix string, make func(to string) error) (string, error) {
+	path := s.path("archives", id) + suffix
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	// Runs that use the tree go on meanwhile: this lock is the file's own.
+	lock, err := s.lock(ctx, hexOf(id)+suffix, unix.LOCK_EX)
+	if err != nil {
+		return "", err
 	}
 	defer lock.Close()
 	if _, err := os.Stat(path); err == nil {
-		return path, tag, nil
+		return path, nil
 	}
 	_, release, err := s.Tree(ctx, id)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	defer release()
-	image, err := s.forDocker(ctx, r)
-	if err != nil {
-		return "", "", err
-	}
-	parsed, err := name.NewTag(tag)
-	if err != nil {
-		return "", "", err
-	}
 	w, err := s.newWorkplace()
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	defer w.end()
-	if err := tarball.WriteToFile(w.path("archive"), parsed, image); err != nil {
-		return "", "", fmt.Errorf("make archive of %s: %w", r.Ref, err)
+	if err := make(w.path("derived")); err != nil {
+		return "", fmt.Errorf("make %s: %w", path, err)
 	}
-	return path, tag, os.Rename(w.path("archive"), path)
+	return path, os.Rename(w.path("derived"), path)
 }
 
 // forDocker is the image as engines of others can load it: its own layers
@@ -168,8 +184,6 @@ func (s *Store) flattened(ctx context.Context, r record) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = r.OS, r.Arch
-	c := r.Config
-	file.Config = v1.Config{Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, Labels: c.Labels, StopSignal: c.StopSignal}
+	r.describe(file)
 	return mutate.ConfigFile(image, file)
 }

@@ -36,7 +36,7 @@ func (s *Store) Remove(id string) error {
 	if errors.Is(errs[0], fs.ErrPermission) { // its root may be unwritable
 		errs[0] = errors.Join(os.Chmod(s.path("trees", id), 0o700), os.Rename(s.path("trees", id), w.path(treeName)))
 	}
-	for _, file := range []string{s.path("images", id) + ".json", s.path("images", id) + ".odd", s.path("archives", id) + ".tar"} {
+	for _, file := range []string{s.path("images", id) + ".json", s.path("images", id) + ".odd", s.path("archives", id) + archiveSuffix, s.path("archives", id) + fileSystemSuffix} {
 		errs = append(errs, gone(os.Remove(file)))
 	}
 	return errors.Join(append(errs, s.dropRefs(r.ID), s.dropBlobs(r.Layers))...)

@@ -10,7 +10,8 @@
 //	images/<hex>.json    what an image is: core.Image and its blobs
 //	images/<hex>.odd     what its tree cannot tell, see unpack.Odd
 //	trees/<hex>/         the flattened image; published by rename, never changed
-//	archives/<hex>.tar   the image for other container engines, when asked for
+//	archives/<hex>.tar   the image for other container engines, when asked for;
+//	                     <hex>.erofs for virtual machines
 //	refs/<hash>          the image that a reference meant when last asked
 //	locks/<name>         flock: exclusive to make or remove, shared to use
 //	tmp/                 what is in the making, locked by who makes it

@@ -13,11 +13,17 @@ func (n *node) begin(ctx context.Context, r beginRequest) error {
 	n.members, n.plan, n.network = r.Members, r.Plan, r.Network
 	n.mu.Unlock()
 	n.group = n.findGroup(r.Nonces)
+	if err := n.joinFabric(&r.Plan); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	parts := []func() error{
 		func() error { return n.reachOthers(ctx) },
-		func() error { return n.haveImage(ctx, r.Plan.Image, r.CacheToken) },
+		func() error { return n.haveImage(ctx, spreadImage, r.Plan.Image, r.CacheToken) },
+	}
+	if r.Plan.VM != nil {
+		parts = append(parts, func() error { return n.haveImage(ctx, spreadGuest, r.Plan.VM.Guest, r.CacheToken) })
 	}
 	if len(r.Plan.Binds) > 0 {
 		parts = append(parts, func() error { return n.haveTree(ctx, spreadInputs, protocol.InputsDir(n.config.Host.Dir)) })

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -52,18 +53,24 @@ func (n *node) settle() { time.AfterFunc(settleTime, debug.FreeOSMemory) }
 
 // startBox makes the image ready and starts this node's container.
 func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {
-	rt, why, err := n.Runtime(ctx, runtimeName)
+	rt, why, release, err := n.chooseRuntime(ctx, plan, runtimeName)
 	if err != nil {
 		return nil, err
 	}
 	image := driver.LocalImage{Image: plan.Image}
-	release := func() {}
-	if rt.Needs() == driver.Archive {
+	switch rt.Needs() {
+	case driver.Archive:
 		image.Archive, image.ArchiveTag, err = n.images.Archive(ctx, plan.Image.ID)
-	} else {
-		image.Tree, release, err = n.images.Tree(ctx, plan.Image.ID)
+	case driver.FileSystem:
+		image.FileSystem, image.ArchiveTag, image.Config, err = n.images.FileSystem(ctx, plan.Image.ID)
+	case driver.Tree:
+		var free func()
+		if image.Tree, free, err = n.images.Tree(ctx, plan.Image.ID); err == nil {
+			release = both(release, free)
+		}
 	}
 	if err != nil {
+		release()
 		return nil, err
 	}
 	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan), user: plan.Image.Config.User}
@@ -91,6 +98,8 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 	}
 	return b, nil
 }
+
+func both(a, b func()) func() { return func() { a(); b() } }
 
 func workdirOf(plan *protocol.Plan) string {
 	switch {
@@ -123,9 +132,14 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
 	}
 	for _, m := range members {
-		if m.IP != "" {
-			s.Hosts = append(s.Hosts, m.IP+" "+m.Name)
+		if m.IP == "" {
+			continue
 		}
+		line := m.IP + " " + m.Name
+		if plan.VM != nil { // guests go by the same names on every site
+			line += " node" + strconv.Itoa(m.Rank)
+		}
+		s.Hosts = append(s.Hosts, line)
 	}
 	return s, os.MkdirAll(s.StateDir, 0o700)
 }

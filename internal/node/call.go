@@ -19,7 +19,7 @@ const (
 	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
-	callAwaitImage = "await-image" // node to head: answered once the head's cache has the image
+	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it
 	callHello      = "hello"       // node to node: does the way between us work
 	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)
 )
@@ -36,6 +36,9 @@ type joinRequest struct {
 	// Processors and Machine tell package mpi which hosts share processors.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`
+	// NoRuntime tells why this host can run no container, where the plan
+	// asks for virtual machines on demand.
+	NoRuntime string `json:"no_runtime,omitempty"`
 	// Nonce is the word that this node left in its directory (see share.go).
 	Nonce string `json:"nonce"`
 }

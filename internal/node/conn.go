@@ -24,6 +24,7 @@ import (
 const (
 	forControl = "bee-control"
 	forData    = "bee-data"
+	forFabric  = "bee-fabric" // frames of guests: see package fabric
 )
 
 const handshakeTimeout = 10 * time.Second
@@ -74,7 +75,7 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 	config := n.identity.Server()
-	config.NextProtos = []string{forControl, forData}
+	config.NextProtos = []string{forControl, forData, forFabric}
 	secure := tls.Server(c, config)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -88,6 +89,9 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 	rank, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil || rank < 0 || rank >= n.config.Size || protocol.NodeName(rank) != name {
 		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
+	}
+	if secure.ConnectionState().NegotiatedProtocol == forFabric {
+		return n.acceptFabric(secure, rank)
 	}
 	vigil := wire.Patient
 	if secure.ConnectionState().NegotiatedProtocol == forControl {

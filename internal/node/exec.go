@@ -2,20 +2,14 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
-	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -68,135 +62,24 @@ func (n *node) passExec(ctx context.Context, s *wire.Stream, r client.ExecReques
 	return err
 }
 
-// execution is one command with its standard streams over a wire stream.
-type execution struct {
-	s     io.ReadWriter
-	mu    sync.Mutex // frames must not mix
-	stdio stdio
-}
-
-func (e *execution) write(kind byte, data []byte) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return client.WriteFrame(e.s, kind, data)
-}
-
-func (e *execution) end(x client.ExitFrame) error {
-	raw, err := json.Marshal(x)
-	if err != nil {
-		return err
-	}
-	return e.write(client.FrameExit, raw)
-}
-
-func (e *execution) cannot(err error) error {
-	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Error: err.Error(), Kind: core.KindOf(err).String()}
-	if s, ok := errors.AsType[*pid1.StartError](err); ok {
-		x.Exit.Code = s.Code
-	}
-	return e.end(x)
-}
-
 // exec runs a command to its end.
 func (b *box) exec(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
-	e := &execution{s: s}
-	var err error
-	if e.stdio, err = openStdio(r); err != nil {
-		return e.cannot(err)
+	e, err := execute.New(s, r)
+	if err != nil {
+		return e.Refuse(err)
 	}
-	defer e.stdio.close()
+	defer e.Close()
 	dir := r.Dir
 	if dir == "" {
 		dir = b.workdir
 	}
-	p, err := b.Exec(ctx, driver.Command{Args: r.Args, Env: mergeEnv(b.env, r.Env), Dir: dir, User: b.user,
-		Stdin: e.stdio.theirs[0], Stdout: e.stdio.theirs[1], Stderr: e.stdio.theirs[2], TTY: r.TTY})
+	c := driver.Command{Args: r.Args, Env: mergeEnv(b.env, r.Env), Dir: dir, User: b.user, TTY: r.TTY}
+	c.Stdin, c.Stdout, c.Stderr = e.Files()
+	p, err := b.Exec(ctx, c)
 	if err != nil {
-		return e.cannot(err)
+		return e.Refuse(err)
 	}
-	e.stdio.started()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer cancel()
-		e.takeFrames(ctx, p)
-	}()
-	var wg sync.WaitGroup
-	wg.Go(func() { e.copyOut(client.FrameStdout, e.stdio.stdout) })
-	if e.stdio.stderr != nil {
-		wg.Go(func() { e.copyOut(client.FrameStderr, e.stdio.stderr) })
-	}
-	exit, err := p.Wait(ctx)
-	if err != nil {
-		// The caller has gone, or the container: nothing of the command stays.
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // see above
-		return e.cannot(err)
-	}
-	waitShortly(&wg)
-	return e.end(client.ExitFrame{Exit: exit})
-}
-
-func (e *execution) copyOut(kind byte, from *os.File) {
-	buf := make([]byte, 32<<10)
-	for {
-		k, err := from.Read(buf)
-		if k > 0 && e.write(kind, buf[:k]) != nil || err != nil {
-			return
-		}
-	}
-}
-
-// waitShortly waits for the rest of the output. A process that was left in the
-// background may hold the pipes open for ever: it is not waited for.
-func waitShortly(wg *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(500 * time.Millisecond):
-	}
-}
-
-// takeFrames passes the caller's input and signals on until it is gone. Input
-// waits in a queue as long as the program does not read it, so that signals
-// and the caller's end are seen all the same; the caller sends no more than
-// the queue holds.
-func (e *execution) takeFrames(ctx context.Context, p driver.Process) {
-	input := make(chan []byte, client.StdinCredit+1)
-	defer close(input)
-	go e.feed(input)
-	ended := false
-	for {
-		kind, data, err := client.ReadFrame(e.s)
-		if err != nil {
-			return
-		}
-		switch {
-		case kind == client.FrameStdin && !ended:
-			ended = len(data) == 0
-			select {
-			case input <- data:
-			default: // it sends more than was granted
-				return
-			}
-		case kind == client.FrameSignal && len(data) == 1:
-			p.Signal(ctx, syscall.Signal(data[0])) //nolint:errcheck // it may have ended just now
-		case kind == client.FrameResize && len(data) == 4:
-			e.stdio.resize(binary.BigEndian.Uint16(data), binary.BigEndian.Uint16(data[2:]))
-		}
-	}
-}
-
-// feed writes the caller's input, and grants more for each piece.
-func (e *execution) feed(input <-chan []byte) {
-	for data := range input {
-		if len(data) == 0 {
-			break
-		}
-		e.stdio.stdin.Write(data)        //nolint:errcheck // a program need not read its input
-		e.write(client.FrameCredit, nil) //nolint:errcheck // a lost caller is noticed elsewhere
-	}
-	e.stdio.endInput()
+	return e.Attend(ctx, p)
 }
 
 // mergeEnv puts more over env.

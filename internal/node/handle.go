@@ -53,7 +53,7 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 		if err := s.Params(&name); err != nil {
 			return err
 		}
-		n.forget(spreadImage, spreadInputs)
+		n.forget(spreadImage, spreadGuest, spreadInputs)
 		b, err := n.runBox(ctx, name)
 		if err != nil {
 			return n.failed("start the container on", err)
@@ -159,8 +159,12 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		}
 		return nil
 	case callAwaitImage:
+		var what string
+		if err := s.Params(&what); err != nil {
+			return err
+		}
 		select {
-		case <-h.imageReady:
+		case <-h.ready[what]: // of what never comes the way is nil, and the attempt's end is waited for
 			return s.Reply(nil)
 		case <-h.over.Done():
 			return context.Cause(h.over)

@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -28,10 +29,10 @@ type head struct {
 	addrs   []string
 	joins   chan joined
 
-	nodes      map[int]*wire.Peer // control connections, by rank
-	infos      []joinRequest      // by rank
-	groups     []int              // by rank: see beginReply
-	imageReady chan struct{}      // closed when this host's cache has the image
+	nodes  map[int]*wire.Peer       // control connections, by rank
+	infos  []joinRequest            // by rank
+	groups []int                    // by rank: see beginReply
+	ready  map[string]chan struct{} // closed when this host's cache has an image
 
 	over   context.Context // ends when the attempt shall end, with the reason
 	finish context.CancelCauseFunc
@@ -63,7 +64,7 @@ func newHead(n *node) (*head, error) {
 	reserveSpace(reservePath(dir))
 	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
-		imageReady: make(chan struct{}), grace: n.config.Plan.Grace}
+		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
 }
@@ -209,7 +210,7 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	wg.Go(func() { h.copyOutput(tasklog.Stdout, outR) })
 	wg.Go(func() { h.copyOutput(tasklog.Stderr, errR) })
 	exit, err := h.await(ctx, p)
-	waitShortly(&wg)
+	execute.Drain(&wg)
 	return exit, err
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -37,6 +38,8 @@ type Options struct {
 	Runtime func(ctx context.Context, name string) (driver.Runtime, string, error)
 	// OpenImages opens the image cache of this host.
 	OpenImages func(dir string) (Images, error)
+	// Machine makes the runtime that puts a virtual machine between.
+	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
 	// Binary is the bee binary that containers get; empty: this process's own.
 	Binary string
 	Log    *slog.Logger
@@ -49,6 +52,8 @@ type Images interface {
 	Tree(ctx context.Context, id string) (path string, release func(), err error)
 	// Archive gives a docker-archive and the tag in it.
 	Archive(ctx context.Context, id string) (path, tag string, err error)
+	// FileSystem gives an EROFS image, the tag for it, and its configuration.
+	FileSystem(ctx context.Context, id string) (path, tag string, config []byte, err error)
 	ExportFlat(ctx context.Context, id string, w io.Writer) error
 	ImportFlat(ctx context.Context, r io.Reader) error
 }
@@ -88,7 +93,8 @@ type node struct {
 	images   Images
 	head     *head // on rank 0
 	spreads  map[string]*spread
-	group    int // the lowest rank that sees this node's Host.Dir
+	fabric   *fabric.Fabric // of the guests; nil: there is none
+	group    int            // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
 	members []member
@@ -153,6 +159,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		return fmt.Errorf("listen for the controller: %w", err)
 	}
 	defer local.Close()
+	defer n.leaveFabric()
 	defer n.endBox(2 * time.Second)
 	if c.Rank == 0 {
 		if n.head, err = newHead(n); err != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -23,7 +24,7 @@ import (
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
 	var err error
-	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine()}
+	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), NoRuntime: h.n.noRuntime(ctx)}
 	token, unmark := "", func() {}
 	if c.Size > 1 {
 		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {
@@ -33,13 +34,8 @@ func (h *head) prepare(ctx context.Context) error {
 	}
 	defer func() { unmark() }()
 	own := make(chan error, 1)
-	go func() {
-		err := h.n.haveImage(ctx, h.plan.Image, "")
-		if err == nil {
-			close(h.imageReady)
-		}
-		own <- err
-	}()
+	images := h.images()
+	go func() { own <- h.haveImages(ctx, images) }()
 	if c.Size > 1 {
 		h.n.setPhase(protocol.PhaseJoin)
 		h.journal.begin(protocol.PhaseJoin)
@@ -49,10 +45,14 @@ func (h *head) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	h.decideVM()
 	members, network := h.members(), h.network()
 	h.n.mu.Lock()
 	h.n.members, h.n.plan, h.n.network = members, *h.plan, network
 	h.n.mu.Unlock()
+	if err := h.n.joinFabric(h.plan); err != nil {
+		return err
+	}
 	h.n.setPhase(protocol.PhaseImage)
 	h.journal.begin(protocol.PhaseImage)
 	err = h.spreadImage(ctx, own, token)
@@ -64,6 +64,34 @@ func (h *head) prepare(ctx context.Context) error {
 	h.journal.begin(protocol.PhaseStart)
 	defer h.journal.end(protocol.PhaseStart)
 	return h.startAll(ctx)
+}
+
+// images are those that hosts need, by what they are called when they spread.
+func (h *head) images() map[string]core.Image {
+	images := map[string]core.Image{spreadImage: h.plan.Image}
+	if h.plan.VM != nil {
+		images[spreadGuest] = h.plan.VM.Guest
+	}
+	return images
+}
+
+// haveImages gets the head's own images.
+func (h *head) haveImages(ctx context.Context, images map[string]core.Image) error {
+	errs := make(chan error, len(images))
+	for what, image := range images {
+		go func() {
+			err := h.n.haveImage(ctx, what, image, "")
+			if err == nil {
+				close(h.ready[what])
+			}
+			errs <- err
+		}()
+	}
+	var all error
+	for range images {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 // spreadImage lets every host get the image, while the hosts try whether they
@@ -205,12 +233,18 @@ func (h *head) members() []member {
 		}
 		list[rank] = member{Rank: rank, Name: h.nameOf(rank), Addr: addr, IP: hostOf(addr), Cores: info.Cores, Slots: slots,
 			Processors: info.Processors, Machine: info.Machine}
+		if h.plan.VM != nil {
+			h.inMachine(&list[rank])
+		}
 	}
 	return list
 }
 
 // network is how the nodes reach each other, as far as it is one for all.
 func (h *head) network() networkInfo {
+	if h.plan.VM != nil {
+		return h.fabricNetwork()
+	}
 	if len(h.infos) == 1 {
 		return networkInfo{}
 	}
@@ -265,7 +299,7 @@ func (h *head) explain(rank int, p *wire.Peer, err error) error {
 func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
-	h.n.forget(spreadImage, spreadInputs)
+	h.n.forget(spreadImage, spreadGuest, spreadInputs)
 	h.each(func(rank int, p *wire.Peer) {
 		if rank == 0 {
 			b, err := h.n.runBox(ctx, h.n.config.Runtime)

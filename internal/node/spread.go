@@ -22,6 +22,7 @@ func parentOf(rank int) int { return (rank - 1) / 2 }
 // What spreads over the tree.
 const (
 	spreadImage  = "image"
+	spreadGuest  = "guest" // image of virtual machines
 	spreadVolume = "volume"
 	spreadInputs = "inputs"
 )
@@ -35,7 +36,7 @@ type spread struct {
 
 func newSpreads() map[string]*spread {
 	m := map[string]*spread{}
-	for _, what := range []string{spreadImage, spreadVolume, spreadInputs} {
+	for _, what := range []string{spreadImage, spreadGuest, spreadVolume, spreadInputs} {
 		m[what] = &spread{known: make(chan struct{})}
 	}
 	return m
@@ -161,30 +162,34 @@ func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) 
 
 // haveImage sees to it that this host's cache has the image, and the children
 // in the tree can get it.
-func (n *node) haveImage(ctx context.Context, image core.Image, cacheToken string) error {
+func (n *node) haveImage(ctx context.Context, what string, image core.Image, cacheToken string) error {
 	export := func(ctx context.Context, w io.Writer) error { return n.images.ExportFlat(ctx, image.ID, w) }
 	if n.images.Has(image.ID) {
-		n.offer(spreadImage, export)
+		n.offer(what, export)
 		return nil
 	}
 	if n.config.Rank == 0 {
-		return n.importStaged(ctx, image)
+		return n.importStaged(ctx, what, image)
 	}
 	if n.sees(n.config.Host.Cache, cacheToken) {
 		// The cache is the head's own: it is unpacked there once for all.
-		if err := n.headConn().Call(ctx, callAwaitImage, nil, nil); err != nil {
+		if err := n.headConn().Call(ctx, callAwaitImage, what, nil); err != nil {
 			return err
 		}
-		n.offer(spreadImage, export)
+		n.offer(what, export)
 		return nil
 	}
-	return n.take(ctx, spreadImage, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
+	return n.take(ctx, what, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
 }
 
 // importStaged takes in the image that the controller put into the run's
 // directory. The children get it straight from the file.
-func (n *node) importStaged(ctx context.Context, image core.Image) error {
-	f, err := os.Open(protocol.ArchivePath(n.config.Host.Dir))
+func (n *node) importStaged(ctx context.Context, what string, image core.Image) error {
+	path := protocol.ArchivePath(n.config.Host.Dir)
+	if what == spreadGuest {
+		path = protocol.GuestPath(n.config.Host.Dir)
+	}
+	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "find image", Object: image.Ref,
 			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew."}
@@ -203,7 +208,7 @@ func (n *node) importStaged(ctx context.Context, image core.Image) error {
 			f.Close()
 			return err
 		}
-		n.pass(spreadImage, r)
+		n.pass(what, r)
 	}
 	defer f.Close()
 	if err := n.images.ImportFlat(ctx, f); err != nil {

@@ -62,6 +62,9 @@ func (d *decoder) checkJob(j *Job) {
 	if j.Build != nil {
 		d.checkBuild(j.Build)
 	}
+	if j.VM != nil {
+		d.checkVM(j.VM)
+	}
 }
 
 // keeps tells whether a container path outlives the container.

@@ -170,10 +170,8 @@ func (c *converter) environment() {
 			c.set("inputs", []any{yaml.MapSlice{{Key: "from", Value: dir}, {Key: "to", Value: volume}}})
 			c.note("exec_env_conf.%s.host_input_dir was shared with the job; ours is copied in. Name what to bring back under `outputs:`.", target)
 		}
-		for _, key := range []string{"cpu_core_per_socket", "cpu_thread_per_core", "cpu_sockets", "ram_size", "kvm_enabled"} {
-			if v, ok := env[key]; ok {
-				c.note("exec_env_conf.%s.%s %v: this version runs containers on the hosts themselves, without a virtual machine.", target, key, v)
-			}
+		if target == "bee_vm" {
+			c.machine(env)
 		}
 	case "bee_aws", "bee_os":
 		c.note("exec_target %s: this version has no provider for it; sites are `local` or `ssh`.", target)
@@ -187,6 +185,36 @@ func (c *converter) environment() {
 	default:
 		c.note("exec_target %q is not known.", target)
 	}
+}
+
+// machine turns the hardware of the old file's virtual machines into ours.
+func (c *converter) machine(env map[string]any) {
+	vm := yaml.MapSlice{}
+	set := func(key string, value any) { vm = append(vm, yaml.MapItem{Key: key, Value: value}) }
+	sockets, threads := max(numberOf(env["cpu_sockets"]), 1), max(numberOf(env["cpu_thread_per_core"]), 1)
+	if cores := numberOf(env["cpu_core_per_socket"]); cores > 0 {
+		set("cpus", sockets*cores*threads)
+	}
+	if sockets > 1 {
+		set("sockets", sockets)
+	}
+	if threads > 1 {
+		set("threads", threads)
+	}
+	if ram := textOf(env["ram_size"]); ram != "" {
+		set("memory", ram)
+	}
+	switch textOf(env["kvm_enabled"]) {
+	case "false":
+		set("accel", "tcg")
+	case "true":
+		c.note("exec_env_conf.bee_vm.kvm_enabled: KVM is used wherever it works.")
+	}
+	if len(vm) == 0 {
+		c.set("vm", true)
+		return
+	}
+	c.set("vm", vm)
 }
 
 // unknown notes what the original launcher did not know either.

@@ -41,6 +41,8 @@ type Job struct {
 	GPUs GPUs `yaml:"gpus"`
 	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
 	Runtime string `yaml:"runtime"`
+	// VM puts a virtual machine between each host and its container.
+	VM *VM `yaml:"vm"`
 	// User inside: "" (the caller's own uid) or "root".
 	User string `yaml:"user"`
 	// Network names the interface or CIDR that MPI shall use between hosts;

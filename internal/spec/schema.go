@@ -37,6 +37,10 @@ func schemaOf(t reflect.Type) map[string]any {
 		return oneOf(text, map[string]any{"type": "array", "items": text})
 	case reflect.TypeFor[Build]():
 		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Build]()))
+	case reflect.TypeFor[VM]():
+		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, objectSchema(reflect.TypeFor[VM]()))
+	case reflect.TypeFor[Size]():
+		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgGtT](i?[bB])?)?$`})
 	case reflect.TypeFor[GPUs]():
 		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"const": "all"})
 	case reflect.TypeFor[Hosts]():

@@ -239,6 +239,34 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
+func TestVM(t *testing.T) {
+	for text, want := range map[string]VM{
+		"true":                    {When: VMAlways},
+		"auto":                    {When: VMAuto},
+		"{cpus: 4, memory: 8G}":   {CPUs: 4, Memory: 8 << 30},
+		"{memory: 1.5GiB}":        {Memory: 3 << 29},
+		"{when: auto, mtu: 9000}": {When: VMAuto, MTU: 9000},
+	} {
+		j, err := ParseJob("j.yaml", []byte("image: x\nvm: "+text), "/d")
+		if err != nil || !reflect.DeepEqual(*j.VM, want) {
+			t.Errorf("%s: %+v, %v", text, j, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"maybe":                            "maybe",
+		"{cpu: host, cpus: 5, sockets: 2}": "cannot be divided",
+		"{memory: 1M}":                     "does not start",
+		"{memory: lots}":                   "no size",
+		"{mtu: 100}":                       "vm.mtu",
+		"{image: a, packages: [b]}":        "vm.packages",
+		"{fabrik: switch}":                 "fabric",
+	} {
+		if _, err := ParseJob("j.yaml", []byte("image: x\nvm: "+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestConvert(t *testing.T) {
 	raw, err := os.ReadFile("testdata/old.json")
 	if err != nil {
@@ -256,12 +284,15 @@ func TestConvert(t *testing.T) {
 		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || j.Inputs[0].From != "/home/ann/input" {
 		t.Errorf("got %+v", j)
 	}
+	if v := j.VM; v == nil || v.CPUs != 16 || v.Sockets != 2 || v.Memory != 16<<30 {
+		t.Errorf("got the machine %+v", j.VM)
+	}
 	sites, err := ParseSites("sites.yaml", []byte(c.Sites))
 	if err != nil || len(sites) != 1 || strings.Join(sites[0].Hosts.Patterns, " ") != "cn30 cn31" {
 		t.Errorf("got %+v, %v", sites, err)
 	}
 	notes := strings.Join(c.Notes, "\n")
-	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "cpu_sockets", "ram_size", "kvm_enabled", "docker_username", "task_conf.colour"} {
+	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "kvm_enabled", "docker_username", "task_conf.colour"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note on %s:\n%s", want, notes)
 		}

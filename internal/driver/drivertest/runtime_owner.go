@@ -19,6 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/image/erofs"
 	"github.com/bee-hpc/bee/internal/testkit"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -151,7 +152,35 @@ func localImage(t *testing.T) driver.LocalImage {
 	if err := os.Chmod(archive, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return driver.LocalImage{Image: core.Image{ID: digest.String(), Ref: "busybox"}, Tree: tree, Archive: archive, ArchiveTag: "bee.test/busybox:1"}
+	file, config := fileSystem(t, image, digest)
+	return driver.LocalImage{Image: core.Image{ID: digest.String(), Ref: "busybox"}, Tree: tree, Archive: archive, ArchiveTag: "bee.test/busybox:1",
+		FileSystem: file, Config: config}
+}
+
+// fileSystem makes an image's one layer a file system.
+func fileSystem(t *testing.T, image v1.Image, digest v1.Hash) (string, []byte) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "image.erofs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := mutate.Extract(image)
+	defer r.Close()
+	if err := erofs.Write(f, r); err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = config.DeepCopy()
+	config.RootFS, config.History = v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{digest}}, nil
+	raw, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Name(), raw
 }
 
 // untar unpacks the suite's own harmless image.

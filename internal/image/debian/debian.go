@@ -7,6 +7,7 @@ package debian
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/spec"
@@ -51,8 +52,12 @@ func Command(b spec.Build, o Options) []string {
 	for _, c := range b.Copy {
 		argv = append(argv, `--customize-hook=mkdir -p "$1"`+quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
 	}
-	for _, r := range b.Run {
-		argv = append(argv, `--customize-hook=chroot "$1" /bin/sh -ec `+quote(r))
+	for i, r := range b.Run {
+		script := quote(r)
+		if len(r) > longScript {
+			script = `"$` + scriptVariable(i) + `"`
+		}
+		argv = append(argv, `--customize-hook=chroot "$1" /bin/sh -ec `+script)
 	}
 	// What depends on the moment or the place of the build.
 	argv = append(argv, `--customize-hook=rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/* "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname`,
@@ -62,6 +67,24 @@ func Command(b spec.Build, o Options) []string {
 		return append(argv, strings.ReplaceAll(b.Mirror, "$SNAPSHOT", b.Snapshot))
 	}
 	return append(argv, o.Sources...)
+}
+
+// longScript is the length beyond which a script goes by the environment:
+// mmdebstrap repeats its hooks in every message, which then hide why they
+// failed.
+const longScript = 400
+
+func scriptVariable(i int) string { return "BEE_RUN_" + strconv.Itoa(i) }
+
+// Environment is what Command needs in mmdebstrap's environment.
+func Environment(b spec.Build) []string {
+	var env []string
+	for i, r := range b.Run {
+		if len(r) > longScript {
+			env = append(env, scriptVariable(i)+"="+r)
+		}
+	}
+	return env
 }
 
 // keysNamed tells whether every source says by which key it is signed.

@@ -49,6 +49,17 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+func TestLongScriptGoesByTheEnvironment(t *testing.T) {
+	b := spec.Build{Debian: "bookworm", Run: []string{"true", strings.Repeat("true\n", 200)}}
+	got := strings.Join(Command(b, Options{Arch: "amd64"}), " ")
+	if !strings.Contains(got, `/bin/sh -ec 'true'`) || !strings.Contains(got, `/bin/sh -ec "$BEE_RUN_1"`) || strings.Contains(got, "true\ntrue") {
+		t.Errorf("got %q", got)
+	}
+	if env := Environment(b); len(env) != 1 || env[0] != "BEE_RUN_1="+b.Run[1] {
+		t.Errorf("environment: %q", env)
+	}
+}
+
 func TestDateOfRelease(t *testing.T) {
 	got, err := parseDate("Origin: Debian\nDate: Sat, 17 May 2025 08:45:21 UTC\n")
 	if err != nil || got.Unix() != 1747471521 {

@@ -160,6 +160,11 @@ func (c *Client) Exec(ctx context.Context, r ExecRequest, stdin io.Reader, stdou
 		return core.Exit{}, err
 	}
 	defer s.Close()
+	return Attend(s, r.Resized, stdin, stdout, stderr, signals)
+}
+
+// Attend is the caller's side of a command that runs over a stream: see Exec.
+func Attend(s io.ReadWriter, resized <-chan [2]uint16, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) (core.Exit, error) {
 	var mu sync.Mutex // frames of stdin and of signals must not mix
 	write := func(kind byte, data []byte) error {
 		mu.Lock()
@@ -180,7 +185,7 @@ func (c *Client) Exec(ctx context.Context, r ExecRequest, stdin io.Reader, stdou
 				if n, ok := sig.(syscall.Signal); ok {
 					write(FrameSignal, []byte{byte(n)}) //nolint:errcheck // the end of the stream is noticed by who reads it
 				}
-			case size := <-r.Resized:
+			case size := <-resized:
 				raw := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
 				write(FrameResize, raw) //nolint:errcheck // see above
 			case <-done:

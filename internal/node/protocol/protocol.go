@@ -33,6 +33,9 @@ type Config struct {
 	Runtime string `json:"runtime"`
 	// Network is an interface name or CIDR that the nodes shall use, or "".
 	Network string `json:"network,omitempty"`
+	// TryRuntime has the node find out whether it can run containers, and say
+	// so when it joins.
+	TryRuntime bool `json:"try_runtime,omitempty"`
 	// Plan is set on the head only.
 	Plan *Plan `json:"plan,omitempty"`
 }
@@ -47,6 +50,9 @@ type Plan struct {
 	// Names are the hosts' names by rank.
 	Names []string   `json:"names"`
 	Image core.Image `json:"image"`
+	// VM is set where virtual machines shall stand between hosts and
+	// containers.
+	VM *VM `json:"vm,omitempty"`
 	// Slots is mpirun's slots per host; 0 means each host's own cores.
 	Slots int `json:"slots"`
 	// Env is the Beefile's env; Secrets likewise, but never written anywhere.
@@ -78,11 +84,35 @@ type Plan struct {
 	JoinTimeout time.Duration `json:"join_timeout"`
 }
 
+// VM is the virtual machine of each host, as the Beefile has it (spec.VM).
+type VM struct {
+	// Guest is the guest image, a tree of the image cache.
+	Guest core.Image `json:"guest"`
+	// OnDemand has machines only where some host can run no container.
+	OnDemand bool   `json:"on_demand,omitempty"`
+	CPUs     int    `json:"cpus,omitempty"` // 0: the host's cores
+	Sockets  int    `json:"sockets,omitempty"`
+	Threads  int    `json:"threads,omitempty"`
+	Memory   int64  `json:"memory,omitempty"` // bytes; 0: three quarters of what is free
+	Disk     int64  `json:"disk,omitempty"`   // bytes
+	CPU      string `json:"cpu,omitempty"`
+	Accel    string `json:"accel,omitempty"`
+	Fabric   string `json:"fabric,omitempty"`
+	MTU      int    `json:"mtu,omitempty"`
+	Bridge   bool   `json:"bridge,omitempty"`
+	// HugePages backs the guest's memory.
+	HugePages bool `json:"huge_pages,omitempty"`
+}
+
 // Files of a run in core.Host.Dir, on every host.
+
+// SocketName is the name of a node's unix socket, in the directory that its
+// container sees as well.
+const SocketName = "node.sock"
 
 // SocketPath is the node's unix socket for the controller and for `bee exec`.
 func SocketPath(dir string, rank int) string {
-	return path.Join(NodeDir(dir, rank), "run", "node.sock")
+	return path.Join(NodeDir(dir, rank), "run", SocketName)
 }
 
 // NodeDir is what one node keeps: its log, its sockets, its container's state.
@@ -98,6 +128,9 @@ func InputsDir(dir string) string { return path.Join(dir, "inputs") }
 // ArchivePath is where the controller stages the flattened image on the head,
 // when the head's cache does not have it.
 func ArchivePath(dir string) string { return path.Join(dir, "image.bee") }
+
+// GuestPath is the same for the guest image of virtual machines.
+func GuestPath(dir string) string { return path.Join(dir, "guest.bee") }
 
 // EventsPath is the head's journal: one JSON Event per line.
 func EventsPath(dir string) string { return path.Join(dir, "events.jsonl") }

@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"context"
+	"os"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/vm"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+)
+
+// machine makes the runtime that puts a virtual machine between a node's host
+// and its container.
+func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
+	program := []string{qemu.Program()}
+	accel := m.Accel
+	if accel == "" || accel == "auto" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		why := ""
+		if accel, why, err = vm.Accel(ctx, program, m.Tree, self, verdictDir()); err != nil {
+			return nil, err
+		}
+		if accel == vm.TCG {
+			m.Told("virtual machines run in software emulation, which is slow: " + why)
+		}
+	}
+	o := vm.Options{Guest: m.Tree, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
+		Bridge: m.Bridge, SocketName: protocol.SocketName, Told: m.Told}
+	if o.CPU == "" {
+		o.CPU = "max"
+	}
+	if o.Memory == 0 {
+		o.Memory = max(qemu.FreeMemory()/4*3/int64(m.Sharers), leastMemory)
+	}
+	if m.Port != nil {
+		mtu := m.MTU
+		if mtu == 0 {
+			mtu = fabric.MTU
+		}
+		o.Fabric = &vm.Fabric{Socket: m.Port, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
+			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits())}}
+	}
+	return vm.New(o), nil
+}
+
+// leastMemory is what a guest with docker needs.
+const leastMemory = 512 << 20
+
+// topology is that of a guest's processors.
+func topology(m node.Machine) qemu.Topology {
+	t := qemu.Topology{Sockets: max(m.Sockets, 1), Threads: max(m.Threads, 1)}
+	cpus := m.CPUs
+	if cpus == 0 {
+		cpus = m.Cores
+	}
+	t.Cores = max(cpus/(t.Sockets*t.Threads), 1)
+	return t
+}

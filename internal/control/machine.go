@@ -1,0 +1,37 @@
+package control
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
+)
+
+// defaultDisk is what a guest may write outside the volume.
+const defaultDisk = 20 << 30
+
+// planVM makes sure that there is a guest image, where the job wants virtual
+// machines, and gives them as the nodes shall boot them.
+func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
+	v := a.sub.Job.VM
+	if v == nil || v.When == spec.VMNever {
+		return nil, nil //nolint:nilnil // there shall be none
+	}
+	arch := wantArch(a.lease.Hosts())
+	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: a.sub.Job.Dir}
+	if v.Image == "" {
+		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})
+		guest.Build = &recipe
+	}
+	image, err := a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, a.progress(protocol.PhaseImage))
+	if err != nil {
+		return nil, err
+	}
+	p := &protocol.VM{Guest: image, OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
+		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages}
+	if p.Disk == 0 {
+		p.Disk = defaultDisk
+	}
+	return p, nil
+}

@@ -1,0 +1,201 @@
+package fabric
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// On a link each frame is preceded by its length, four bytes, as QEMU's stream
+// sockets have it. A length of nothing is a sign of life.
+const lengthSize = 4
+
+// Bounds of a link.
+const (
+	// queueLimit is the most that waits for a slow link, in bytes: some tens
+	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
+	queueLimit = 4 << 20
+	beat       = 500 * time.Millisecond
+	silence    = 2 * time.Second
+)
+
+// Link is the connection to one other host's switch.
+type Link struct {
+	f    *Fabric
+	rank int
+	c    net.Conn
+
+	mu      sync.Mutex
+	pending []byte
+	spare   []byte
+	wake    chan struct{} // holds one
+	done    chan struct{}
+	once    sync.Once
+	err     error
+	heard   atomic.Int64 // when, in nanoseconds
+	waiting atomic.Bool  // for something to come, not for the guest to take it
+
+	sent, received Counter
+}
+
+// Link uses an established connection to another rank's switch, in place of an
+// earlier one, until it breaks or is silent for two seconds.
+func (f *Fabric) Link(rank int, c net.Conn) (*Link, error) {
+	if rank < 0 || rank >= len(f.links) || rank == f.rank {
+		return nil, fmt.Errorf("link to rank %d: there is none", rank)
+	}
+	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
+		t.SetNoDelay(true) //nolint:errcheck // it is the default
+	}
+	l := &Link{f: f, rank: rank, c: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.heard.Store(time.Now().UnixNano())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, errors.New("the fabric is closed")
+	}
+	if old := f.links[rank].Swap(l); old != nil {
+		go old.close()
+	}
+	go l.write()
+	go l.read()
+	go l.watch()
+	return l, nil
+}
+
+// Done is closed when the link has broken.
+func (l *Link) Done() <-chan struct{} { return l.done }
+
+// Err tells why, after Done.
+func (l *Link) Err() error { return l.err }
+
+func (l *Link) close() { l.fail(net.ErrClosed) }
+
+func (l *Link) fail(err error) {
+	l.once.Do(func() {
+		l.f.links[l.rank].CompareAndSwap(l, nil)
+		l.err = err
+		l.c.Close()
+		close(l.done)
+		if !errors.Is(err, net.ErrClosed) {
+			l.f.log.Warn("the fabric lost a link", "to", rankName(l.rank), "err", err)
+		}
+	})
+}
+
+// queue adds a frame to what waits for the link, or drops it.
+func (l *Link) queue(frame []byte) {
+	l.mu.Lock()
+	if len(l.pending)+lengthSize+len(frame) > queueLimit {
+		l.mu.Unlock()
+		l.sent.Dropped.Add(1)
+		return
+	}
+	l.pending = binary.BigEndian.AppendUint32(l.pending, uint32(len(frame)))
+	l.pending = append(l.pending, frame...)
+	l.mu.Unlock()
+	l.sent.add(len(frame))
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends all that waits at once, while more comes in behind.
+func (l *Link) write() {
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	for {
+		select {
+		case <-l.wake:
+		case <-beats.C:
+		case <-l.done:
+			return
+		}
+		l.mu.Lock()
+		out := l.pending
+		l.pending, l.spare = l.spare[:0], nil
+		l.mu.Unlock()
+		if len(out) == 0 {
+			out = append(out, 0, 0, 0, 0)
+		}
+		if _, err := l.c.Write(out); err != nil {
+			l.fail(err)
+			return
+		}
+		l.mu.Lock()
+		l.spare = out
+		l.mu.Unlock()
+	}
+}
+
+// readBuffer takes some frames at once.
+const readBuffer = 512 << 10
+
+func (l *Link) read() {
+	in := bufio.NewReaderSize(heardReader{l}, readBuffer)
+	big := make([]byte, maxFrame)
+	for {
+		head, err := in.Peek(lengthSize)
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		n := int(binary.BigEndian.Uint32(head))
+		in.Discard(lengthSize) //nolint:errcheck // it was there
+		if n == 0 {
+			continue
+		}
+		if n < 14 || n > maxFrame {
+			l.fail(fmt.Errorf("a frame of %d bytes cannot be", n))
+			return
+		}
+		frame := big[:n]
+		if _, err := io.ReadFull(in, frame); err != nil {
+			l.fail(err)
+			return
+		}
+		l.received.add(n)
+		l.f.toGuest(frame, l.rank)
+	}
+}
+
+// heardReader notes when something came.
+type heardReader struct{ l *Link }
+
+func (r heardReader) Read(b []byte) (int, error) {
+	r.l.waiting.Store(true)
+	n, err := r.l.c.Read(b)
+	r.l.waiting.Store(false)
+	r.l.heard.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// watch ends a link over which nothing comes any more.
+func (l *Link) watch() {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case now := <-ticker.C:
+			// When we were stopped ourselves, the other is given its time.
+			stopped := now.Sub(last) > 2*beat
+			last = now
+			if stopped || !l.waiting.Load() {
+				l.heard.Store(now.UnixNano())
+			} else if quiet := now.UnixNano() - l.heard.Load(); quiet > int64(silence) {
+				l.fail(fmt.Errorf("nothing heard for %v", time.Duration(quiet).Round(time.Millisecond)))
+				return
+			}
+		case <-l.done:
+			return
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// Package execute is the far side of client.Exec: a command's standard streams
+// and signals over a stream of frames, wherever the command runs. It starts
+// nothing itself.
+package execute
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+)
+
+// Execution is one command over a stream.
+type Execution struct {
+	s     io.ReadWriter
+	mu    sync.Mutex // frames must not mix
+	stdio stdio
+}
+
+// New makes the command's standard streams. Whoever calls it calls Close.
+func New(s io.ReadWriter, r client.ExecRequest) (*Execution, error) {
+	io, err := openStdio(r)
+	return &Execution{s: s, stdio: io}, err
+}
+
+// Close gives the streams up.
+func (e *Execution) Close() { e.stdio.close() }
+
+// Files are the standard streams that the command gets. They are closed by
+// Attend.
+func (e *Execution) Files() (stdin, stdout, stderr *os.File) {
+	return e.stdio.theirs[0], e.stdio.theirs[1], e.stdio.theirs[2]
+}
+
+func (e *Execution) write(kind byte, data []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return client.WriteFrame(e.s, kind, data)
+}
+
+func (e *Execution) end(x client.ExitFrame) error {
+	raw, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	return e.write(client.FrameExit, raw)
+}
+
+// Refuse tells the caller why the command could not be started, or waited for.
+func (e *Execution) Refuse(err error) error {
+	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Error: err.Error(), Kind: core.KindOf(err).String()}
+	if s, ok := errors.AsType[*pid1.StartError](err); ok {
+		x.Exit.Code = s.Code
+	}
+	return e.end(x)
+}
+
+// Attend passes input, output and signals on until the started command ends,
+// and tells how it did. When the caller goes away, so does the command.
+func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
+	e.stdio.started()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		e.takeFrames(ctx, p)
+	}()
+	var wg sync.WaitGroup
+	wg.Go(func() { e.copyOut(client.FrameStdout, e.stdio.stdout) })
+	if e.stdio.stderr != nil {
+		wg.Go(func() { e.copyOut(client.FrameStderr, e.stdio.stderr) })
+	}
+	exit, err := p.Wait(ctx)
+	if err != nil {
+		// The caller has gone, or the container: nothing of the command stays.
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // see above
+		return e.Refuse(err)
+	}
+	Drain(&wg)
+	return e.end(client.ExitFrame{Exit: exit})
+}
+
+func (e *Execution) copyOut(kind byte, from *os.File) {
+	buf := make([]byte, 32<<10)
+	for {
+		k, err := from.Read(buf)
+		if k > 0 && e.write(kind, buf[:k]) != nil || err != nil {
+			return
+		}
+	}
+}
+
+// Drain waits for the rest of the output. A process that was left in the
+// background may hold the pipes open for ever: it is not waited for.
+func Drain(wg *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(500 * time.Millisecond):
+	}
+}
+
+// takeFrames passes the caller's input and signals on until it is gone. Input
+// waits in a queue as long as the program does not read it, so that signals
+// and the caller's end are seen all the same; the caller sends no more than
+// the queue holds.
+func (e *Execution) takeFrames(ctx context.Context, p driver.Process) {
+	input := make(chan []byte, client.StdinCredit+1)
+	defer close(input)
+	go e.feed(input)
+	ended := false
+	for {
+		kind, data, err := client.ReadFrame(e.s)
+		if err != nil {
+			return
+		}
+		switch {
+		case kind == client.FrameStdin && !ended:
+			ended = len(data) == 0
+			select {
+			case input <- data:
+			default: // it sends more than was granted
+				return
+			}
+		case kind == client.FrameSignal && len(data) == 1:
+			p.Signal(ctx, syscall.Signal(data[0])) //nolint:errcheck // it may have ended just now
+		case kind == client.FrameResize && len(data) == 4:
+			e.stdio.resize(binary.BigEndian.Uint16(data), binary.BigEndian.Uint16(data[2:]))
+		}
+	}
+}
+
+// feed writes the caller's input, and grants more for each piece.
+func (e *Execution) feed(input <-chan []byte) {
+	for data := range input {
+		if len(data) == 0 {
+			break
+		}
+		e.stdio.stdin.Write(data)        //nolint:errcheck // a program need not read its input
+		e.write(client.FrameCredit, nil) //nolint:errcheck // a lost caller is noticed elsewhere
+	}
+	e.stdio.endInput()
+}

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// Machine is the virtual machine that a node wants between its host and the
+// container.
+type Machine struct {
+	protocol.VM
+	// Tree is the unpacked guest image.
+	Tree string
+	// Cores are the host's that the run may use, and Sharers how many hosts
+	// of the run are parts of one machine (emulated ones).
+	Cores, Sharers int
+	// Port is the end of a datagram socket pair that leads to the other
+	// guests, as rank Rank; nil: there are none.
+	Port *os.File
+	Rank int
+	// Told is told how it goes.
+	Told func(message string)
+}
+
+// chooseRuntime gives the runtime for this node's container, and what gives
+// back what it uses.
+func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name string) (rt driver.Runtime, why string, release func(), err error) {
+	if plan.VM == nil {
+		rt, why, err = n.Runtime(ctx, name)
+		return rt, why, func() {}, err
+	}
+	m := Machine{VM: *plan.VM, Cores: cores(n.config), Rank: n.config.Rank, Told: func(text string) {
+		if n.head != nil { // those of the others take as long
+			n.head.journal.say(protocol.PhaseStart, text)
+		}
+	}}
+	m.Sharers = n.sharers()
+	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
+		return nil, "", nil, err
+	}
+	if n.fabric != nil {
+		port, err := n.fabric.Attach()
+		if err != nil {
+			release()
+			return nil, "", nil, err
+		}
+		m.Port = port
+		release = both(release, func() { port.Close() })
+	}
+	if rt, err = n.Machine(ctx, m); err != nil {
+		release()
+		return nil, "", nil, err
+	}
+	return rt, "the job asks for virtual machines", release, nil
+}
+
+// sharers is how many hosts of the run are parts of this one's machine.
+func (n *node) sharers() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	own, count := machine(), 0
+	for _, m := range n.members {
+		if id, _, _ := strings.Cut(m.Machine, "/"); id == own {
+			count++
+		}
+	}
+	return max(count, 1)
+}
+
+// noRuntime tells why this host can run no container, where that is asked.
+func (n *node) noRuntime(ctx context.Context) string {
+	if !n.config.TryRuntime {
+		return ""
+	}
+	if _, _, err := n.Runtime(ctx, n.config.Runtime); core.IsKind(err, core.Unsupported) {
+		return err.Error()
+	}
+	return ""
+}
+
+// decideVM drops the virtual machines that are only for hosts which can run no
+// containers, where all can.
+func (h *head) decideVM() {
+	if h.plan.VM == nil {
+		return
+	}
+	if h.plan.VM.OnDemand {
+		for rank, info := range h.infos {
+			if info.NoRuntime != "" {
+				h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
+				return
+			}
+		}
+		h.plan.VM = nil
+		return
+	}
+}
+
+// inMachine makes a member what it is inside its virtual machine.
+func (h *head) inMachine(m *member) {
+	if h.plan.VM.CPUs > 0 {
+		m.Cores = h.plan.VM.CPUs
+	}
+	if h.plan.Slots == 0 {
+		m.Slots = m.Cores
+	}
+	m.Processors, m.Machine = m.Cores, m.Machine+"/"+strconv.Itoa(m.Rank)
+	if h.fabricWanted() {
+		m.IP = fabric.Address(m.Rank).String()
+	}
+}
+
+func (h *head) fabricWanted() bool {
+	return len(h.infos) > 1 && h.plan.VM.Fabric != fabric.None
+}
+
+// fabricNetwork is the network of the guests, for MPI.
+func (h *head) fabricNetwork() networkInfo {
+	if !h.fabricWanted() {
+		return networkInfo{}
+	}
+	return networkInfo{CIDR: fabric.Network().String()}
+}
+
+// joinFabric makes this node's part of the network between the guests, and
+// keeps it linked to the others'.
+func (n *node) joinFabric(plan *protocol.Plan) error {
+	if plan.VM == nil || n.config.Size == 1 || plan.VM.Fabric == fabric.None {
+		return nil
+	}
+	if n.config.Size > fabric.MaxRanks {
+		return &core.Error{Kind: core.Invalid, Op: "join the guests' network", Err: fmt.Errorf("it has room for %d hosts", fabric.MaxRanks)}
+	}
+	f := fabric.New(n.config.Rank, n.config.Size, n.Log)
+	n.mu.Lock()
+	n.fabric = f
+	n.mu.Unlock()
+	for rank := range n.config.Rank { // of each two, the later one dials
+		go n.keepLink(n.life, f, rank)
+	}
+	return nil
+}
+
+// keepLink links this host's switch to another's, again when that breaks.
+func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, rank int) {
+	for ctx.Err() == nil {
+		if l, err := n.dialFabric(ctx, f, rank); err == nil {
+			select {
+			case <-l.Done():
+			case <-ctx.Done():
+			}
+			continue
+		}
+		select {
+		case <-time.After(firstPause): // the other may not be as far yet
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, rank int) (*fabric.Link, error) {
+	_, m := n.knownPeer(rank)
+	c, err := n.dialNode(ctx, m.Addr, rank, forFabric)
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.Link(rank, c)
+	if err != nil {
+		c.Close()
+	}
+	return l, err
+}
+
+// acceptFabric takes a link from another host's switch.
+func (n *node) acceptFabric(c net.Conn, rank int) error {
+	n.mu.Lock()
+	f := n.fabric
+	n.mu.Unlock()
+	if f == nil {
+		return errors.New("this node has no switch (yet)")
+	}
+	_, err := f.Link(rank, c)
+	return err
+}
+
+func (n *node) leaveFabric() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.fabric != nil {
+		n.fabric.Close()
+	}
+}

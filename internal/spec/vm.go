@@ -1,0 +1,129 @@
+package spec
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// VM describes the virtual machines between hosts and containers, one on each
+// host. In a Beefile it may also be true (all defaults), false or auto.
+type VM struct {
+	// When is always, never, or auto: only where no container runtime works.
+	When string `yaml:"when"`
+	// CPUs that a guest sees; 0: the host's cores. Sockets and Threads (per
+	// core) divide them; default 1.
+	CPUs    int `yaml:"cpus"`
+	Sockets int `yaml:"sockets"`
+	Threads int `yaml:"threads"`
+	// Memory of a guest; default: three quarters of what is free on the host.
+	Memory Size `yaml:"memory"`
+	// Disk is the most that docker and the container may write in a guest
+	// outside the volume; it takes space only as it is used. Default 20G.
+	Disk Size `yaml:"disk"`
+	// CPU is the processor model that guests see: QEMU's name, or max (all
+	// that the host has). Name one for the same results on all hosts.
+	CPU string `yaml:"cpu"`
+	// Accel: auto (default), kvm or tcg (software emulation).
+	Accel string `yaml:"accel"`
+	// Fabric is the network between the guests: switch (default) or none.
+	Fabric string `yaml:"fabric"`
+	// MTU of the fabric; default 65280.
+	MTU int `yaml:"mtu"`
+	// Image is a guest image of the cache or a registry; default: one is
+	// built of Debian's packages, once.
+	Image string `yaml:"image"`
+	// Packages are further Debian packages of the guest that is built.
+	Packages []string `yaml:"packages"`
+	// Bridge gives docker in the guest its own network beside the guest's,
+	// for people who use it there; it costs time at the start.
+	Bridge bool `yaml:"bridge"`
+	// HugePages has the guests' memory in huge pages.
+	HugePages bool `yaml:"huge_pages"`
+}
+
+// Words of VM.When.
+const (
+	VMAlways = "always"
+	VMNever  = "never"
+	VMAuto   = "auto"
+)
+
+// vmForm is VM without its own decode, so that object can fill it.
+type vmForm VM
+
+func (v *VM) decode(d *decoder, n ast.Node, path string) {
+	switch n.(type) {
+	case *ast.BoolNode, *ast.StringNode:
+		word, _ := d.text(n, path)
+		switch word {
+		case "true":
+			v.When = VMAlways
+		case "false":
+			v.When = VMNever
+		case VMAuto:
+			v.When = VMAuto
+		default:
+			d.problem(n.GetToken(), "true, false, auto, or keys such as {cpus: 4, memory: 8G}", "%s%q is not known", prefix(path), word)
+		}
+	default:
+		d.object(n, reflect.ValueOf((*vmForm)(v)).Elem(), path)
+	}
+}
+
+// Limits of what a guest can be given.
+const (
+	leastMemory = 512 << 20
+	leastDisk   = 1 << 30
+	leastMTU    = 1280
+	mostMTU     = 65521
+)
+
+func (d *decoder) checkVM(v *VM) {
+	d.oneOf("vm.when", v.When, VMAlways, VMNever, VMAuto)
+	d.oneOf("vm.accel", v.Accel, "auto", "kvm", "tcg")
+	d.oneOf("vm.fabric", v.Fabric, "switch", "none")
+	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
+	switch {
+	case v.CPUs < 0 || v.Sockets < 0 || v.Threads < 0:
+		d.at("vm", "", "vm: numbers of processors cannot be negative")
+	case v.CPUs%(sockets*threads) != 0:
+		d.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
+	}
+	if v.Memory != 0 && v.Memory < leastMemory {
+		d.at("vm.memory", "at least 512M", "vm.memory: a guest with docker does not start in so little")
+	}
+	if v.Disk != 0 && v.Disk < leastDisk {
+		d.at("vm.disk", "at least 1G", "vm.disk: docker has no room in so little")
+	}
+	if v.MTU != 0 && (v.MTU < leastMTU || v.MTU > mostMTU) {
+		d.at("vm.mtu", "between 1280 and 65521", "vm.mtu: %d cannot be", v.MTU)
+	}
+	if v.Image != "" && len(v.Packages) > 0 {
+		d.at("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
+	}
+}
+
+// Size is a number of bytes.
+type Size int64
+
+func (b *Size) decode(d *decoder, n ast.Node, path string) {
+	s, ok := d.text(n, path)
+	if !ok {
+		return
+	}
+	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(s)), "B"), "I")
+	factor := 1.0
+	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {
+		factor = float64(int64(1) << (10 * (1 + strings.IndexByte("KMGT", number[i]))))
+		number = strings.TrimSpace(number[:i])
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || x < 0 || x*factor > 1<<62 {
+		d.problem(n.GetToken(), "such as 512M, 8G or 1.5T", "%s%q is no size", prefix(path), s)
+		return
+	}
+	*b = Size(x * factor)
+}

@@ -1,0 +1,140 @@
+// Package agent holds what a host and the BEE process in its guest tell each
+// other: the configuration that a guest boots with, and the calls over the
+// virtio-serial ports between them. It is data only.
+package agent
+
+import (
+	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// Command is the first argument of the guest's first process.
+const Command = "guest"
+
+// A guest that is only to show that its kernel gets that far is given Probe
+// as a further argument, and says Alive on its console.
+const (
+	Probe = "probe"
+	Alive = "bee: user space reached"
+)
+
+// Names of the virtio-serial ports.
+const (
+	// NodePort leads to the process that runs containers, as the user whose
+	// files they use.
+	NodePort = "bee.node"
+	// RootPort leads to the guest's root, for people and for snapshots.
+	RootPort = "bee.root"
+)
+
+// Serial numbers of the guest's disks, by which it finds them.
+const (
+	RootDisk    = "bee-root"
+	ScratchDisk = "bee-scratch"
+	ImageDisk   = "bee-image"
+)
+
+// Names in the initial RAM file system.
+const (
+	BinaryPath  = "bee"
+	ConfigPath  = "bee.json"
+	ModulesPath = "modules"
+)
+
+// Config is what a guest boots with.
+type Config struct {
+	Hostname string `json:"hostname"`
+	// UID, GID and User are those of the user outside, to whom what
+	// containers write shall belong.
+	UID  int    `json:"uid"`
+	GID  int    `json:"gid"`
+	User string `json:"user"`
+	// Shares are directories of the host.
+	Shares []Share `json:"shares,omitempty"`
+	// Fabric is the network between the guests; nil: there is none.
+	Fabric *Interface `json:"fabric,omitempty"`
+	// Hosts are lines of /etc/hosts.
+	Hosts []string `json:"hosts,omitempty"`
+	// Image is the image on ImageDisk; nil: there is none.
+	Image *Image `json:"image,omitempty"`
+	// Bridge gives containers that ask for it docker's own network.
+	Bridge bool `json:"bridge,omitempty"`
+	// Env is the environment of dockerd (proxies).
+	Env []string `json:"env,omitempty"`
+}
+
+// Share is a directory of the host in the guest.
+type Share struct {
+	Tag      string `json:"tag"`
+	Target   string `json:"target"`
+	Type     string `json:"type"` // of the file system: 9p or virtiofs
+	Options  string `json:"options,omitempty"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Image is a Docker image whose one layer is a file system.
+type Image struct {
+	Tag    string `json:"tag"`
+	Config []byte `json:"config"`
+}
+
+// Interface is the guest's place in the fabric.
+type Interface struct {
+	MAC     string `json:"mac"`
+	Address string `json:"address"` // with prefix length
+	MTU     int    `json:"mtu"`
+}
+
+// Calls from the host.
+const (
+	CallHello = "hello" // answered with Hello once the guest is up
+	CallStart = "start" // StartRequest; answered once the container runs
+	CallExec  = "exec"  // ExecRequest, ExecReply, then frames as in client.Exec
+	CallStop  = "stop"  // StopRequest; answered once the container has ended
+	CallWait  = "wait"  // answered when the container has ended
+)
+
+// CallDial comes from the guest: the bytes that follow go to the node's own
+// socket on the host, and come from it.
+const CallDial = "dial"
+
+// Hello is a guest's word that it is up. Times count from the kernel's start.
+type Hello struct {
+	Kernel string        `json:"kernel"`
+	Init   time.Duration `json:"init"`   // BEE's first process ran
+	Root   time.Duration `json:"root"`   // the root file system was there
+	Docker time.Duration `json:"docker"` // dockerd answered
+}
+
+// StartRequest asks for the container.
+type StartRequest struct {
+	// Spec has paths of the guest. StateDir, RunDir and Binary are the
+	// guest's own to choose.
+	Spec driver.ContainerSpec `json:"spec"`
+	// Files are what lies in the node's run directory.
+	Files map[string][]byte `json:"files,omitempty"`
+}
+
+// ExecRequest asks for a process in the container; on RootPort in the guest.
+type ExecRequest struct {
+	Args []string `json:"args"`
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir,omitempty"`
+	User string   `json:"user,omitempty"`
+	TTY  bool     `json:"tty,omitempty"`
+	Rows uint16   `json:"rows,omitempty"`
+	Cols uint16   `json:"cols,omitempty"`
+}
+
+// ExecReply tells whether the process was started.
+type ExecReply struct {
+	// Code is 126 or 127 where it was not, and Message why.
+	Code    int    `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// StopRequest asks for the container's end.
+type StopRequest struct {
+	Grace time.Duration `json:"grace"`
+}

@@ -1,0 +1,263 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
+)
+
+// container is the container of one machine.
+type container struct {
+	machine *machine
+	spec    driver.ContainerSpec
+	stop    sync.Once
+}
+
+// Handle implements driver.Container.
+func (c *container) Handle() core.Handle {
+	data, _ := json.Marshal(map[string]int{"pid": c.machine.PID()}) //nolint:errchkjson // a number
+	return core.Handle{Driver: name, Version: 1, Owner: c.spec.Owner, Data: data}
+}
+
+// lost explains an error by the machine's end, where that is the reason.
+func (c *container) lost(err error) error {
+	select {
+	case <-c.machine.Done():
+		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: fmt.Errorf("it has ended: %s", c.machine.Said())}
+	default:
+		return err
+	}
+}
+
+func (c *container) call(ctx context.Context, method string, params, reply any) error {
+	if err := c.machine.hand.Call(ctx, method, params, reply); err != nil {
+		return c.lost(err)
+	}
+	return nil
+}
+
+// Exec implements driver.Container.
+func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
+	return execute(c.machine.hand, cmd)
+}
+
+// execute has the guest start a process whose standard streams are ours.
+func execute(peer *wire.Peer, cmd driver.Command) (driver.Process, error) {
+	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, User: cmd.User, TTY: cmd.TTY}
+	p := &process{done: make(chan struct{}), signals: make(chan os.Signal, 16), resized: make(chan [2]uint16, 1)}
+	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		if f == nil {
+			continue
+		}
+		own, err := duplicate(f) // the caller closes its own
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.files[i] = own
+	}
+	if cmd.TTY && p.files[0] != nil {
+		r.Rows, r.Cols = p.rawTerminal()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var reply agent.ExecReply
+	s, err := peer.Open(ctx, agent.CallExec, r, &reply)
+	if err != nil {
+		cancel()
+		p.close()
+		return nil, err
+	}
+	if reply.Code != 0 {
+		s.Close()
+		cancel()
+		p.close()
+		return nil, &pid1.StartError{Code: reply.Code, Message: reply.Message}
+	}
+	go func() {
+		defer cancel()
+		p.attend(s)
+	}()
+	return p, nil
+}
+
+// process is a process in a guest.
+type process struct {
+	files   [3]*os.File
+	signals chan os.Signal
+	resized chan [2]uint16
+	done    chan struct{}
+	exit    core.Exit
+	err     error
+}
+
+func (p *process) attend(s *wire.Stream) {
+	defer p.close()
+	defer s.Close()
+	defer close(p.done)
+	var in io.Reader
+	out, errs := io.Writer(io.Discard), io.Writer(io.Discard)
+	if p.files[0] != nil {
+		in = p.files[0]
+	}
+	if p.files[1] != nil {
+		out = lenient{p.files[1]}
+	}
+	if p.files[2] != nil {
+		errs = lenient{p.files[2]}
+	}
+	p.exit, p.err = client.Attend(s, p.resized, in, out, errs, p.signals)
+	if p.err != nil && !core.IsKind(p.err, core.Lost) {
+		p.err = &core.Error{Kind: core.Lost, Op: "wait for process in virtual machine", Err: p.err}
+	}
+}
+
+// lenient takes what nobody reads any more: whoever closes a pipe early gets
+// his own program's SIGPIPE only on the host.
+type lenient struct{ w io.Writer }
+
+func (l lenient) Write(b []byte) (int, error) {
+	l.w.Write(b) //nolint:errcheck // see above
+	return len(b), nil
+}
+
+func (p *process) close() {
+	for _, f := range p.files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// Signal implements driver.Process.
+func (p *process) Signal(ctx context.Context, s os.Signal) error {
+	select {
+	case p.signals <- s:
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Wait implements driver.Process.
+func (p *process) Wait(ctx context.Context) (core.Exit, error) {
+	select {
+	case <-p.done:
+		return p.exit, p.err
+	case <-ctx.Done():
+		return core.Exit{}, context.Cause(ctx)
+	}
+}
+
+// rawTerminal makes the terminal that stands for the guest's one pass all on,
+// and follows its size.
+func (p *process) rawTerminal() (rows, cols uint16) {
+	fd := int(p.files[0].Fd())
+	if t, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
+		t.Iflag, t.Oflag = 0, 0
+		t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+		unix.IoctlSetTermios(fd, unix.TCSETS, t) //nolint:errcheck // then it echoes twice
+	}
+	size := func() [2]uint16 {
+		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err != nil {
+			return [2]uint16{}
+		}
+		return [2]uint16{w.Row, w.Col}
+	}
+	last := size()
+	go func() {
+		// The kernel tells only the terminal's own processes, of which none
+		// is on this host.
+		for ticker := time.NewTicker(300 * time.Millisecond); ; {
+			select {
+			case <-p.done:
+				ticker.Stop()
+				return
+			case <-ticker.C:
+			}
+			if now := size(); now != last {
+				last = now
+				select {
+				case p.resized <- now:
+				case <-p.done:
+				}
+			}
+		}
+	}()
+	return last[0], last[1]
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that Close ends a Read
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// Wait implements driver.Container.
+func (c *container) Wait(ctx context.Context) (core.Exit, error) {
+	ended := make(chan core.Exit, 1)
+	go func() {
+		var exit core.Exit
+		if c.machine.hand.Call(ctx, agent.CallWait, nil, &exit) == nil {
+			ended <- exit
+		}
+	}()
+	exit := core.Exit{}
+	select {
+	case exit = <-ended:
+		c.machine.Kill() // it has nothing left to do
+	case <-c.machine.Done():
+		exit = core.Exit{Code: 137, Signal: int(syscall.SIGKILL)}
+	case <-ctx.Done():
+		return core.Exit{}, context.Cause(ctx)
+	}
+	// What the machine took is what the container cost the host.
+	if u, ok := c.machine.State().SysUsage().(*syscall.Rusage); ok {
+		exit.UserTime, exit.SystemTime, exit.MaxRSS = time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano()), u.Maxrss*1024
+	}
+	return exit, nil
+}
+
+// Stop implements driver.Container.
+func (c *container) Stop(ctx context.Context, grace time.Duration) error {
+	var err error
+	c.stop.Do(func() {
+		bounded, cancel := context.WithTimeout(ctx, grace+stopTimeout)
+		defer cancel()
+		err = c.machine.hand.Call(bounded, agent.CallStop, agent.StopRequest{Grace: grace}, nil)
+		select {
+		case <-c.machine.Done():
+			err = nil
+		default:
+			c.machine.Kill()
+		}
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = nil // what did not end in time has now
+		}
+	})
+	return err
+}
+
+// stopTimeout is the time beyond the grace for docker's own clean-up.
+const stopTimeout = 5 * time.Second

@@ -1,0 +1,87 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// serveRoot starts processes in the guest itself, as root, for people.
+func serveRoot() {
+	port, err := openPort(agent.RootPort)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bee guest:", err)
+		return
+	}
+	peer, err := wire.NewPeerWith(port, false, "the host", wire.Trusting)
+	if err != nil {
+		return
+	}
+	peer.Serve(context.Background(), func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the host ends it
+		if method != agent.CallExec {
+			return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
+		}
+		return execIn(ctx, s, startProcess)
+	})
+}
+
+// startProcess starts a process of the guest.
+func startProcess(_ context.Context, c driver.Command) (driver.Process, error) {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env, cmd.Dir = append(os.Environ(), c.Env...), c.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY}
+	if err := cmd.Start(); err != nil {
+		code := 126
+		if errors.Is(err, exec.ErrNotFound) {
+			code = 127
+		}
+		return nil, &pid1.StartError{Code: code, Message: err.Error()}
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		cmd.Wait() //nolint:errcheck // its state tells
+	}()
+	return p, nil
+}
+
+// process is a process of the guest.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Signal implements driver.Process.
+func (p *process) Signal(_ context.Context, s os.Signal) error {
+	if n, ok := s.(syscall.Signal); ok {
+		syscall.Kill(-p.cmd.Process.Pid, n) //nolint:errcheck // it may have ended just now
+	}
+	return nil
+}
+
+// Wait implements driver.Process.
+func (p *process) Wait(ctx context.Context) (core.Exit, error) {
+	select {
+	case <-ctx.Done():
+		return core.Exit{}, context.Cause(ctx)
+	case <-p.done:
+	}
+	state := p.cmd.ProcessState
+	exit := core.Exit{Code: state.ExitCode(), UserTime: state.UserTime(), SystemTime: state.SystemTime().Round(time.Microsecond)}
+	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		exit.Signal = int(w.Signal())
+		exit.Code = 128 + exit.Signal
+	}
+	return exit, nil
+}

@@ -1,0 +1,77 @@
+// Package guestimage knows what BEE's virtual machines boot: it gives the
+// recipe by which the image cache builds a guest image from Debian's packages
+// (phase 1 of the BEE paper, without root and without a VM), and finds the
+// parts of a built one. It knows no hypervisor and builds nothing itself.
+//
+// A guest image is an image like any other in the cache, so it is listed,
+// pushed, pulled and spread over hosts in the same way. Its tree holds
+//
+//	vmlinux      the kernel, uncompressed: a guest need not unpack it
+//	modules/     the modules that reach the root file system, NN-name.ko in
+//	             the order in which they load
+//	root.sqfs    the root file system, a squashfs (lz4: quick to unpack)
+//	packages     name and version of every Debian package in it
+package guestimage
+
+import (
+	_ "embed"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// Options of a guest image, beyond what every one has.
+type Options struct {
+	// Suite is Debian's; empty: bookworm.
+	Suite string
+	// Snapshot is a date such as 20250520T000000Z, for bit-for-bit identity.
+	Snapshot string
+	// Mirror is the Debian mirror's URL; empty: that of the building host.
+	Mirror string
+	// Arch is the GOARCH of the guest; it decides the kernel package.
+	Arch string
+	// Packages are further Debian packages.
+	Packages []string
+	// Copy puts local files and directories into the root file system.
+	Copy []spec.Copy
+	// Run are shell commands, as root in the new root file system.
+	Run []string
+	// DockerPackages are .deb files of another dockerd to install in place of
+	// Debian's, such as Docker's own newest.
+	DockerPackages []string
+}
+
+// base are the packages of every guest.
+func base() []string {
+	return []string{"kmod", "iproute2", "iptables", "procps", "e2fsprogs", "ca-certificates", "nfs-kernel-server", "nfs-common",
+		"openssh-server", "ibverbs-providers", "rdma-core", "squashfs-tools", "xz-utils"}
+}
+
+const debsDir = "/bee-debs"
+
+//go:embed finish.sh
+var finish string
+
+// Recipe is the build of a guest image.
+func Recipe(o Options) spec.Build {
+	if o.Suite == "" {
+		o.Suite = "bookworm"
+	}
+	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy}
+	if len(o.DockerPackages) == 0 {
+		b.Packages = append(b.Packages, "docker.io")
+	}
+	b.Packages = append(b.Packages, o.Packages...)
+	for _, deb := range o.DockerPackages {
+		b.Copy = append(b.Copy, spec.Copy{From: deb, To: debsDir + "/" + path.Base(deb)})
+	}
+	if len(o.DockerPackages) > 0 {
+		b.Run = append(b.Run, "apt-get install -y "+debsDir+"/*.deb && rm -r "+debsDir)
+	}
+	b.Run = append(b.Run, o.Run...)
+	kernel := "linux-image-" + o.Arch
+	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finish)))
+	return b
+}

@@ -1,0 +1,176 @@
+// Package qemu knows QEMU: the command line of one virtual machine, and its
+// process, which dies with whoever started it. It knows nothing of what runs
+// in the guest.
+package qemu
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Machine is one virtual machine as QEMU shall make it.
+type Machine struct {
+	// Program is QEMU's command, as far as its own options: several words
+	// where a loader of a bundle comes first.
+	Program []string
+	// Accel is kvm or tcg, CPU a model that it knows.
+	Accel, CPU string
+	Topology   Topology
+	Memory     int64 // bytes
+	// SharedMemory backs the guest's memory by a file that other processes
+	// (virtiofsd) can map; HugePages has it in huge pages.
+	SharedMemory, HugePages bool
+	Kernel, Initrd, Append  string
+	// Console is the file for what the guest says.
+	Console string
+	Disks   []Disk
+	Ports   []Port
+	Nets    []Net
+	Shares  []Share
+	// Control is a connected socket for QMP.
+	Control *os.File
+	// Restore starts the machine paused, its state to come.
+	Restore bool
+	// Extra are further arguments, already complete.
+	Extra []string
+	// ExtraFiles are descriptors that Extra names by FD(i).
+	ExtraFiles []*os.File
+}
+
+// Topology is that of the guest's processors.
+type Topology struct{ Sockets, Cores, Threads int }
+
+// CPUs is how many processors the guest sees.
+func (t Topology) CPUs() int { return t.Sockets * t.Cores * t.Threads }
+
+// Disk is a raw disk image, found by the guest by its serial number.
+type Disk struct {
+	File, Serial string
+	ReadOnly     bool
+}
+
+// Port is a virtio-serial port at the end of a connected socket.
+type Port struct {
+	Name   string
+	Socket *os.File
+}
+
+// Net is a network interface: a datagram socket pair's end, one frame a
+// datagram, or QEMU's own user network where Socket is nil.
+type Net struct {
+	Socket *os.File
+	MAC    string
+	MTU    int
+	// Forwards are TCP ports of the host's loopback, to ports of the guest.
+	Forwards map[int]int
+	// Restricted keeps a user network from reaching anything outside.
+	Restricted bool
+}
+
+// Share is a directory of the host by the 9p protocol.
+type Share struct {
+	Path, Tag string
+	ReadOnly  bool
+}
+
+// firstFD is the number of the first inherited descriptor.
+const firstFD = 3
+
+// Command gives the command line, and the descriptors that it names.
+func (m Machine) Command() ([]string, []*os.File) {
+	b := &builder{argv: append([]string{}, m.Program...), files: append([]*os.File{}, m.ExtraFiles...)}
+	b.add("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "bee,debug-threads=on")
+	machine := "q35,accel=" + m.Accel + ",usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
+	if m.Accel == "tcg" {
+		machine = "q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
+		b.add("-accel", "tcg,thread=multi,tb-size=256")
+	}
+	if m.SharedMemory || m.HugePages {
+		machine += ",memory-backend=ram"
+		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s", m.Memory, onOff(m.HugePages)))
+	}
+	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
+	t := m.Topology
+	b.add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", t.CPUs(), t.Sockets, t.Cores, t.Threads))
+	b.add("-kernel", m.Kernel, "-initrd", m.Initrd, "-append", m.Append)
+	b.add("-rtc", "base=utc,driftfix=slew", "-device", "virtio-rng-pci")
+	b.add("-chardev", "file,id=console,path="+comma(m.Console), "-serial", "chardev:console")
+	for i, d := range m.Disks {
+		id := "disk" + strconv.Itoa(i)
+		// Shared read-only images need no lock, scratch disks have one owner.
+		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=%s,file=%s", id, onOff(d.ReadOnly), comma(d.File)),
+			"-device", "virtio-blk-pci,drive="+id+",serial="+d.Serial)
+	}
+	if len(m.Ports) > 0 {
+		b.add("-device", "virtio-serial-pci")
+	}
+	for i, p := range m.Ports {
+		id := "port" + strconv.Itoa(i)
+		b.add("-chardev", "socket,id="+id+",fd="+b.fd(p.Socket), "-device", "virtserialport,chardev="+id+",name="+p.Name)
+	}
+	for i, n := range m.Nets {
+		b.net("net"+strconv.Itoa(i), n)
+	}
+	for i, s := range m.Shares {
+		id := "share" + strconv.Itoa(i)
+		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(s.Path),
+			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag)
+	}
+	if m.Control != nil {
+		b.add("-chardev", "socket,id=qmp,fd="+b.fd(m.Control), "-mon", "chardev=qmp,mode=control")
+	}
+	if m.Restore {
+		b.add("-incoming", "defer", "-S")
+	}
+	b.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+	b.add(m.Extra...)
+	return b.argv, b.files
+}
+
+// FD is the number in QEMU of the i-th of ExtraFiles.
+func FD(i int) string { return strconv.Itoa(firstFD + i) }
+
+type builder struct {
+	argv  []string
+	files []*os.File
+}
+
+func (b *builder) add(args ...string) { b.argv = append(b.argv, args...) }
+
+func (b *builder) fd(f *os.File) string {
+	b.files = append(b.files, f)
+	return FD(len(b.files) - 1)
+}
+
+func (b *builder) net(id string, n Net) {
+	device := "virtio-net-pci,netdev=" + id + ",romfile="
+	switch {
+	case n.Socket != nil:
+		b.add("-netdev", "dgram,id="+id+",local.type=fd,local.str="+b.fd(n.Socket))
+		if n.MTU > 0 {
+			device += ",host_mtu=" + strconv.Itoa(n.MTU)
+		}
+	default:
+		user := "user,id=" + id + ",ipv6=off,restrict=" + onOff(n.Restricted)
+		for from, to := range n.Forwards {
+			user += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", from, to)
+		}
+		b.add("-netdev", user)
+	}
+	if n.MAC != "" {
+		device += ",mac=" + n.MAC
+	}
+	b.add("-device", device)
+}
+
+// comma doubles commas, as QEMU's option values want them.
+func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}

@@ -1,0 +1,256 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+const name = "vm"
+
+// Options of the runtime.
+type Options struct {
+	// Guest is the directory of the unpacked guest image.
+	Guest string
+	// Program is QEMU's command; nil: qemu-system-* in PATH.
+	Program []string
+	// Accel and CPU are QEMU's words for them.
+	Accel, CPU string
+	Topology   qemu.Topology
+	// Memory of the guest and Disk for what docker keeps, in bytes.
+	Memory, Disk int64
+	HugePages    bool
+	// Bridge gives docker in the guest a network of its own as well.
+	Bridge bool
+	// Fabric is this host's place in the network of the guests; nil: none.
+	Fabric *Fabric
+	// SocketName is that of the node's socket in a container's run directory.
+	SocketName string
+	// Told is told how the boot goes; nil: nobody.
+	Told func(message string)
+}
+
+// Fabric is a guest's place in the network of guests.
+type Fabric struct {
+	agent.Interface
+	// Socket is the end of a datagram socket pair that takes and gives
+	// frames. Start hands it to QEMU and closes it.
+	Socket *os.File
+}
+
+// Runtime implements driver.Runtime: each container gets a machine of its own.
+type Runtime struct{ o Options }
+
+// New makes the runtime.
+func New(o Options) *Runtime {
+	if o.Program == nil {
+		o.Program = []string{qemu.Program()}
+	}
+	return &Runtime{o: o}
+}
+
+// Info implements driver.Runtime.
+func (r *Runtime) Info() driver.Info {
+	return driver.Info{Name: name, Summary: "docker in a virtual machine (QEMU, " + r.o.Accel + ")"}
+}
+
+// Needs implements driver.Runtime.
+func (r *Runtime) Needs() driver.ImageForm { return driver.FileSystem }
+
+// Prepare implements driver.Runtime. The guest mounts the image when it boots.
+func (r *Runtime) Prepare(context.Context, driver.LocalImage) error { return nil }
+
+// Probe implements driver.Runtime by booting a machine.
+func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
+	dir, err := os.MkdirTemp("", "bee-vm-")
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return driver.Facts{}, err
+	}
+	begun := time.Now()
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: self, dir: dir, config: config("probe"), disk: r.o.Disk, dial: refuse}
+	m, err := b.start(ctx)
+	if err != nil {
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil //nolint:nilerr // that it does not work is the finding
+	}
+	defer m.Kill()
+	return driver.Facts{Usable: true, Reason: fmt.Sprintf("a guest with docker was up after %v", time.Since(begun).Round(10*time.Millisecond)), Version: m.hello.Kernel}, nil
+}
+
+func refuse(context.Context) (net.Conn, error) { return nil, errors.New("there is no node") }
+
+// machine is what all machines of these options have in common.
+func (r *Runtime) machine() qemu.Machine {
+	o := r.o
+	return qemu.Machine{Program: o.Program, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
+		Nets: []qemu.Net{{}}}
+}
+
+// config is what every guest is told.
+func config(hostname string) agent.Config {
+	c := agent.Config{Hostname: hostname, UID: os.Geteuid(), GID: os.Getegid(), User: "user"}
+	if u, err := user.Current(); err == nil {
+		c.User = u.Username
+	}
+	for _, e := range os.Environ() {
+		if key, _, _ := strings.Cut(e, "="); strings.HasSuffix(strings.ToLower(key), "_proxy") {
+			c.Env = append(c.Env, e)
+		}
+	}
+	return c
+}
+
+// Start implements driver.Runtime.
+func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Container, error) {
+	if r.o.Fabric != nil && r.o.Fabric.Socket != nil {
+		defer r.o.Fabric.Socket.Close()
+	}
+	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" || s.Image.FileSystem == "" {
+		return nil, &core.Error{Kind: core.Invalid, Op: "start virtual machine", Object: s.Name, Err: errors.New("a container needs StateDir, RunDir, Binary and a file system of its image")}
+	}
+	if s.GPUs != 0 {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
+	}
+	if err := enoughMemory(r.o.Memory); err != nil {
+		return nil, err
+	}
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk,
+		dial: func(ctx context.Context) (net.Conn, error) {
+			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
+		}}
+	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
+	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
+	inner := s
+	var err error
+	if inner.Mounts, err = b.share(s.Mounts); err != nil {
+		return nil, err
+	}
+	if f := r.o.Fabric; f != nil {
+		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, MAC: f.MAC, MTU: f.MTU})
+		b.config.Fabric = &f.Interface
+	}
+	begun := time.Now()
+	m, err := b.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{machine: m, spec: s}
+	r.tell(fmt.Sprintf("virtual machine up after %v (kernel %v, root %v, docker %v)", time.Since(begun).Round(10*time.Millisecond), m.hello.Init, m.hello.Root, m.hello.Docker))
+	begun = time.Now()
+	request := agent.StartRequest{Spec: inner}
+	if request.Files, err = runFiles(s.RunDir); err == nil {
+		request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
+		err = c.call(ctx, agent.CallStart, request, nil)
+	}
+	if err != nil {
+		m.Kill()
+		return nil, err
+	}
+	r.tell(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
+	return c, nil
+}
+
+func (r *Runtime) tell(message string) {
+	if r.o.Told != nil {
+		r.o.Told(message)
+	}
+}
+
+func hostname(s driver.ContainerSpec) string {
+	if s.Hostname != "" {
+		return s.Hostname
+	}
+	if h, err := os.Hostname(); err == nil {
+		return h
+	}
+	return "guest"
+}
+
+// share has the guest see the directories that a container's mounts come
+// from, and gives the mounts as they are in the guest.
+func (b *boot) share(mounts []driver.Mount) ([]driver.Mount, error) {
+	var inner []driver.Mount
+	for i, m := range mounts {
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
+		}
+		info, err := os.Stat(source)
+		if err != nil {
+			return nil, err
+		}
+		tag := "bee" + strconv.Itoa(i)
+		target := path.Join("/mnt", tag)
+		m.Source = target
+		if !info.IsDir() { // only directories can be shared: its own
+			m.Source = path.Join(target, filepath.Base(source))
+			source = filepath.Dir(source)
+		}
+		b.qemu.Shares = append(b.qemu.Shares, qemu.Share{Path: source, Tag: tag, ReadOnly: m.ReadOnly})
+		b.config.Shares = append(b.config.Shares, agent.Share{Tag: tag, Target: target, Type: "9p", Options: options9p, ReadOnly: m.ReadOnly})
+		inner = append(inner, m)
+	}
+	return inner, nil
+}
+
+// options9p: what a guest writes is on the host at once and what others write
+// is seen, except by files that are mapped into memory.
+const options9p = "trans=virtio,version=9p2000.L,msize=1048576,cache=mmap,access=any"
+
+// runFiles are the node's files for the job's MPI.
+func runFiles(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// enoughMemory refuses what would drive the host into swapping or killing.
+func enoughMemory(want int64) error {
+	free := qemu.FreeMemory()
+	if free == 0 || want <= free {
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory, and %d MiB are free", want>>20, free>>20),
+		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+}
+
+// Recover implements driver.Runtime.
+func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
+	return nil, &core.Error{Kind: core.NotFound, Op: "recover virtual machine of", Object: h.Owner.String(), Err: errors.New("a machine ends with the node that started it")}
+}
+
+// List implements driver.Runtime: machines die with the node that started
+// them, so there are none left.
+func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
+
+// Remove implements driver.Runtime.
+func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }
