@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +84,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	if d.Runtime == "" {
 		d.Why = "no runtime works here; see the remedies"
 	}
-	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles"}} {
+	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles"}, {qemu.Program(), "for virtual machines"}} {
 		path, err := exec.LookPath(tool.name)
 		f := finding{"tool", tool.name, err == nil, path + " (" + tool.use + ")", ""}
 		if err != nil {
@@ -91,6 +92,14 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		}
 		add(f)
 	}
+	kvm := finding{"device", "KVM", true, "/dev/kvm opens; the first virtual machine on this host finds out whether it works", ""}
+	if f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err == nil {
+		f.Close()
+	} else {
+		kvm.OK, kvm.Detail = false, err.Error()+" (virtual machines run in software emulation, which is slow)"
+		kvm.Remedy = "Where the host has it, ask the administrator to add you to the group kvm."
+	}
+	add(kvm)
 	for _, device := range []struct{ name, path string }{{"InfiniBand", "/dev/infiniband"}, {"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
 		if _, err := os.Stat(device.path); err == nil {
 			add(finding{"device", device.name, true, device.path, ""})

@@ -28,25 +28,36 @@ func (a *app) newExecCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequest) error {
+// dialNode speaks with a node of a run.
+func (a *app) dialNode(ctx context.Context, word string, rank int) (*client.Client, func(), error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer s.close()
 	run, err := s.Store.FindRun(ctx, word)
 	if err != nil {
-		return err
+		s.close()
+		return nil, nil, err
 	}
 	conn, err := s.DialNode(ctx, run, rank)
 	if err != nil {
-		return err
+		s.close()
+		return nil, nil, err
 	}
 	c, err := client.New(conn)
 	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); s.close() }, nil
+}
+
+func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequest) error {
+	c, done, err := a.dialNode(ctx, word, rank)
+	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer done()
 	r.Rank = rank
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -112,6 +112,15 @@ type Container interface {
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
+// Guest is a container with a virtual machine around it.
+type Guest interface {
+	Container
+	// ExecInGuest starts a process in the machine itself, as its root.
+	ExecInGuest(ctx context.Context, c Command) (Process, error)
+	// Console gives the last of what the machine's kernel said.
+	Console() (string, error)
+}
+
 // Command is a process to start inside a container.
 type Command struct {
 	// Args is the argument vector; Args[0] is looked up in Env's PATH.

@@ -23,7 +23,7 @@ func allowed() map[string][]string {
 		"internal/spec":                 {"internal/core"},
 		"internal/driver":               {"internal/core"},
 		"internal/node/protocol":        {"internal/core"},
-		"internal/node/client":          {"internal/core", "internal/node/protocol", "internal/tasklog", "internal/wire"},
+		"internal/node/client":          {"internal/core", "internal/fabric", "internal/node/protocol", "internal/tasklog", "internal/wire"},
 		"internal/mpi":                  {"internal/core"},
 		"internal/mpi/rsh":              {"internal/core", "internal/node/client", "internal/wire"},
 		"internal/state":                {"internal/core", "internal/node/protocol"},

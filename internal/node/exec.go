@@ -69,13 +69,20 @@ func (b *box) exec(ctx context.Context, s io.ReadWriter, r client.ExecRequest) e
 		return e.Refuse(err)
 	}
 	defer e.Close()
-	dir := r.Dir
-	if dir == "" {
-		dir = b.workdir
+	start := b.Exec
+	c := driver.Command{Args: r.Args, Env: mergeEnv(b.env, r.Env), Dir: r.Dir, User: b.user, TTY: r.TTY}
+	if c.Dir == "" {
+		c.Dir = b.workdir
 	}
-	c := driver.Command{Args: r.Args, Env: mergeEnv(b.env, r.Env), Dir: dir, User: b.user, TTY: r.TTY}
+	if r.Guest {
+		g, err := b.guest()
+		if err != nil {
+			return e.Refuse(err)
+		}
+		start, c.Env, c.Dir, c.User = g.ExecInGuest, r.Env, r.Dir, ""
+	}
 	c.Stdin, c.Stdout, c.Stderr = e.Files()
-	p, err := b.Exec(ctx, c)
+	p, err := start(ctx, c)
 	if err != nil {
 		return e.Refuse(err)
 	}

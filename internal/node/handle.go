@@ -20,6 +20,10 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		return n.handleExec(ctx, s)
 	case client.CallHealth:
 		return s.Reply(n.health())
+	case client.CallConsole:
+		return n.console(s)
+	case client.CallFabric:
+		return n.fabricStats(s)
 	case callHello:
 		return s.Reply(n.config.Rank)
 	case callSpread:

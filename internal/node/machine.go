@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // Machine is the virtual machine that a node wants between its host and the
@@ -131,6 +132,45 @@ func (h *head) fabricNetwork() networkInfo {
 		return networkInfo{}
 	}
 	return networkInfo{CIDR: fabric.Network().String()}
+}
+
+// guest gives the container's virtual machine.
+func (b *box) guest() (driver.Guest, error) {
+	if g, ok := b.Container.(driver.Guest); ok {
+		return g, nil
+	}
+	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
+}
+
+// console answers with what the kernel of this node's guest has said.
+func (n *node) console(s *wire.Stream) error {
+	n.mu.Lock()
+	b := n.box
+	n.mu.Unlock()
+	if b == nil {
+		return &core.Error{Kind: core.NotFound, Op: "read console of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)")}
+	}
+	g, err := b.guest()
+	if err != nil {
+		return err
+	}
+	text, err := g.Console()
+	if err != nil {
+		return err
+	}
+	return s.Reply(text)
+}
+
+// fabricStats answers with what has passed this node's switch.
+func (n *node) fabricStats(s *wire.Stream) error {
+	n.mu.Lock()
+	f := n.fabric
+	n.mu.Unlock()
+	if f == nil {
+		return &core.Error{Kind: core.NotFound, Op: "read statistics of the guests' network", Err: errors.New("the run has none"),
+			Remedy: "It is there where the Beefile has `vm:` and more than one node."}
+	}
+	return s.Reply(f.Stats())
 }
 
 // joinFabric makes this node's part of the network between the guests, and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -53,6 +54,20 @@ func (c *container) call(ctx context.Context, method string, params, reply any) 
 // Exec implements driver.Container.
 func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
 	return execute(c.machine.hand, cmd)
+}
+
+// ExecInGuest implements driver.Guest.
+func (c *container) ExecInGuest(_ context.Context, cmd driver.Command) (driver.Process, error) {
+	return execute(c.machine.root, cmd)
+}
+
+// maxConsole is the most that Console gives.
+const maxConsole = 1 << 20
+
+// Console implements driver.Guest.
+func (c *container) Console() (string, error) {
+	raw, err := os.ReadFile(filepath.Join(c.spec.StateDir, consoleName))
+	return string(raw[max(0, len(raw)-maxConsole):]), err
 }
 
 // execute has the guest start a process whose standard streams are ours.

@@ -44,10 +44,13 @@ type boot struct {
 	dial func(ctx context.Context) (net.Conn, error)
 }
 
+// consoleName is the file of what the guest's kernel says.
+const consoleName = "console.log"
+
 // start boots a machine and waits until docker answers in it.
 func (b boot) start(ctx context.Context) (*machine, error) {
 	m := b.qemu
-	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, "console.log")
+	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
 	m.Append = "console=ttyS0 quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off tsc=reliable random.trust_cpu=on -- " + agent.Command
 	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
 		return nil, err

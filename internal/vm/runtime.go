@@ -24,6 +24,8 @@ const name = "vm"
 
 // Options of the runtime.
 type Options struct {
+	// Binary is the bee binary that Probe uses; empty: this process's own.
+	Binary string
 	// Guest is the directory of the unpacked guest image.
 	Guest string
 	// Program is QEMU's command; nil: qemu-system-* in PATH.
@@ -81,9 +83,11 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{}, err
 	}
 	defer os.RemoveAll(dir)
-	self, err := os.Executable()
-	if err != nil {
-		return driver.Facts{}, err
+	self := r.o.Binary
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return driver.Facts{}, err
+		}
 	}
 	begun := time.Now()
 	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: self, dir: dir, config: config("probe"), disk: r.o.Disk, dial: refuse}
@@ -136,6 +140,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
 		}}
+	b.qemu.Name = s.Name
 	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
 	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
 	inner := s

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,11 @@ type RuntimeSuite struct {
 	// NamespaceRoot tells that root inside keeps the rights of its own user
 	// namespace, such as to mount, which are none outside of it.
 	NamespaceRoot bool
+	// OwnKernel tells that containers have a kernel of their own: its network,
+	// memory and processes are not the host's.
+	OwnKernel bool
+	// Only names the cases to run; none: all.
+	Only []string
 	// Lists tells that List gives running containers.
 	Lists bool
 	// AtOnce is the number of containers to start at the same time; 0 is 4.
@@ -52,7 +58,9 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Names", s.names}, {"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
 		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
 	} {
-		t.Run(test.name, test.run)
+		if s.Only == nil || slices.Contains(s.Only, test.name) {
+			t.Run(test.name, test.run)
+		}
 	}
 }
 

@@ -136,6 +136,9 @@ func (s RuntimeSuite) names(t *testing.T) {
 	if got := want(t, box, "cat /proc/1/cmdline | tr '\\000' ' '; cat /proc/self/net/dev | wc -l"); !strings.Contains(got, "bee") {
 		t.Errorf("the first process is %q", got)
 	}
+	if s.OwnKernel {
+		return
+	}
 	net, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +177,9 @@ func (s RuntimeSuite) sharedMemory(t *testing.T) {
 	outside := filepath.Join("/dev/shm", name)
 	defer os.Remove(outside)
 	want(t, box, "echo shared > /dev/shm/"+name)
+	if s.OwnKernel {
+		return
+	}
 	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "shared\n" {
 		t.Errorf("/dev/shm is not the host's: %q, %v", raw, err)
 	}

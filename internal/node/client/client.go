@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -26,6 +27,8 @@ const (
 	CallStop      = "stop"
 	CallAddresses = "addresses"
 	CallHealth    = "health"
+	CallConsole   = "console"
+	CallFabric    = "fabric"
 )
 
 // Client is a connection to a node.
@@ -134,12 +137,28 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, err
 }
 
+// Console gives what the kernel of a node's virtual machine has said.
+func (c *Client) Console(ctx context.Context) (string, error) {
+	var text string
+	err := c.peer.Call(ctx, CallConsole, nil, &text)
+	return text, err
+}
+
+// Fabric gives what has passed a node's switch of the guests' network.
+func (c *Client) Fabric(ctx context.Context) (fabric.Stats, error) {
+	var s fabric.Stats
+	err := c.peer.Call(ctx, CallFabric, nil, &s)
+	return s, err
+}
+
 // ExecRequest names a command and the node in whose container it shall run:
 // by Host, else by Rank.
 type ExecRequest struct {
-	Host string   `json:"host,omitempty"`
-	Rank int      `json:"rank,omitempty"`
-	Args []string `json:"args"`
+	Host string `json:"host,omitempty"`
+	Rank int    `json:"rank,omitempty"`
+	// Guest means the virtual machine around the container, and its root.
+	Guest bool     `json:"guest,omitempty"`
+	Args  []string `json:"args"`
 	// Env is added to the container's own environment.
 	Env []string `json:"env,omitempty"`
 	Dir string   `json:"dir,omitempty"` // default: the job's working directory

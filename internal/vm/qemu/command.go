@@ -12,6 +12,8 @@ import (
 
 // Machine is one virtual machine as QEMU shall make it.
 type Machine struct {
+	// Name of the machine, for people who look at processes.
+	Name string
 	// Program is QEMU's command, as far as its own options: several words
 	// where a loader of a bundle comes first.
 	Program []string
@@ -81,7 +83,7 @@ const firstFD = 3
 // Command gives the command line, and the descriptors that it names.
 func (m Machine) Command() ([]string, []*os.File) {
 	b := &builder{argv: append([]string{}, m.Program...), files: append([]*os.File{}, m.ExtraFiles...)}
-	b.add("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "bee,debug-threads=on")
+	b.add("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "guest="+comma(m.Name)+",debug-threads=on")
 	machine := "q35,accel=" + m.Accel + ",usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
 	if m.Accel == "tcg" {
 		machine = "q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"

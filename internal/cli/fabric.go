@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newFabricCommand() *cobra.Command {
+	c := &cobra.Command{Use: "fabric", Short: "Look into the network between a run's virtual machines", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.newFabricStatsCommand())
+	return c
+}
+
+func (a *app) newFabricStatsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			var all []fabric.Stats
+			for rank := 0; rank == 0 || rank <= len(all[0].Peers); rank++ {
+				node, done, err := a.dialNode(c.Context(), args[0], rank)
+				if err != nil {
+					return err
+				}
+				s, err := node.Fabric(c.Context())
+				done()
+				if err != nil {
+					return err
+				}
+				all = append(all, s)
+			}
+			if asJSON {
+				return a.writeJSON(all)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "NODE\tTO\tUP\tSENT\tRECEIVED\tDROPPED")
+			for _, s := range all {
+				fmt.Fprintf(w, "%d\tguest\tyes\t%s\t%s\t%d frames\n", s.Rank, bytesText(s.ToBytes), bytesText(s.FromBytes), s.Dropped)
+				for _, p := range s.Peers {
+					up := "no"
+					if p.Up {
+						up = "yes"
+					}
+					fmt.Fprintf(w, "%d\tnode %d\t%s\t%s\t%s\t%d frames\n", s.Rank, p.Rank, up, bytesText(p.SentBytes), bytesText(p.ReceivedBytes), p.Dropped)
+				}
+			}
+			return w.Flush()
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newVMCommand() *cobra.Command {
+	c := &cobra.Command{Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.newVMBuildCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
+	return c
+}
+
+func (a *app) newVMBuildCommand() *cobra.Command {
+	var (
+		asJSON, again bool
+		copies        []string
+		o             guestimage.Options
+	)
+	c := &cobra.Command{Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
+		Long: `Build a guest image of Debian packages, without root and without a virtual
+machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
+themselves; this is for building ahead, and for images of one's own, which the
+Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
+		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --mirror 'http://snapshot.debian.org/archive/debian/$SNAPSHOT'",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if o.Copy, err = parseCopies(copies); err != nil {
+				return err
+			}
+			policy := "missing"
+			if again {
+				policy = "always"
+			}
+			recipe := guestimage.Recipe(o)
+			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, o.Arch, policy, report)
+			})
+		}}
+	f := c.Flags()
+	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "amd64 or arm64; another than this host's needs qemu-user")
+	f.StringVar(&o.Suite, "suite", "bookworm", "Debian `suite`")
+	f.StringVar(&o.Snapshot, "snapshot", "", "date such as 20250520T000000Z, for the same image bit by bit")
+	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own)")
+	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
+	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
+	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
+	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
+	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
+	f.BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newVMShellCommand() *cobra.Command {
+	var rank int
+	c := &cobra.Command{Use: "shell RUN [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
+		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
+		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme --node 1 -- dmesg",
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			command := args[1:]
+			if len(command) == 0 {
+				command = []string{"/bin/bash"}
+			}
+			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: command, Guest: true})
+		}}
+	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node whose virtual machine it is")
+	return c
+}
+
+func (a *app) newVMConsoleCommand() *cobra.Command {
+	var rank int
+	c := &cobra.Command{Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			node, done, err := a.dialNode(c.Context(), args[0], rank)
+			if err != nil {
+				return err
+			}
+			defer done()
+			text, err := node.Console(c.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(a.stdout, text)
+			return err
+		}}
+	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node whose virtual machine it is")
+	return c
+}

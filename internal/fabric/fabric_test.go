@@ -1,0 +1,352 @@
+package fabric
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// guest is a test's end of a switch's port: it speaks what QEMU does.
+type guest struct {
+	t    *testing.T
+	rank int
+	f    *Fabric
+	c    net.Conn
+}
+
+func newGuest(t *testing.T, rank, size int) *guest {
+	t.Helper()
+	g := &guest{t: t, rank: rank, f: New(rank, size, slog.New(slog.DiscardHandler))}
+	file, err := g.f.Attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if g.c, err = net.FileConn(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.f.Close(); g.c.Close() })
+	return g
+}
+
+// pair gives both ends of a TCP connection.
+func pair(t testing.TB) (net.Conn, net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func mesh(t *testing.T, size int) []*guest {
+	t.Helper()
+	var guests []*guest
+	for rank := range size {
+		guests = append(guests, newGuest(t, rank, size))
+	}
+	for a := range size {
+		for b := range a {
+			link(t, guests[a], guests[b])
+		}
+	}
+	return guests
+}
+
+func link(t *testing.T, a, b *guest) (*Link, *Link) {
+	t.Helper()
+	x, y := pair(t)
+	la, err := a.f.Link(b.rank, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lb, err := b.f.Link(a.rank, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return la, lb
+}
+
+func frame(to, from mac, payload string) []byte {
+	return append(append(append(append([]byte{}, to[:]...), from[:]...), 0x08, 0x00), payload...)
+}
+
+func (g *guest) send(raw []byte) {
+	g.t.Helper()
+	if _, err := g.c.Write(raw); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// gets reads the next frame.
+func (g *guest) gets(within time.Duration) []byte {
+	g.t.Helper()
+	buf := make([]byte, maxFrame)
+	g.c.SetReadDeadline(time.Now().Add(within))
+	n, err := g.c.Read(buf)
+	if err != nil {
+		return nil
+	}
+	return buf[:n]
+}
+
+// quiet is how long a test waits to be sure that nothing comes.
+const quiet = 100 * time.Millisecond
+
+func TestFramesFindTheirGuest(t *testing.T) {
+	g := mesh(t, 4)
+	for _, size := range []int{1, 46, 1500, 9000, 65280} {
+		f := frame(macOf(2), macOf(0), string(bytes.Repeat([]byte("x"), size)))
+		g[0].send(f)
+		if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
+			t.Fatalf("of %d bytes %d came", len(f), len(got))
+		}
+	}
+	if got := g[1].gets(quiet); got != nil {
+		t.Errorf("a frame for another came: %x", got[:14])
+	}
+}
+
+func TestFramesForAllReachEachOnce(t *testing.T) {
+	g := mesh(t, 4)
+	f := frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, macOf(1), "to all")
+	g[1].send(f)
+	for _, rank := range []int{0, 2, 3} {
+		if got := g[rank].gets(5 * time.Second); !bytes.Equal(got, f) {
+			t.Errorf("guest %d got %q", rank, got)
+		}
+	}
+	for rank := range 4 {
+		if got := g[rank].gets(quiet); got != nil {
+			t.Errorf("guest %d got it again, or its own", rank)
+		}
+	}
+}
+
+func TestForeignAddressesAreLearned(t *testing.T) {
+	g := mesh(t, 3)
+	foreign := mac{0x52, 0x54, 0, 1, 2, 3} // of a bridge in guest 2
+	f := frame(foreign, macOf(0), "who is it")
+	g[0].send(f)
+	for _, rank := range []int{1, 2} {
+		if got := g[rank].gets(5 * time.Second); got == nil {
+			t.Errorf("guest %d was not asked", rank)
+		}
+	}
+	g[2].send(frame(macOf(0), foreign, "me"))
+	if g[0].gets(5*time.Second) == nil {
+		t.Fatal("no answer")
+	}
+	g[0].send(f)
+	if g[2].gets(5*time.Second) == nil || g[1].gets(quiet) != nil {
+		t.Error("the address was not learned")
+	}
+}
+
+func TestAddressesAreAnswered(t *testing.T) {
+	g := mesh(t, 2)
+	question := make([]byte, arpLength)
+	own := macOf(0)
+	copy(question, bytes.Repeat([]byte{0xff}, 6))
+	copy(question[6:], own[:])
+	binary.BigEndian.PutUint16(question[12:], arpType)
+	copy(question[14:], []byte{0, 1, 8, 0, 6, 4, 0, 1})
+	copy(question[22:], own[:])
+	copy(question[28:], Address(0).AsSlice())
+	copy(question[38:], Address(1).AsSlice())
+	g[0].send(question)
+	answer := g[0].gets(5 * time.Second)
+	want := macOf(1)
+	if len(answer) != arpLength || !bytes.Equal(answer[22:28], want[:]) || !bytes.Equal(answer[28:32], Address(1).AsSlice()) || !bytes.Equal(answer[32:38], own[:]) {
+		t.Errorf("answer %x", answer)
+	}
+	if g[1].gets(quiet) != nil {
+		t.Error("the other guest was asked as well")
+	}
+	copy(question[38:], Address(0).AsSlice()) // for its own, as to find out whether it is taken
+	g[0].send(question)
+	if g[0].gets(quiet) != nil {
+		t.Error("its own address was answered")
+	}
+}
+
+func TestABrokenLinkEndsAndHeals(t *testing.T) {
+	g := mesh(t, 2)
+	x, y := pair(t)
+	l, err := g[0].f.Link(1, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.Close()
+	select {
+	case <-l.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the end was not noticed")
+	}
+	if g[0].f.Stats().Peers[0].Up {
+		t.Error("a broken link counts as up")
+	}
+	link(t, g[0], g[1])
+	f := frame(macOf(1), macOf(0), "again")
+	g[0].send(f)
+	if got := g[1].gets(5 * time.Second); !bytes.Equal(got, f) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestASilentLinkEnds: an other end that hangs is as bad as one that is gone.
+func TestASilentLinkEnds(t *testing.T) {
+	g := newGuest(t, 0, 2)
+	x, y := pair(t)
+	defer y.Close()
+	l, err := g.f.Link(1, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		select {
+		case <-l.Done():
+			return nil
+		default:
+			return fmt.Errorf("it counts as alive")
+		}
+	})
+}
+
+// TestAGuestThatTakesNothing: its senders drop, count, and go on with others.
+func TestAGuestThatTakesNothing(t *testing.T) {
+	g := mesh(t, 3)
+	big := frame(macOf(1), macOf(0), string(make([]byte, 60000)))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for range 100 {
+			g[0].send(big)
+		}
+		for _, p := range g[0].f.Stats().Peers {
+			if p.Rank == 1 && p.Dropped > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("nothing was dropped")
+	})
+	f := frame(macOf(2), macOf(0), "not for the sleeper")
+	g[0].send(f)
+	if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
+		t.Error("another guest has to wait")
+	}
+	time.Sleep(silence + 2*beat) // as long as a dead link would take to be noticed
+	if !g[0].f.Stats().Peers[0].Up || !g[1].f.Stats().Peers[0].Up {
+		t.Error("a guest's own slowness ended its host's links")
+	}
+}
+
+func TestBrokenFramesEndTheLink(t *testing.T) {
+	for name, raw := range map[string][]byte{"too long": {0xff, 0, 0, 0}, "too short": {0, 0, 0, 3, 1, 2, 3}} {
+		g := newGuest(t, 0, 2)
+		x, y := pair(t)
+		l, err := g.f.Link(1, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.Write(raw)
+		select {
+		case <-l.Done():
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: taken", name)
+		}
+		y.Close()
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, rank := range []int{0, 1, 254, 255, 256, 60000} {
+		if got := macOf(rank).rank(); got != rank {
+			t.Errorf("rank %d gives %d", rank, got)
+		}
+		if got := rankOfAddress(Address(rank).AsSlice()); got != rank || !Network().Contains(Address(rank)) {
+			t.Errorf("rank %d has address %v", rank, Address(rank))
+		}
+	}
+}
+
+func FuzzAnswerARP(f *testing.F) {
+	f.Add(make([]byte, arpLength))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if a := answerARP(raw, 0); a != nil && len(a) != arpLength {
+			t.Errorf("an answer of %d bytes", len(a))
+		}
+	})
+}
+
+// BenchmarkSwitch sends frames from one port through two switches to another.
+func BenchmarkSwitch(b *testing.B) {
+	for _, size := range []int{1500, 65280} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			log := slog.New(slog.DiscardHandler)
+			one, two := New(0, 2, log), New(1, 2, log)
+			defer one.Close()
+			defer two.Close()
+			x, y := pair(b)
+			if _, err := one.Link(1, x); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := two.Link(0, y); err != nil {
+				b.Fatal(err)
+			}
+			in, out := port(b, one), port(b, two)
+			f := frame(macOf(1), macOf(0), string(make([]byte, size)))
+			b.SetBytes(int64(len(f)))
+			done := make(chan int64)
+			go func() {
+				buf := make([]byte, maxFrame)
+				var got int64
+				for {
+					out.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+					n, err := out.Read(buf)
+					if err != nil {
+						done <- got
+						return
+					}
+					got += int64(n)
+				}
+			}()
+			b.ResetTimer()
+			for range b.N {
+				in.Write(f)
+			}
+			b.StopTimer()
+			got := <-done
+			b.ReportMetric(100*float64(got)/float64(int64(b.N)*int64(len(f))), "%arrived")
+		})
+	}
+}
+
+func port(t testing.TB, f *Fabric) net.Conn {
+	t.Helper()
+	var file *os.File
+	file, err := f.Attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

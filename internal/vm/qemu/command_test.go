@@ -1,0 +1,37 @@
+package qemu
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestCommand(t *testing.T) {
+	f := os.Stdin
+	argv, files := Machine{Name: "a,b", Program: []string{"ld.so", "qemu"}, Accel: "tcg", CPU: "max", Topology: Topology{2, 3, 1}, Memory: 1 << 30, Kernel: "k", Initrd: "i", Append: "x y",
+		Console: "c,d", Disks: []Disk{{File: "r,s", Serial: "one", ReadOnly: true}, {File: "w", Serial: "two"}}, Ports: []Port{{"p", f}},
+		Nets: []Net{{}, {Socket: f, MAC: "02:be:e0:00:00:01", MTU: 65280}}, Shares: []Share{{"/a", "t", true}}, Control: f}.Command()
+	want := "ld.so qemu -nodefaults -no-user-config -no-reboot -display none -name guest=a,,b,debug-threads=on -accel tcg,thread=multi,tb-size=256 " +
+		"-machine q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off -cpu max -m 1024M -smp 6,sockets=2,cores=3,threads=1 -kernel k -initrd i -append x y " +
+		"-rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path=c,,d -serial chardev:console " +
+		"-drive if=none,id=disk0,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=on,file=r,,s -device virtio-blk-pci,drive=disk0,serial=one " +
+		"-drive if=none,id=disk1,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=off,file=w -device virtio-blk-pci,drive=disk1,serial=two " +
+		"-device virtio-serial-pci -chardev socket,id=port0,fd=3 -device virtserialport,chardev=port0,name=p " +
+		"-netdev user,id=net0,ipv6=off,restrict=off -device virtio-net-pci,netdev=net0,romfile= " +
+		"-netdev dgram,id=net1,local.type=fd,local.str=4 -device virtio-net-pci,netdev=net1,romfile=,host_mtu=65280,mac=02:be:e0:00:00:01 " +
+		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t " +
+		"-chardev socket,id=qmp,fd=5 -mon chardev=qmp,mode=control -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+	if got := strings.Join(argv, " "); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(files) != 3 {
+		t.Errorf("%d descriptors", len(files))
+	}
+	argv, _ = Machine{Accel: "kvm", Program: []string{"qemu"}, SharedMemory: true, Memory: 1 << 30, Topology: Topology{1, 1, 1}}.Command()
+	got := strings.Join(argv, " ")
+	for _, want := range []string{"q35,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=off"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in %s", want, got)
+		}
+	}
+}
