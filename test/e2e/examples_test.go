@@ -18,13 +18,7 @@ func example(t *testing.T, name string) *testkit.Bee {
 	t.Helper()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
-	root := filepath.Join(testkit.Root(t), "examples")
-	for _, part := range []string{name, "sites.yaml"} {
-		if out, err := exec.Command("cp", "-r", filepath.Join(root, part), b.Work).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	os.RemoveAll(filepath.Join(b.Work, name, "results"))
+	copyExample(t, b, name)
 	r := b.Try("--sites", "sites.yaml", "run", filepath.Join(name, "job.yaml"))
 	if r.Code != 0 {
 		t.Fatalf("%s ended with %d\n%s\n%s", name, r.Code, r.Stdout, r.Stderr)
@@ -35,6 +29,18 @@ func example(t *testing.T, name string) *testkit.Bee {
 		t.Errorf("it did not run on two hosts: %+v", v)
 	}
 	return b
+}
+
+// copyExample puts one of examples/ into a bee's working directory.
+func copyExample(t *testing.T, b *testkit.Bee, name string) {
+	t.Helper()
+	root := filepath.Join(testkit.Root(t), "examples")
+	for _, part := range []string{name, "sites.yaml"} {
+		if out, err := exec.Command("cp", "-r", filepath.Join(root, part), b.Work).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	os.RemoveAll(filepath.Join(b.Work, name, "results"))
 }
 
 func number(t *testing.T, text, pattern string) float64 {

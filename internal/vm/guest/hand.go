@@ -223,22 +223,29 @@ func (h *hand) stop(ctx context.Context, s *wire.Stream) error {
 
 // openPort opens the virtio-serial port of that name.
 func openPort(name string) (io.ReadWriteCloser, error) {
-	files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+	device, err := findPort(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil || strings.TrimSpace(string(raw)) != name {
-			continue
-		}
-		p, err := os.OpenFile("/dev/"+filepath.Base(filepath.Dir(f)), os.O_RDWR, 0)
-		if err != nil {
-			return nil, err
-		}
-		return &port{p}, nil
+	p, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "open port", Object: name, Err: errors.New("the hypervisor gave none")}
+	return &port{p}, nil
+}
+
+// findPort gives the device of a virtio-serial port.
+func findPort(name string) (string, error) {
+	files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if raw, err := os.ReadFile(f); err == nil && strings.TrimSpace(string(raw)) == name {
+			return "/dev/" + filepath.Base(filepath.Dir(f)), nil
+		}
+	}
+	return "", &core.Error{Kind: core.NotFound, Op: "find port", Object: name, Err: errors.New("the hypervisor gave none")}
 }
 
 // port waits for a host that has not opened its end yet, which reads as an end

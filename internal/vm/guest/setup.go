@@ -42,15 +42,22 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	err = setUp(c)
+	port, err := findPort(agent.NodePort)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bee guest: set up:", err)
+		return err
+	}
+	if err := os.Chown(port, c.UID, c.GID); err != nil {
+		return err
+	}
+	failed := setUp(c) // of which the host shall hear
+	if failed != nil {
+		fmt.Fprintln(os.Stderr, "bee guest: set up:", failed)
 	}
 	hand := exec.Command(binary, agent.Command, handArg)
 	hand.Stdout, hand.Stderr = os.Stdout, os.Stderr
 	hand.Env = append(os.Environ(), rootVariable+"="+rootTime, "HOME=/", "USER="+c.User)
-	if err != nil {
-		hand.Env = append(hand.Env, errorVariable+"="+err.Error())
+	if failed != nil {
+		hand.Env = append(hand.Env, errorVariable+"="+failed.Error())
 	}
 	hand.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(c.UID), Gid: uint32(c.GID), Groups: groups()}}
 	if err := hand.Start(); err != nil {

@@ -73,15 +73,15 @@ ln -sf /proc/self/mounts /etc/mtab
 
 # Nobody installs, looks up or debugs in a guest: programs that only serve that
 # cost every host their transfer.
-rm -rf /var/cache/apt/* /var/cache/debconf/* /var/lib/apt/lists/* /usr/share/doc /usr/share/man /usr/share/locale /usr/share/info \
-  /var/cache/ldconfig /var/log/* /tmp/* /usr/share/zoneinfo /usr/share/bash-completion /usr/share/perl5 /usr/share/i18n
+rm -rf /var/cache/apt/archives/*.deb /var/cache/debconf/* /usr/share/doc /usr/share/man /usr/share/locale /usr/share/info \
+  /var/cache/ldconfig /var/log/* /usr/share/zoneinfo /usr/share/bash-completion /usr/share/perl5 /usr/share/i18n
 rm -rf /usr/lib/python3* /usr/share/python3 /usr/bin/python3* /usr/bin/ctr /usr/bin/containerd-stress /usr/bin/containerd-shim \
   /usr/bin/containerd-shim-runc-v1 /usr/lib/systemd/systemd /usr/lib/udev/hwdb.d /usr/lib/udev/hwdb.bin /etc/udev/hwdb.bin
 mksquashfs / /bee-build/root.sqfs -comp lz4 -Xhc -noappend -no-progress -quiet -reproducible \
-  -wildcards -e 'proc/*' 'sys/*' 'dev/*' 'tmp/*' 'run/*' vmlinux modules packages bee-build
+  -wildcards -e 'var/lib/apt/lists/*' 'var/cache/apt/*' 'proc/*' 'sys/*' 'dev/*' 'tmp/*' 'run/*' vmlinux modules packages bee-build
 mv /bee-build/root.sqfs /root.sqfs
 chmod 644 /root.sqfs /vmlinux /packages
 rm -rf /bee-build
 # What is left is the artifact, and what mmdebstrap's own end expects.
-rm -rf /boot /home /media /mnt /opt /root /run /srv /.bee /var/lib/dpkg/info /etc/ssl /etc/ssh /var/cache/apt/archives
+rm -rf /boot /home /media /mnt /opt /root /run /srv /.bee /var/lib/dpkg/info /etc/ssl /etc/ssh
 rm -rf /usr/* /sbin /etc/alternatives /lib64 /lib /lib32 /libx32 /bin

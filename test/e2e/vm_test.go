@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// vmBee is a bee with the job of an example in virtual machines.
+func vmBee(t *testing.T, example, vm string) *testkit.Bee {
+	t.Helper()
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	copyExample(t, b, example)
+	job := filepath.Join(b.Work, example, "job.yaml")
+	raw, err := os.ReadFile(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(job, append(raw, "vm: "+vm+"\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// thermo gives the lines of LAMMPS's log that hold numbers of the physics.
+func thermo(log string) string {
+	return strings.Join(regexp.MustCompile(`(?m)^ +\d+(?: +-?[\d.]+){4} *$`).FindAllString(log, -1), "\n")
+}
+
+// TestLAMMPSInVirtualMachines: two guests, their Docker, MPI over the switch
+// between them, the hosts' directory as the volume; the same numbers as on the
+// hosts themselves.
+func TestLAMMPSInVirtualMachines(t *testing.T) {
+	outside := thermo(example(t, "lammps").Read("lammps/results/log.lammps"))
+	b := vmBee(t, "lammps", "{cpus: 1, memory: 1500M}")
+	b.Must("--sites", "sites.yaml", "run", "lammps/job.yaml")
+	log := b.Read("lammps/results/log.lammps")
+	if inside := thermo(log); inside != outside || inside == "" {
+		t.Errorf("in virtual machines:\n%s\noutside:\n%s", inside, outside)
+	}
+	if procs := number(t, log, `Loop time of \S+ on (\d+) procs`); procs != 2 {
+		t.Errorf("it ran on %v processes", procs)
+	}
+	var v testkit.RunView
+	b.JSON(&v, "show", "--json", strings.TrimSpace(b.Must("ps", "-aq")))
+	if got := v.Attempts[0].Runtime; got != "vm" {
+		t.Errorf("it ran by %q", got)
+	}
+}
+
+// TestInsideVirtualMachines looks into a running pair of guests, on hosts that
+// share no file system, and then kills one of them.
+func TestInsideVirtualMachines(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
+	job := b.File("job.yaml", `name: inside
+build: {debian: bookworm, packages: [socat]}
+vm: {cpus: 1, memory: 1G}
+nodes: 2
+run: |
+  set -e
+  id -u > uid; hostname > names; /.bee/rsh lab-1 hostname >> names
+  /.bee/rsh lab-1 'head -c 3000000 /dev/zero | socat - TCP-LISTEN:7000' &
+  socat -u TCP:node1:7000,retry=600,interval=0.1 - | wc -c > got; getent hosts node1 > address
+  touch up; sleep 1000
+workdir: /work
+outputs: [{from: /work/*, to: ./results}]
+`)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	testkit.Eventually(t, 3*time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/up"); r.Code != 0 {
+			return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
+		}
+		return nil
+	})
+	if got := b.Must("exec", id, "--", "cat", "/work/names"); got != "lab-0\nlab-1\n" {
+		t.Errorf("names: %q", got)
+	}
+	if got := b.Must("exec", id, "--", "cat", "/work/got", "/work/address"); !strings.HasPrefix(got, "3000000\n10.77.0.2 ") {
+		t.Errorf("over the guests' network came %q", got)
+	}
+	if got := strings.TrimSpace(b.Must("exec", id, "--", "cat", "/work/uid")); got != strconv.Itoa(os.Geteuid()) {
+		t.Errorf("the job has uid %s", got)
+	}
+	if got := b.Must("vm", "shell", id, "--", "docker", "ps", "--format", "{{.Image}}"); !strings.HasPrefix(got, "bee.local/image:") {
+		t.Errorf("docker in the guest knows %q", got)
+	}
+	if got := b.Must("vm", "shell", id, "--node", "1", "--", "id", "-u"); got != "0\n" {
+		t.Errorf("in the guest we are %q", got)
+	}
+	if got := b.Must("vm", "console", id); !strings.Contains(got, "Booting") {
+		t.Errorf("the console has %q", got)
+	}
+	var stats []fabric.Stats
+	b.JSON(&stats, "fabric", "stats", "--json", id)
+	if len(stats) != 2 || stats[0].ToBytes < 3000000 || !stats[1].Peers[0].Up {
+		t.Errorf("the switches say %+v", stats)
+	}
+
+	machines := machinesOf(id)
+	if len(machines) != 2 {
+		t.Fatalf("there are machines %v", machines)
+	}
+	syscall.Kill(machines[1], syscall.SIGKILL)
+	v := b.Await(id, time.Minute)
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.State != "failed" || !bytes.Contains(raw, []byte("ended by itself")) {
+		t.Errorf("the run of a killed machine: %s", raw)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if left := machinesOf(id); len(left) > 0 {
+			return errors.New("a machine is left")
+		}
+		return nil
+	})
+}
+
+// machinesOf gives the processes of a run's virtual machines, by rank.
+func machinesOf(run string) []int {
+	var pids []int
+	for rank := range 2 {
+		name := []byte(fmt.Sprintf("guest=bee-%s-1-%d,", run, rank))
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, f := range files {
+			raw, err := os.ReadFile(f)
+			if err != nil || !bytes.Contains(raw, name) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// TestVirtualMachinesOnlyWhereNeeded: this host runs containers itself.
+func TestVirtualMachinesOnlyWhereNeeded(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	b := testkit.NewBee(t)
+	job := b.File("job.yaml", "build: {debian: bookworm, packages: [socat]}\nvm: auto\nrun: cat /proc/sys/kernel/random/boot_id\n")
+	own, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Must("run", "-q", job); got != string(own) {
+		t.Errorf("it ran under another kernel: %q", got)
+	}
+}
