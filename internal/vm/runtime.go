@@ -142,6 +142,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 		}}
 	b.qemu.Name = s.Name
 	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
+	if s.Root { // the guest's own: what it writes to shares is the user's outside
+		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
+	}
 	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
 	inner := s
 	var err error

@@ -22,6 +22,10 @@ type Options struct {
 	Program string
 	// Binary is the bee binary that Probe uses; empty: this process's own.
 	Binary string
+	// OwnMachine tells that the daemon's machine is ours alone, a guest: root
+	// in a container then keeps docker's usual capabilities, as it has no
+	// power over anyone, and needs them to write where the user outside may.
+	OwnMachine bool
 }
 
 // Runtime implements driver.Runtime.
@@ -90,11 +94,11 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if ownIDs {
 		h.UID, h.GID = 0, 0 // a rootless daemon maps our ids to 0
 	}
-	launch := command.Launch{Argv: runCommand(r.o.Program, s, h, -1, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+	launch := command.Launch{Argv: r.runCommand(s, h, -1, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }}
 	c, err := r.launcher.Run(ctx, launch)
 	if err != nil && strings.Contains(err.Error(), "rlimit") { // a daemon that may not lift the limit
-		launch.Argv = runCommand(r.o.Program, s, h, h.Memlock, file, rest)
+		launch.Argv = r.runCommand(s, h, h.Memlock, file, rest)
 		c, err = r.launcher.Run(ctx, launch)
 	}
 	return c, explain(err)
@@ -107,16 +111,19 @@ func (r *Runtime) daemonIsOurs(ctx context.Context) (bool, error) {
 }
 
 // runCommand is the command line of a container. memlock is in bytes.
-func runCommand(program string, s driver.ContainerSpec, h command.Host, memlock int64, envFile string, env []string) []string {
+func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, envFile string, env []string) []string {
 	user := strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)
 	if s.Root {
 		user = "0:0"
 	}
 	limit := strconv.FormatInt(memlock, 10)
-	argv := []string{program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
+	argv := []string{r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
-		"--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable", "--workdir=/",
+		"--security-opt=no-new-privileges", "--security-opt=label=disable", "--workdir=/",
 		"--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user}
+	if !s.Root || !r.o.OwnMachine {
+		argv = append(argv, "--cap-drop=all")
+	}
 	if s.Hostname != "" {
 		argv = append(argv, "--hostname", s.Hostname)
 	}

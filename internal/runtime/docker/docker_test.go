@@ -96,8 +96,8 @@ func TestCommandLines(t *testing.T) {
 	s := driver.ContainerSpec{Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1"},
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
-	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --security-opt=no-new-privileges --security-opt=label=disable --workdir=/ "
-	rest := ` --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --security-opt=no-new-privileges --security-opt=label=disable --workdir=/ "
+	rest := ` --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
 	for name, test := range map[string]struct {
 		root    bool
 		memlock int64
@@ -110,8 +110,12 @@ func TestCommandLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := s
 			s.Root = test.root
-			drivertest.Same(t, common+test.want+rest, strings.Join(runCommand("docker", s, h, test.memlock, "/e", []string{"A=1"}), " "))
+			drivertest.Same(t, common+test.want+rest, strings.Join(New(Options{}).runCommand(s, h, test.memlock, "/e", []string{"A=1"}), " "))
 		})
+	}
+	s.Root = true
+	if own := strings.Join(New(Options{OwnMachine: true}).runCommand(s, h, -1, "/e", nil), " "); strings.Contains(own, "--cap-drop") {
+		t.Errorf("root in a guest has no capabilities: %s", own)
 	}
 	drivertest.Same(t, []string{"docker", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{.Label "bee.owner"}}`}, listCommand("docker"))
 	drivertest.Same(t, []string{"docker", "rm", "--force", "x"}, removeCommand("docker", "x"))

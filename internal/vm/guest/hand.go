@@ -128,7 +128,7 @@ func (h *hand) start(ctx context.Context, s *wire.Stream) error {
 		return err
 	}
 	go h.relay(l)
-	box, err := docker.New(docker.Options{Binary: binary}).Start(ctx, spec)
+	box, err := docker.New(docker.Options{Binary: binary, OwnMachine: true}).Start(ctx, spec)
 	if err != nil {
 		return err
 	}
