@@ -22,6 +22,10 @@ const (
 	headTimeout  = 20 * time.Second
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
+	// A head that takes a connection and says nothing hangs. Tries are
+	// counted, not time, of which much passes while this machine sleeps.
+	answerTimeout = 3 * time.Second // less than a silent connection lives
+	silentTries   = 10
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
@@ -86,8 +90,9 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
-		after int64
-		pause time.Duration
+		after  int64
+		pause  time.Duration
+		silent int
 	)
 	for {
 		head, err := a.connect(ctx)
@@ -109,6 +114,17 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			return nil, err
 		}
 		pause = 0
+		if hangs(ctx, head) {
+			head.Close()
+			if silent++; silent == 1 {
+				a.c.say("", fmt.Sprintf("the node on %s does not answer: is it stopped, or its host overloaded? Waiting for it", a.lease.Hosts()[0].Name))
+			}
+			if silent == silentTries {
+				return nil, errHung(a.lease.Hosts()[0].Name)
+			}
+			continue
+		}
+		silent = 0
 		result, err := a.watch(ctx, head, &after, &offset)
 		head.Close()
 		if result != nil {
@@ -122,6 +138,20 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
 	}
+}
+
+// hangs tells whether a head that took the connection says nothing on it. A
+// connection that breaks is another matter.
+func hangs(ctx context.Context, head Head) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, err := head.Addresses(ctx)
+	return err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
+
+func errHung(host string) error {
+	return &core.Error{Kind: core.Lost, Op: "watch the head node on", Object: host, Err: errors.New("it has not answered for " + (silentTries * answerTimeout).String()),
+		Remedy: "It was stopped, or its host hangs. Its processes are ended; run the job again."}
 }
 
 // watch follows one connection's events and output.

@@ -1,13 +1,18 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // killCount is how many random kills the torture makes; BEE_TEST_KILLS asks
@@ -73,5 +78,34 @@ func TestKillAnythingAtAnyMoment(t *testing.T) {
 	t.Log(fmt.Sprint(ends))
 	if ends["succeeded"] == 0 {
 		t.Errorf("no run succeeded: %v", ends)
+	}
+}
+
+// TestAHungHeadIsNoticed: it takes connections, and says nothing.
+func TestAHungHeadIsNoticed(t *testing.T) {
+	b := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{})
+	job := b.File("job.yaml", "image: docker-archive:"+image+"\nrun: echo up > /work/up; sleep 1000\n")
+	id := strings.TrimSpace(b.Must("run", "--detach", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/up"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	stopped := 0
+	for _, p := range b.Processes() {
+		pid, command, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil && strings.HasSuffix(strings.TrimSpace(command), " node") {
+			syscall.Kill(n, syscall.SIGSTOP)
+			stopped++
+		}
+	}
+	if stopped != 1 {
+		t.Fatalf("%d nodes were stopped of %v", stopped, b.Processes())
+	}
+	v := b.Await(id, 90*time.Second)
+	if v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "has not answered") {
+		t.Errorf("the run ended as %s: %+v", v.State, v.Error)
 	}
 }
