@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -10,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func (a *app) newVMCommand() *cobra.Command {
@@ -61,7 +63,10 @@ Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
 }
 
 func (a *app) newVMShellCommand() *cobra.Command {
-	var rank int
+	var (
+		rank int
+		tty  bool
+	)
 	c := &cobra.Command{Use: "shell RUN [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
 		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme --node 1 -- dmesg",
@@ -69,10 +74,11 @@ func (a *app) newVMShellCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			command := args[1:]
 			if len(command) == 0 {
-				command = []string{"/bin/bash"}
+				command, tty = []string{"/bin/bash"}, term.IsTerminal(int(os.Stdin.Fd()))
 			}
-			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: command, Guest: true})
+			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: command, Guest: true, TTY: tty})
 		}}
+	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, which a shell gets anyway")
 	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node whose virtual machine it is")
 	return c
 }

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,6 +149,42 @@ func TestExecEntersARunningContainer(t *testing.T) {
 		t.Errorf("exec on node 1 gave %+v", r)
 	}
 	b.Must("stop", id)
+}
+
+// TestExecWithATerminal has script(1) make the terminal that people have.
+func TestExecWithATerminal(t *testing.T) {
+	script := testkit.RequireTool(t, "script")
+	b := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{})
+	id := strings.TrimSpace(b.Must("run", "--detach", b.File("job.yaml", "image: docker-archive:"+image+"\nrun: sleep 1000\n")))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "true"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	c := b.Command("exec", "-t", id, "--", "sh", "-c", `test -t 0 && test -t 1 && echo "a terminal, $TERM"; read line; echo "got $line"; exit 7`)
+	line := "stty rows 33 cols 99; " + strings.Join(quoted(c.Args), " ")
+	typed := exec.Command(script, "-q", "-e", "-c", line, "/dev/null")
+	typed.Env, typed.Dir = append(c.Env, "TERM=vt100"), c.Dir
+	typed.Stdin = strings.NewReader("hello\n")
+	out, err := typed.CombinedOutput()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != 7 || !strings.Contains(string(out), "a terminal, vt100") || !strings.Contains(string(out), "got hello") {
+		t.Errorf("%v: %q", err, out)
+	}
+	if r := b.Try("exec", "-t", id, "--", "true"); r.Code == 0 || !strings.Contains(r.Stderr, "Leave out -t") {
+		t.Errorf("-t without a terminal: %+v", r)
+	}
+	b.Must("stop", id)
+}
+
+func quoted(words []string) []string {
+	var out []string
+	for _, w := range words {
+		out = append(out, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+	}
+	return out
 }
 
 func TestSecretsReachTheTaskAndNoFile(t *testing.T) {

@@ -39,7 +39,7 @@ func run(args []string) (int, error) {
 	if err != nil {
 		return 255, fmt.Errorf("reach this host's node: %w", err)
 	}
-	c, err := client.New(conn)
+	c, err := client.NewLocal(conn)
 	if err != nil {
 		return 255, err
 	}
