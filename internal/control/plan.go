@@ -23,7 +23,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		Job:   job.Name, Image: image, Slots: job.RanksPerNode,
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume, Binds: binds, Workdir: job.Workdir,
-		Root: job.User == "root", GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk",
+		Root: job.User == "root", GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp,
 		Deadline: lease.Deadline(), Timeout: job.Timeout, Grace: defaultGrace, JoinTimeout: joinTimeout,
 	}
 	for _, out := range job.Outputs {

@@ -89,7 +89,8 @@ type ContainerSpec struct {
 	RunDir string
 	// GPUs is the number of GPUs to pass in; -1 means all.
 	GPUs int
-	// Seccomp asks for a filter that refuses what no MPI program needs.
+	// Seccomp asks for a filter that refuses system calls which no job needs.
+	// A runtime that has none says that it is Unsupported.
 	Seccomp bool
 }
 

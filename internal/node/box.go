@@ -125,7 +125,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
 		Hostname: c.Host.Name, Env: env, Root: plan.Root,
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
-		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch,
+		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
 		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
 	}
 	for target, source := range plan.Binds {

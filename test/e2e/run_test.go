@@ -151,6 +151,20 @@ func TestExecEntersARunningContainer(t *testing.T) {
 	b.Must("stop", id)
 }
 
+// TestSeccomp compares with the same job without it.
+func TestSeccomp(t *testing.T) {
+	for filter, want := range map[string]string{"false": "may\n", "true": "may not\n"} {
+		b, job := busyboxJob(t, "runtime: rootless", "seccomp: "+filter, "run: busybox unshare -U true && echo may || echo may not")
+		if got := b.Must("run", "-q", job); got != want {
+			t.Errorf("seccomp %s: %q, want %q", filter, got, want)
+		}
+	}
+	b, job := busyboxJob(t, "seccomp: true", "runtime: rootless", `run: '/.bee/bee version >/dev/null && echo x | cat > f && sleep 0.1 & wait; ! chroot / true; ! mount -t tmpfs none /tmp; echo fine'`, "workdir: /work")
+	if got := b.Must("run", "-q", job); got != "fine\n" {
+		t.Errorf("an ordinary job: %q", got)
+	}
+}
+
 // TestExecWithATerminal has script(1) make the terminal that people have.
 func TestExecWithATerminal(t *testing.T) {
 	script := testkit.RequireTool(t, "script")

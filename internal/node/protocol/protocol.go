@@ -76,6 +76,7 @@ type Plan struct {
 	Root        bool      `json:"root,omitempty"`
 	GPUs        int       `json:"gpus,omitempty"`
 	DiskScratch bool      `json:"disk_scratch,omitempty"`
+	Seccomp     bool      `json:"seccomp,omitempty"`
 	Deadline    time.Time `json:"deadline,omitzero"`
 	// Timeout bounds setup and run together; 0 means no limit.
 	Timeout time.Duration `json:"timeout,omitempty"`

@@ -68,6 +68,9 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 
 // Start implements driver.Runtime.
 func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	if err := command.NoSeccomp(name, spec); err != nil {
+		return nil, err
+	}
 	s, _, err := command.Resolve(spec)
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start apptainer container", Object: spec.Name, Err: err}

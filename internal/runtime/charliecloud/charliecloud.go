@@ -70,6 +70,9 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 
 // Start implements driver.Runtime.
 func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
+	if err := command.NoSeccomp(name, spec); err != nil {
+		return nil, err
+	}
 	s, h, err := command.Resolve(spec)
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start charliecloud container", Object: spec.Name, Err: err}

@@ -103,6 +103,16 @@ func mayRaise() bool {
 	return err == nil && bits&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
+// NoSeccomp refuses a specification that wants a filter of system calls, for
+// programs that have none.
+func NoSeccomp(driverName string, s driver.ContainerSpec) error {
+	if !s.Seccomp {
+		return nil
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "start " + driverName + " container", Object: s.Name, Err: errors.New("it has no filter of system calls"),
+		Remedy: "Leave out `seccomp:`, or use the runtime rootless, docker or podman."}
+}
+
 // MountOption is the value of --mount for a bind, as podman and docker read it.
 func MountOption(m driver.Mount) string {
 	fields := []string{"type=bind", "source=" + m.Source, "target=" + m.Target}

@@ -75,6 +75,11 @@ func (s *setup) enter(ready *os.File) error {
 	if err := dropPrivileges(); err != nil {
 		return err
 	}
+	if s.Seccomp {
+		if err := confine(); err != nil {
+			return err
+		}
+	}
 	if _, err := ready.WriteString("ready"); err != nil {
 		return err
 	}
