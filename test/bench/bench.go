@@ -49,7 +49,7 @@ func (b *bench) run(quick bool) error {
 	if quick {
 		rounds = 8
 	}
-	steps := []func(int) error{b.small, b.launch, b.memory}
+	steps := []func(int) error{b.small, b.launch, b.memory, b.hpcc, b.vm}
 	if !quick {
 		steps = append(steps, b.pull)
 	}
