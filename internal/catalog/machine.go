@@ -40,12 +40,15 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	if o.Memory == 0 {
 		o.Memory = max(qemu.FreeMemory()/4*3/int64(m.Sharers), leastMemory)
 	}
-	if m.Port != nil {
+	if m.Port != nil || m.Group != "" {
 		mtu := m.MTU
 		if mtu == 0 {
 			mtu = fabric.MTU
 		}
-		o.Fabric = &vm.Fabric{Socket: m.Port, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
+		if m.Group != "" {
+			mtu = min(mtu, fabric.MulticastMTU)
+		}
+		o.Fabric = &vm.Fabric{Socket: m.Port, Group: m.Group, Via: m.Via, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
 			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits())}}
 	}
 	return vm.New(o), nil

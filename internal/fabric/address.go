@@ -5,13 +5,6 @@ import (
 	"net/netip"
 )
 
-// None is the word for no network between guests, Switch for that of this
-// package.
-const (
-	None   = "none"
-	Switch = "switch"
-)
-
 // MaxRanks is how many guests one fabric has addresses for.
 const MaxRanks = 1<<16 - 2
 

@@ -20,6 +20,7 @@ import (
 
 // Fabric is this host's switch.
 type Fabric struct {
+	kind string
 	rank int
 	log  *slog.Logger
 
@@ -50,9 +51,9 @@ func (c *Counter) add(n int) {
 	c.Bytes.Add(int64(n))
 }
 
-// New makes the switch of a rank's host.
-func New(rank, size int, log *slog.Logger) *Fabric {
-	return &Fabric{rank: rank, log: log, links: make([]atomic.Pointer[Link], size)}
+// New makes the switch of a rank's host in a fabric of some kind.
+func New(kind string, rank, size int, log *slog.Logger) *Fabric {
+	return &Fabric{kind: kind, rank: rank, log: log, links: make([]atomic.Pointer[Link], size)}
 }
 
 // socketBuffer is asked for; the system may grant less.
@@ -126,29 +127,33 @@ func (f *Fabric) fromGuest(port *net.UnixConn) {
 			port.Write(answer) //nolint:errcheck // it asks again
 			continue
 		}
-		f.send(frame)
+		f.learn(mac(frame[6:]), own)
+		f.send(frame, own)
 	}
 }
 
-// send gives a guest's frame to the links that lead to whom it is for.
-func (f *Fabric) send(frame []byte) {
+// own stands for the guest as the one that a frame came from.
+const own = -1
+
+// send gives a frame to the links that lead to whom it is for.
+func (f *Fabric) send(frame []byte, from int) {
 	to := mac(frame)
 	if !to.group() {
-		rank := to.rank()
-		if rank < 0 {
-			if known, ok := f.learned.Load(to); ok {
-				rank = known.(int) //nolint:forcetypeassert // only ranks are stored
-			}
+		by := -1
+		if rank := to.rank(); rank >= 0 && rank < len(f.links) {
+			by = next(f.kind, f.rank, rank)
+		} else if known, ok := f.learned.Load(to); ok {
+			by = known.(int) //nolint:forcetypeassert // only ranks are stored
 		}
-		if rank >= 0 && rank < len(f.links) {
-			if l := f.links[rank].Load(); l != nil {
+		if by >= 0 {
+			if l := f.links[by].Load(); l != nil && by != from {
 				l.queue(frame)
 			}
 			return
 		}
 	}
 	for i := range f.links {
-		if l := f.links[i].Load(); l != nil {
+		if l := f.links[i].Load(); l != nil && i != from {
 			l.queue(frame)
 		}
 	}
@@ -158,16 +163,47 @@ func (f *Fabric) send(frame []byte) {
 // are few, and made-up ones shall not fill the memory.
 const maxLearned = 4096
 
-// toGuest gives the guest what came by a link.
-func (f *Fabric) toGuest(frame []byte, from int) {
-	if source := mac(frame[6:]); source.rank() < 0 && !source.group() {
-		if known, ok := f.learned.Load(source); (!ok || known != from) && f.count.Load() < maxLearned {
-			if !ok {
-				f.count.Add(1)
-			}
-			f.learned.Store(source, from)
-		}
+// learn remembers by which link a foreign address was heard.
+func (f *Fabric) learn(source mac, from int) {
+	if source.rank() >= 0 || source.group() {
+		return
 	}
+	known, ok := f.learned.Load(source)
+	if ok && known == from || f.count.Load() >= maxLearned {
+		return
+	}
+	if !ok {
+		f.count.Add(1)
+	}
+	f.learned.Store(source, from)
+}
+
+// take deals with what came by a link.
+func (f *Fabric) take(frame []byte, from int) {
+	f.learn(mac(frame[6:]), from)
+	here, elsewhere := f.whereTo(mac(frame))
+	if elsewhere && passes(f.kind) {
+		f.send(frame, from)
+	}
+	if here {
+		f.toGuest(frame)
+	}
+}
+
+// whereTo tells whether a frame is for this host's guest, and for others.
+func (f *Fabric) whereTo(to mac) (here, elsewhere bool) {
+	if to.group() {
+		return true, true
+	}
+	if rank := to.rank(); rank >= 0 {
+		return rank == f.rank, rank != f.rank
+	}
+	known, ok := f.learned.Load(to)
+	return !ok || known == own, !ok || known != own
+}
+
+// toGuest gives the guest a frame.
+func (f *Fabric) toGuest(frame []byte) {
 	port := f.port.Load()
 	if port == nil {
 		f.stats.To.Dropped.Add(1)

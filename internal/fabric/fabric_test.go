@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -21,9 +22,11 @@ type guest struct {
 	c    net.Conn
 }
 
-func newGuest(t *testing.T, rank, size int) *guest {
+func newGuest(t *testing.T, rank, size int) *guest { return newGuestOf(t, Switch, rank, size) }
+
+func newGuestOf(t *testing.T, kind string, rank, size int) *guest {
 	t.Helper()
-	g := &guest{t: t, rank: rank, f: New(rank, size, slog.New(slog.DiscardHandler))}
+	g := &guest{t: t, rank: rank, f: New(kind, rank, size, slog.New(slog.DiscardHandler))}
 	file, err := g.f.Attach()
 	if err != nil {
 		t.Fatal(err)
@@ -55,14 +58,16 @@ func pair(t testing.TB) (net.Conn, net.Conn) {
 	return a, b
 }
 
-func mesh(t *testing.T, size int) []*guest {
+func mesh(t *testing.T, size int) []*guest { return fabricOf(t, Switch, size) }
+
+func fabricOf(t *testing.T, kind string, size int) []*guest {
 	t.Helper()
 	var guests []*guest
 	for rank := range size {
-		guests = append(guests, newGuest(t, rank, size))
+		guests = append(guests, newGuestOf(t, kind, rank, size))
 	}
 	for a := range size {
-		for b := range a {
+		for _, b := range Above(kind, a) {
 			link(t, guests[a], guests[b])
 		}
 	}
@@ -136,6 +141,61 @@ func TestFramesForAllReachEachOnce(t *testing.T) {
 		if got := g[rank].gets(quiet); got != nil {
 			t.Errorf("guest %d got it again, or its own", rank)
 		}
+	}
+}
+
+// TestEveryKindReachesAll sends from each guest to each, and to all at once.
+func TestEveryKindReachesAll(t *testing.T) {
+	for _, kind := range []string{Switch, Star, Tree} {
+		t.Run(kind, func(t *testing.T) {
+			const size = 8
+			g := fabricOf(t, kind, size)
+			foreign := mac{0x52, 0x54, 0, 1, 2, 3} // behind guest 7
+			g[7].send(frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, foreign, "hello"))
+			for rank := range size - 1 {
+				if g[rank].gets(5*time.Second) == nil {
+					t.Errorf("guest %d did not hear of it", rank)
+				}
+			}
+			for a := range size {
+				for b := range size {
+					if a == b {
+						continue
+					}
+					f := frame(macOf(b), macOf(a), fmt.Sprintf("%d to %d", a, b))
+					g[a].send(f)
+					if got := g[b].gets(5 * time.Second); !bytes.Equal(got, f) {
+						t.Errorf("from %d to %d came %q", a, b, got)
+					}
+				}
+				if a == 7 {
+					continue
+				}
+				f := frame(foreign, macOf(a), "to the foreign one")
+				g[a].send(f)
+				if got := g[7].gets(5 * time.Second); !bytes.Equal(got, f) {
+					t.Errorf("from %d to a learned address came %q", a, got)
+				}
+			}
+			for rank := range size {
+				if got := g[rank].gets(quiet); got != nil {
+					t.Errorf("guest %d got what was not for it: %q", rank, got)
+				}
+			}
+		})
+	}
+}
+
+func TestMulticastIsFoundOut(t *testing.T) {
+	group := Group("run")
+	if !group.Addr().IsMulticast() || group != Group("run") || group == Group("other") {
+		t.Errorf("groups %v and %v", group, Group("other"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go Beacon(ctx, "run", "127.0.0.1")
+	if err := Hear(t.Context(), "run", "127.0.0.1"); err != nil {
+		t.Skipf("this host's loopback carries no multicast: %v", err) // many do not; emulated hosts show it end to end
 	}
 }
 
@@ -298,7 +358,7 @@ func BenchmarkSwitch(b *testing.B) {
 	for _, size := range []int{1500, 65280} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			log := slog.New(slog.DiscardHandler)
-			one, two := New(0, 2, log), New(1, 2, log)
+			one, two := New(Switch, 0, 2, log), New(Switch, 1, 2, log)
 			defer one.Close()
 			defer two.Close()
 			x, y := pair(b)

@@ -162,7 +162,7 @@ func (l *Link) read() {
 			return
 		}
 		l.received.add(n)
-		l.f.toGuest(frame, l.rank)
+		l.f.take(frame, l.rank)
 	}
 }
 

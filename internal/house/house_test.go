@@ -44,7 +44,7 @@ func allowed() map[string][]string {
 		"internal/provider/local":       {"internal/core", "internal/driver", "internal/emulate", "internal/filestream", "internal/procid", "internal/node/protocol"},
 		"internal/provider/ssh":         {"internal/core", "internal/driver", "internal/filestream", "internal/procid", "internal/node/protocol", "internal/wire"},
 		"internal/node/execute":         {"internal/core", "internal/driver", "internal/node/client", "internal/runtime/pid1"},
-		"internal/fabric":               {},
+		"internal/fabric":               {"internal/core"},
 		"internal/node": {"internal/core", "internal/driver", "internal/fabric", "internal/filestream", "internal/mpi", "internal/node/client", "internal/node/execute",
 			"internal/node/protocol", "internal/runtime/pid1", "internal/tasklog", "internal/wire"},
 		"internal/vm/agent":      {"internal/driver"},

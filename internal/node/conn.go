@@ -183,11 +183,12 @@ func alive(p *wire.Peer) bool {
 	}
 }
 
+// ownIP is this host's address, also where its guest has one of its own.
 func (n *node) ownIP() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.config.Rank < len(n.members) {
-		return n.members[n.config.Rank].IP
+		return hostOf(n.members[n.config.Rank].Addr)
 	}
 	return "address unknown"
 }

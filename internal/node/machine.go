@@ -30,6 +30,9 @@ type Machine struct {
 	// guests, as rank Rank; nil: there are none.
 	Port *os.File
 	Rank int
+	// Group is where the guests' hypervisors meet by multicast, and Via this
+	// host's address for it; without Port.
+	Group, Via string
 	// Told is told how it goes.
 	Told func(message string)
 }
@@ -49,6 +52,9 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 	m.Sharers = n.sharers()
 	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
 		return nil, "", nil, err
+	}
+	if plan.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
+		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
 	}
 	if n.fabric != nil {
 		port, err := n.fabric.Attach()
@@ -179,16 +185,34 @@ func (n *node) joinFabric(plan *protocol.Plan) error {
 	if plan.VM == nil || n.config.Size == 1 || plan.VM.Fabric == fabric.None {
 		return nil
 	}
-	if n.config.Size > fabric.MaxRanks {
-		return &core.Error{Kind: core.Invalid, Op: "join the guests' network", Err: fmt.Errorf("it has room for %d hosts", fabric.MaxRanks)}
+	if err := fabric.Check(plan.VM.Fabric, n.config.Size); err != nil {
+		return err
 	}
-	f := fabric.New(n.config.Rank, n.config.Size, n.Log)
+	if plan.VM.Fabric == fabric.Multicast {
+		return n.tryMulticast()
+	}
+	f := fabric.New(plan.VM.Fabric, n.config.Rank, n.config.Size, n.Log)
 	n.mu.Lock()
 	n.fabric = f
 	n.mu.Unlock()
-	for rank := range n.config.Rank { // of each two, the later one dials
+	for _, rank := range fabric.Above(plan.VM.Fabric, n.config.Rank) {
 		go n.keepLink(n.life, f, rank)
 	}
+	return nil
+}
+
+// tryMulticast finds out, before any guest hangs on it, whether this host
+// hears what the head sends. The head sends as long as it lives: a few bytes.
+func (n *node) tryMulticast() error {
+	if n.config.Rank > 0 {
+		return fabric.Hear(n.life, n.config.Owner.Run, n.ownIP())
+	}
+	ip := n.ownIP()
+	go func() {
+		if err := fabric.Beacon(n.life, n.config.Owner.Run, ip); err != nil {
+			n.Log.Warn("send multicast", "err", err)
+		}
+	}()
 	return nil
 }
 

@@ -28,7 +28,8 @@ type VM struct {
 	CPU string `yaml:"cpu"`
 	// Accel: auto (default), kvm or tcg (software emulation).
 	Accel string `yaml:"accel"`
-	// Fabric is the network between the guests: switch (default) or none.
+	// Fabric is the network between the guests: switch (default), star, tree,
+	// multicast or none.
 	Fabric string `yaml:"fabric"`
 	// MTU of the fabric; default 65280.
 	MTU int `yaml:"mtu"`
@@ -84,7 +85,7 @@ const (
 func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.when", v.When, VMAlways, VMNever, VMAuto)
 	d.oneOf("vm.accel", v.Accel, "auto", "kvm", "tcg")
-	d.oneOf("vm.fabric", v.Fabric, "switch", "none")
+	d.oneOf("vm.fabric", v.Fabric, "switch", "star", "tree", "multicast", "none")
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
 	case v.CPUs < 0 || v.Sockets < 0 || v.Threads < 0:

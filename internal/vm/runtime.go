@@ -52,6 +52,8 @@ type Fabric struct {
 	// Socket is the end of a datagram socket pair that takes and gives
 	// frames. Start hands it to QEMU and closes it.
 	Socket *os.File
+	// Group and Via are for multicast, without Socket: see qemu.Net.
+	Group, Via string
 }
 
 // Runtime implements driver.Runtime: each container gets a machine of its own.
@@ -152,7 +154,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 		return nil, err
 	}
 	if f := r.o.Fabric; f != nil {
-		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, MAC: f.MAC, MTU: f.MTU})
+		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU})
 		b.config.Fabric = &f.Interface
 	}
 	begun := time.Now()

@@ -134,6 +134,39 @@ outputs: [{from: /work/*, to: ./results}]
 	})
 }
 
+// TestEveryFabric sends over each of the networks between three guests. Each
+// costs the start of three machines, so root and ordinary user share them.
+func TestEveryFabric(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	kinds := []string{"star", "multicast"}
+	if os.Geteuid() != 0 {
+		kinds = []string{"tree"}
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			b := testkit.NewBee(t)
+			sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 3}\n")
+			job := b.File("job.yaml", `name: fabric
+build: {debian: bookworm, packages: [socat]}
+vm: {cpus: 1, memory: 768M, fabric: `+kind+`}
+nodes: 3
+workdir: /work
+run: |
+  set -e
+  /.bee/rsh lab-1 'socat -u TCP-LISTEN:7000 - | wc -c > got' &
+  sleep 1
+  /.bee/rsh lab-2 'head -c 3000000 /dev/zero | socat -u - TCP:node1:7000,retry=600,interval=0.1'
+  wait
+  cat got
+`)
+			if got := b.Must("--sites", sites, "run", "-q", job); got != "3000000\n" {
+				t.Errorf("from guest 2 to guest 1 came %q bytes", got)
+			}
+		})
+	}
+}
+
 // machinesOf gives the processes of a run's virtual machines, by rank.
 func machinesOf(run string) []int {
 	var pids []int

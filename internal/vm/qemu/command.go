@@ -60,9 +60,12 @@ type Port struct {
 }
 
 // Net is a network interface: a datagram socket pair's end, one frame a
-// datagram, or QEMU's own user network where Socket is nil.
+// datagram; or of a multicast group, each frame a datagram to Group from the
+// host's address Via; or QEMU's own user network where neither is given.
 type Net struct {
 	Socket *os.File
+	Group  string
+	Via    string
 	MAC    string
 	MTU    int
 	// Forwards are TCP ports of the host's loopback, to ports of the guest.
@@ -151,15 +154,17 @@ func (b *builder) net(id string, n Net) {
 	switch {
 	case n.Socket != nil:
 		b.add("-netdev", "dgram,id="+id+",local.type=fd,local.str="+b.fd(n.Socket))
-		if n.MTU > 0 {
-			device += ",host_mtu=" + strconv.Itoa(n.MTU)
-		}
+	case n.Group != "":
+		b.add("-netdev", "socket,id="+id+",mcast="+n.Group+",localaddr="+n.Via)
 	default:
 		user := "user,id=" + id + ",ipv6=off,restrict=" + onOff(n.Restricted)
 		for from, to := range n.Forwards {
 			user += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", from, to)
 		}
 		b.add("-netdev", user)
+	}
+	if n.MTU > 0 {
+		device += ",host_mtu=" + strconv.Itoa(n.MTU)
 	}
 	if n.MAC != "" {
 		device += ",mac=" + n.MAC

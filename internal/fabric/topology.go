@@ -1,0 +1,80 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Kinds of network between guests.
+const (
+	// None leaves it out.
+	None = "none"
+	// Switch links each host with each: frames pass two switches.
+	Switch = "switch"
+	// Star has all frames pass node 0's switch, Tree the switches on the way
+	// in a binary tree with node 0 as its root: fewer connections, for sites
+	// that let hosts reach only some others. Nodes are linked in the same
+	// tree over which images spread.
+	Star = "star"
+	Tree = "tree"
+	// Multicast has the hypervisors speak to each other by IP multicast,
+	// without switches of ours.
+	Multicast = "multicast"
+)
+
+// Check refuses what cannot be a fabric of so many hosts.
+func Check(kind string, size int) error {
+	if size > MaxRanks {
+		return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Err: fmt.Errorf("it has room for %d hosts", MaxRanks)}
+	}
+	switch kind {
+	case "", None, Switch, Star, Tree, Multicast:
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Object: kind, Err: errors.New("there is none of that kind")}
+}
+
+// parent of a rank in the tree.
+func parent(rank int) int { return (rank - 1) / 2 }
+
+// Above are the ranks of lower number that a rank is linked to: of each two
+// the later one makes the connection.
+func Above(kind string, rank int) []int {
+	switch {
+	case rank == 0:
+		return nil
+	case kind == Star:
+		return []int{0}
+	case kind == Tree:
+		return []int{parent(rank)}
+	}
+	all := make([]int, rank)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// next is the neighbour on the way from own to a rank.
+func next(kind string, own, to int) int {
+	switch kind {
+	case Star:
+		if own != 0 {
+			return 0
+		}
+	case Tree:
+		for at := to; at > 0; at = parent(at) {
+			if parent(at) == own {
+				return at
+			}
+		}
+		return parent(own)
+	}
+	return to
+}
+
+// passes tells whether switches pass on what came by a link. In a full mesh
+// they must not: everyone was sent it already.
+func passes(kind string) bool { return kind == Star || kind == Tree }
