@@ -20,7 +20,7 @@ import (
 // TestDebianBuildIsReproducible builds the same thing in two caches.
 func TestDebianBuildIsReproducible(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute")
+		t.Skip("takes a minute, which -short is not to")
 	}
 	testkit.RequireTool(t, "mmdebstrap")
 	data := filepath.Join(t.TempDir(), "data")

@@ -14,6 +14,7 @@ func (d *decoder) checkJob(j *Job) {
 	case j.Image != "" && j.Build != nil:
 		d.at("build", "", "`image:` and `build:` exclude each other")
 	}
+	d.checkImage(j.Image)
 	if j.Nodes < 1 || j.Nodes > 100000 {
 		d.at("nodes", "", "nodes: %d hosts cannot be had", j.Nodes)
 	}
@@ -64,6 +65,21 @@ func (d *decoder) checkJob(j *Job) {
 	}
 	if j.VM != nil {
 		d.checkVM(j.VM)
+	}
+}
+
+// checkImage finds files and directories without the word for what they are.
+func (d *decoder) checkImage(ref string) {
+	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz")
+	if scheme, _, ok := strings.Cut(ref, ":"); ok && !strings.ContainsAny(scheme, "./~") {
+		return
+	}
+	isPath := strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") || strings.HasPrefix(ref, "~/")
+	switch {
+	case file:
+		d.at("image", "image: docker-archive:"+ref, "image: %q looks like an archive of docker or podman", ref)
+	case isPath:
+		d.at("image", "image: oci:"+ref+" for an OCI layout, or build: "+ref+" for a directory with a Dockerfile", "image: %q looks like a directory", ref)
 	}
 }
 

@@ -239,6 +239,16 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
+func TestImagesWithoutTheWordForWhatTheyAre(t *testing.T) {
+	for ref, want := range map[string]string{"./x.tar": "docker-archive:./x.tar", "x.tar.gz": "docker-archive:x.tar.gz", "/d/y": "oci:/d/y", "../y": "build: ../y",
+		"docker-archive:./x.tar": "", "oci:./y": "", "docker.io/library/debian:12": "", "debian": "", "127.0.0.1:5000/x": "", "podman:a": ""} {
+		_, err := ParseJob("j.yaml", []byte("image: "+ref), "/d")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
 func TestVM(t *testing.T) {
 	for text, want := range map[string]VM{
 		"true":                    {When: VMAlways},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -27,15 +28,16 @@ type bench struct {
 func main() {
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds, and no large image")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, vm, pull")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
-	if err := b.run(*quick); err != nil {
+	if err := b.run(*quick, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (b *bench) run(quick bool) error {
+func (b *bench) run(quick bool, only string) error {
 	var err error
 	if b.bee, err = filepath.Abs(b.bee); err != nil {
 		return err
@@ -49,12 +51,18 @@ func (b *bench) run(quick bool) error {
 	if quick {
 		rounds = 8
 	}
-	steps := []func(int) error{b.small, b.launch, b.memory, b.hpcc, b.vm}
-	if !quick {
-		steps = append(steps, b.pull)
+	if err := b.prepare(); err != nil {
+		return err
 	}
-	for _, step := range steps {
-		if err := step(rounds); err != nil {
+	for _, step := range []struct {
+		name string
+		do   func(int) error
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"vm", b.vm}, {"pull", b.pull}} {
+		wanted := only == "" && (!quick || step.name != "pull") || slices.Contains(strings.Split(only, ","), step.name)
+		if !wanted {
+			continue
+		}
+		if err := step.do(rounds); err != nil {
 			return err
 		}
 	}
@@ -115,11 +123,19 @@ func (b *bench) write(name, text string) error {
 	return os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644)
 }
 
+// prepare makes what several measurements use.
+func (b *bench) prepare() error {
+	return errors.Join(b.busybox(),
+		b.write("sleep.yaml", "name: sleeper\nimage: docker-archive:busybox.tar\nrun: [sleep, \"600\"]\n"),
+		b.write("mpi.yaml", `name: launch
+build: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
+ranks_per_node: 1
+run: mpirun --oversubscribe python3 -c "from mpi4py import MPI"
+`))
+}
+
 // small compares a program that does nothing, in one and the same image.
 func (b *bench) small(rounds int) error {
-	if err := b.busybox(); err != nil {
-		return err
-	}
 	if err := b.write("true.yaml", "name: nothing\nimage: docker-archive:busybox.tar\nrun: [\"true\"]\n"); err != nil {
 		return err
 	}
@@ -165,9 +181,6 @@ tar -C tree -cf layer.tar .
 
 // exec compares the start of a process in a container that runs.
 func (b *bench) exec(rounds int) error {
-	if err := b.write("sleep.yaml", "name: sleeper\nimage: docker-archive:busybox.tar\nrun: [sleep, \"600\"]\n"); err != nil {
-		return err
-	}
 	if _, err := b.do(b.bee, "run", "-q", "-d", "sleep.yaml"); err != nil {
 		return err
 	}
@@ -205,13 +218,6 @@ func (b *bench) until(args ...string) error {
 
 // launch times an MPI program that only starts, over more and more hosts.
 func (b *bench) launch(rounds int) error {
-	if err := b.write("mpi.yaml", `name: launch
-build: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
-ranks_per_node: 1
-run: mpirun --oversubscribe python3 -c "from mpi4py import MPI"
-`); err != nil {
-		return err
-	}
 	var one time.Duration
 	for _, hosts := range []int{1, 2, 8, 32, 64} {
 		if err := b.write("lab.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", hosts)); err != nil {

@@ -78,9 +78,11 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start docker container", Object: spec.Name, Err: err}
 	}
-	ownIDs, err := r.daemonIsOurs(ctx)
-	if err != nil {
-		return nil, err
+	ownIDs := false
+	if !r.o.OwnMachine { // whose daemon is root's, and slow to ask
+		if ownIDs, err = r.daemonIsOurs(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if s.Root && h.UID != 0 && !ownIDs {
 		// Its files would be root's, and we could not even talk to its init.
