@@ -99,19 +99,16 @@ func (n *node) noRuntime(ctx context.Context) string {
 // decideVM drops the virtual machines that are only for hosts which can run no
 // containers, where all can.
 func (h *head) decideVM() {
-	if h.plan.VM == nil {
+	if h.plan.VM == nil || !h.plan.VM.OnDemand {
 		return
 	}
-	if h.plan.VM.OnDemand {
-		for rank, info := range h.infos {
-			if info.NoRuntime != "" {
-				h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
-				return
-			}
+	for rank, info := range h.infos {
+		if info.NoRuntime != "" {
+			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
+			return
 		}
-		h.plan.VM = nil
-		return
 	}
+	h.plan.VM = nil
 }
 
 // inMachine makes a member what it is inside its virtual machine.
@@ -224,7 +221,6 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, rank int) {
 			case <-l.Done():
 			case <-ctx.Done():
 			}
-			continue
 		}
 		select {
 		case <-time.After(firstPause): // the other may not be as far yet

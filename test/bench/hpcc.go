@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // hpccFigures are those of HPCC's summary that are shown, with their units.
@@ -22,7 +23,9 @@ func (b *bench) hpcc(rounds int) error {
 	if err != nil {
 		return err
 	}
-	if err := b.write("hpccinf.txt", string(input)); err != nil {
+	// The example's problem takes a blink, in which nothing can be measured.
+	larger := strings.Replace(string(input), "1000         Ns", "4000         Ns", 1)
+	if err := b.write("hpccinf.txt", larger); err != nil {
 		return err
 	}
 	if err := b.write("hpcc.yaml", `name: hpcc
