@@ -65,7 +65,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 // remembered is the outcome that an earlier controller had recorded before it
 // died in the midst of releasing.
 func (a *attempt) remembered() outcome {
-	out := outcome{state: state.Failed, exit: a.rec.ExitCode}
+	out := outcome{state: state.Failed, exit: a.rec.ExitCode, moved: a.rec.Moved}
 	switch {
 	case a.rec.ExitCode != nil && *a.rec.ExitCode == 0:
 		out.state = state.Succeeded

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,9 +152,19 @@ func (a *attempt) start(ctx context.Context, image core.Image) error {
 	if err != nil {
 		return err
 	}
-	plan, err := makePlan(&a.sub.Job, a.run, image, values, binds, a.lease)
+	checkpoint := ""
+	if a.sub.Job.Checkpoint != nil {
+		if checkpoint, err = a.latest(); err != nil {
+			return err
+		}
+	}
+	plan, err := makePlan(&a.sub.Job, a.run, image, values, binds, a.lease, checkpoint != "")
 	if err != nil {
 		return err
+	}
+	plan.Deadline = a.deadline()
+	if checkpoint != "" {
+		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(volumeName, s.remote); return in })
 	}
 	if plan.VM, err = a.planVM(ctx); err != nil {
 		return err
@@ -161,6 +172,11 @@ func (a *attempt) start(ctx context.Context, image core.Image) error {
 	err = a.timed(ctx, protocol.PhaseStage, func() error {
 		if plan.VM != nil {
 			if err := a.stageImage(ctx, hosts[0], plan.VM.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
+				return err
+			}
+		}
+		if checkpoint != "" {
+			if err := a.stageCheckpoint(ctx, hosts[0], checkpoint); err != nil {
 				return err
 			}
 		}
@@ -178,6 +194,18 @@ func (a *attempt) start(ctx context.Context, image core.Image) error {
 		return err
 	}
 	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
+}
+
+// deadline is when the site's slot for this attempt ends: the lease's own, or
+// what the sites file grants, whichever comes first.
+func (a *attempt) deadline() time.Time {
+	d := a.lease.Deadline()
+	if a.site.Slot > 0 {
+		if own := a.rec.Started.Add(a.site.Slot); d.IsZero() || own.Before(d) {
+			d = own
+		}
+	}
+	return d
 }
 
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {

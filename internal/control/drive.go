@@ -19,6 +19,9 @@ type outcome struct {
 	next bool
 	// again asks for a new attempt on the same site, likewise.
 	again bool
+	// moved asks for a further attempt that goes on from the checkpoint which
+	// this one has left at home.
+	moved bool
 	state state.RunState
 	exit  *int
 	err   error // why, where exit is nil
@@ -66,8 +69,11 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		if err != nil {
 			return d.run, err
 		}
-		if !out.next && !out.again {
+		if !out.next && !out.again && !out.moved {
 			return c.finish(ctx, d.run, out)
+		}
+		if out.moved {
+			d.first = d.after(attempts[n-1].Site)
 		}
 	}
 	out, err := d.walk(ctx)
@@ -84,6 +90,7 @@ type drive struct {
 	sub      Submission
 	stop     <-chan struct{}
 	attempts int         // made so far
+	first    int         // of the sites, where the walk begins
 	image    *core.Image // once it is there
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
@@ -101,16 +108,22 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		d.c.say(protocol.PhaseAcquire, fmt.Sprintf("passing over site %s: %v", site.Name, why))
 	}
 	var last error
-	for _, site := range d.sub.Sites {
+	for tried, at := 0, d.first; tried < len(d.sub.Sites); at++ {
+		site := d.sub.Sites[at%len(d.sub.Sites)]
 		out, err := d.attempt(ctx, site)
 		if err != nil {
 			return outcome{}, err
 		}
-		if !out.next {
+		switch {
+		case out.moved: // all sites are open to it again, the next one first
+			tried, passed = 0, nil
+			continue
+		case !out.next:
 			return out, nil
 		}
 		pass(site, out.err)
 		last = out.err
+		tried++
 	}
 	if len(d.sub.Sites) == 1 {
 		return outcome{state: state.Failed, err: last}, nil
@@ -118,6 +131,16 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 	return outcome{state: state.Failed, err: &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
 		Err:    errors.New("none can take the run now: " + strings.Join(passed, "; ")),
 		Remedy: core.Remedy(last)}}, nil
+}
+
+// after is the place of the site that follows one in order of priority.
+func (d *drive) after(name string) int {
+	for i, s := range d.sub.Sites {
+		if s.Name == name {
+			return (i + 1) % len(d.sub.Sites)
+		}
+	}
+	return 0
 }
 
 // getImage makes sure, once, that the job's image is in the cache.

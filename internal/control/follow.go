@@ -50,6 +50,21 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if err := a.put(ctx); err != nil { // for whoever has to go on after us
 		return outcome{}, err
 	}
+	if result.Continue && !a.rec.Fetched {
+		if err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.keep(ctx) }); err != nil {
+			return outcome{}, err
+		}
+	}
+	on, is, err := a.moved(result)
+	if err != nil {
+		return outcome{}, err
+	}
+	if is {
+		out = on
+		a.blame(out)
+		a.rec.Moved = out.moved // recorded together with Fetched
+		a.c.say(protocol.PhaseFetch, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
+	}
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
 	}

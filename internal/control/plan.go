@@ -13,7 +13,7 @@ import (
 )
 
 // makePlan is the attempt as the head shall carry it out.
-func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease) (*protocol.Plan, error) {
+func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease, resumed bool) (*protocol.Plan, error) {
 	names := make([]string, len(lease.Hosts()))
 	for i, h := range lease.Hosts() {
 		names[i] = h.Name
@@ -39,7 +39,17 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 			return nil, err
 		}
 	}
-	p.Run, err = core.Command(image.Config, entrypoint, words(job.Run))
+	command := job.Run
+	if resumed && job.Resume != nil {
+		command = job.Resume
+	}
+	if c := job.Checkpoint; c != nil {
+		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: c.Grace, Paths: c.Paths}
+		if c.Grace == 0 {
+			p.Checkpoint.Grace = spec.DefaultCheckpointGrace
+		}
+	}
+	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
 }
 

@@ -25,7 +25,14 @@ type names struct {
 // volumeGlobs are the outputs that lie in the volume, relative to it.
 func (h *head) volumeGlobs() []string {
 	var globs []string
-	for _, o := range h.plan.Outputs {
+	wanted := h.plan.Outputs
+	if h.saved { // what other hosts saved goes along
+		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
+		if len(h.plan.Checkpoint.Paths) == 0 {
+			wanted = append(wanted, h.plan.Volume)
+		}
+	}
+	for _, o := range wanted {
 		if o == h.plan.Volume {
 			globs = append(globs, "*")
 		} else if rel, ok := strings.CutPrefix(o, strings.TrimSuffix(h.plan.Volume, "/")+"/"); ok {

@@ -44,6 +44,7 @@ type head struct {
 	exit     *core.Exit
 	inSetup  bool
 	faulty   string // the host at fault
+	saved    bool   // the task has written its checkpoint
 }
 
 type joined struct {
@@ -101,9 +102,11 @@ func (h *head) carryOut(ctx context.Context) {
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
-		timer := time.AfterFunc(time.Until(d)-h.plan.Grace, func() {
-			h.stop(&core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended")}, h.plan.Grace)
-		})
+		grace := h.plan.Grace
+		if c := h.plan.Checkpoint; c != nil {
+			grace = c.Grace
+		}
+		timer := time.AfterFunc(time.Until(d)-grace-h.plan.Grace, func() { h.stop(errSlotEnds, grace) })
 		defer timer.Stop()
 	}
 	err := h.prepare(h.over)
@@ -115,9 +118,13 @@ func (h *head) carryOut(ctx context.Context) {
 	}
 	h.output.Close() //nolint:errcheck // its frames were written one by one
 	r := h.conclude(err)
+	r.Continue = h.saved
 	r.Started = started
 	h.leave(r)
 }
+
+// errSlotEnds is why an attempt ends that has used up its time.
+var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended")} //nolint:gochecknoglobals // a constant
 
 // work runs the job's commands on this node.
 func (h *head) work(ctx context.Context) error {
@@ -153,6 +160,10 @@ func (h *head) work(ctx context.Context) error {
 	h.journal.end(protocol.PhaseRun)
 	if err != nil {
 		return err
+	}
+	if h.plan.Checkpoint != nil && exit.Code == protocol.ContinueCode {
+		h.saved = true
+		return nil
 	}
 	h.exit = &exit
 	return nil
@@ -238,14 +249,27 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		return exit, err
 	}
 	rest := context.WithoutCancel(ctx)
-	p.Signal(rest, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
+	signal := syscall.SIGTERM
+	saving := h.plan.Checkpoint != nil && context.Cause(ctx) == error(errSlotEnds)
+	if saving {
+		signal = syscall.Signal(h.plan.Checkpoint.Signal)
+		h.journal.say(protocol.PhaseRun, "the time slot ends soon: asking the job to write its checkpoint")
+	}
+	p.Signal(rest, signal) //nolint:errcheck // it may have ended just now
 	h.mu.Lock()
 	grace := h.grace
 	h.mu.Unlock()
 	bounded, cancel := context.WithTimeout(rest, grace)
 	defer cancel()
-	if _, err := p.Wait(bounded); err != nil {
+	last, err := p.Wait(bounded)
+	if err != nil {
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // see above
+	}
+	if saving && err == nil {
+		if last.Code == 0 { // it was done just then
+			return last, nil
+		}
+		h.saved = true
 	}
 	return core.Exit{}, context.Cause(ctx)
 }

@@ -66,6 +66,7 @@ func (d *decoder) checkJob(j *Job) {
 	if j.VM != nil {
 		d.checkVM(j.VM)
 	}
+	d.checkCheckpoint(j)
 }
 
 // checkImage finds files and directories without the word for what they are.

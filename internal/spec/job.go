@@ -37,6 +37,12 @@ type Job struct {
 	// Run is the user's command on node 0; absent: the image's own CMD.
 	Run     *Command `yaml:"run"`
 	Outputs []Copy   `yaml:"outputs"`
+	// Checkpoint lets the run end an attempt before its time slot does, and
+	// go on in another; nil: an attempt ends with its slot, and so the run.
+	Checkpoint *Checkpoint `yaml:"checkpoint"`
+	// Resume is the command of attempts that go on from a checkpoint; absent:
+	// Run.
+	Resume *Command `yaml:"resume"`
 	// GPUs per node.
 	GPUs GPUs `yaml:"gpus"`
 	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
@@ -120,6 +126,8 @@ type Site struct {
 	// Scratch is the directory on the hosts for run directories; may hold
 	// $USER, $HOME and other variables, expanded on the host.
 	Scratch string `yaml:"scratch"`
+	// Slot is how long an attempt may take here; 0: as long as it needs.
+	Slot time.Duration `yaml:"slot"`
 	// Slots is the number of cores to use per host; 0: all of them.
 	Slots int `yaml:"slots"`
 	// Runtime: auto or a runtime's name.

@@ -46,6 +46,8 @@ type Record struct {
 	// Fetched tells that the outputs are at home, so that a controller that
 	// takes over need not, and after Release cannot, fetch them again.
 	Fetched bool `json:"fetched,omitempty"`
+	// Moved tells that the run goes on after this attempt, from a checkpoint.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power

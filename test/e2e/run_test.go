@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,4 +222,71 @@ func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
 		return nil
 	})
 	b.Await(id, 20*time.Second)
+}
+
+// counter is a job that saves itself when it is told to end.
+const counter = `|
+  n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
+  trap 'echo $n > state.new; mv state.new state; exit 85' TERM
+  while [ $n -lt 60 ]; do n=$((n+1)); sleep 0.25; done
+  echo $n > done`
+
+// TestARunMovesFromSlotToSlot: no slot is long enough for the job.
+func TestARunMovesFromSlotToSlot(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: input, to: /work/}]", "checkpoint: {grace: 3s, paths: [/work/state]}", "setup: echo once >> log",
+		"outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	b.File("input", "given\n")
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 19s}\n  - {name: two, provider: local, hosts: 2, slot: 19s}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) < 2 || v.Attempts[0].Site != "one" || v.Attempts[1].Site != "two" {
+		t.Fatalf("the run: %+v", v)
+	}
+	if got := b.Read("results/done"); got != "60\n" {
+		t.Errorf("it counted to %q", got)
+	}
+	if got := b.Read("results/input"); got != "given\n" {
+		t.Errorf("the input became %q", got)
+	}
+	log := strings.Split(strings.TrimSpace(b.Read("results/log")), "\n")
+	if len(log) != len(v.Attempts)+1 || log[0] != "once" || log[1] != "from 0" || log[2] == "from 0" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestALostAttemptGoesOnFromTheLastCheckpoint kills the second attempt.
+func TestALostAttemptGoesOnFromTheLastCheckpoint(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 19s}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		r := b.Try("exec", id, "--", "cat", "/work/state", "/work/log")
+		if r.Code != 0 || strings.Count(r.Stdout, "from ") < 2 {
+			return errors.New("the second attempt does not run yet: " + r.Stdout + r.Stderr)
+		}
+		return nil
+	})
+	for _, p := range b.Processes() {
+		pid, command, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil && strings.HasSuffix(strings.TrimSpace(command), " node") {
+			syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) < 3 {
+		t.Fatalf("the run: %+v", v)
+	}
+	log := b.Read("results/log")
+	if strings.Count(log, "from 0\n") != 1 || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+func TestAJobThatSavesNothingDoesNotGoRound(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 1s}", "run: sleep 1000")
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 12s}\n")
+	r := b.Try("--sites", sites, "run", "-q", job)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "changed nothing") {
+		t.Errorf("it ended with %+v", r)
+	}
 }

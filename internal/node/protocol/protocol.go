@@ -70,6 +70,8 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// Checkpoint is set where the run can go on in another attempt.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
 	Outputs     []string  `json:"outputs,omitempty"`
@@ -84,6 +86,18 @@ type Plan struct {
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
 }
+
+// Checkpoint is how the task is asked to save itself before the deadline.
+type Checkpoint struct {
+	Signal int           `json:"signal"`
+	Grace  time.Duration `json:"grace"`
+	// Paths are container paths or patterns; none: the whole volume.
+	Paths []string `json:"paths,omitempty"`
+}
+
+// ContinueCode is the exit code by which a task asks to be run again, from its
+// checkpoint.
+const ContinueCode = 85
 
 // VM is the virtual machine of each host, as the Beefile has it (spec.VM).
 type VM struct {
@@ -190,6 +204,9 @@ type Result struct {
 	// Exit is the task's (or a failing setup's) own exit, nil when the task
 	// did not end by itself.
 	Exit *core.Exit `json:"exit,omitempty"`
+	// Continue tells that the task has saved itself, and the run goes on in
+	// another attempt from what is in the volume now.
+	Continue bool `json:"continue,omitempty"`
 	// InSetup tells that Exit is setup's.
 	InSetup bool `json:"in_setup,omitempty"`
 	// Kind, Message and Remedy tell why, where Exit is nil.
