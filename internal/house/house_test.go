@@ -55,7 +55,7 @@ func allowed() map[string][]string {
 			"internal/runtime/pid1", "internal/vm/agent", "internal/wire"},
 		"internal/vm": {"internal/core", "internal/driver", "internal/node/client", "internal/runtime/pid1", "internal/vm/agent", "internal/vm/initrd",
 			"internal/vm/qemu", "internal/wire"},
-		"internal/control": {"internal/core", "internal/driver", "internal/node/protocol", "internal/spec", "internal/state",
+		"internal/control": {"internal/core", "internal/driver", "internal/filestream", "internal/node/protocol", "internal/spec", "internal/state",
 			"internal/tasklog", "internal/vm/guestimage", "internal/wire"},
 	}
 }
