@@ -104,6 +104,9 @@ func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 func (l *fakeLease) NodeAlive(context.Context, int) (bool, error) { return l.f.head != nil, nil }
 func (l *fakeLease) Stage(context.Context, driver.Transfer) error { return nil }
 func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
+	if info, err := os.Stat(t.Remote); err == nil && info.IsDir() {
+		return os.CopyFS(t.Local, os.DirFS(t.Remote))
+	}
 	raw, err := os.ReadFile(t.Remote)
 	if err != nil {
 		return &core.Error{Kind: core.NotFound, Err: err}
@@ -217,7 +220,12 @@ func exiting(code int) *fakeHead {
 // submit records a run over all sites.
 func (w *world) submit(t *testing.T) state.Run {
 	t.Helper()
-	s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: "/work"}}
+	return w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work"})
+}
+
+func (w *world) submitJob(t *testing.T, job spec.Job) state.Run {
+	t.Helper()
+	s := Submission{Job: job}
 	for _, n := range w.names {
 		s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake"})
 	}

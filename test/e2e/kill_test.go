@@ -109,3 +109,37 @@ func TestAHungHeadIsNoticed(t *testing.T) {
 		t.Errorf("the run ended as %s: %+v", v.State, v.Error)
 	}
 }
+
+// TestKillTheControllerOfAMovingRun: whoever takes over neither forgets a
+// checkpoint nor goes back behind one.
+func TestKillTheControllerOfAMovingRun(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 17s}\n  - {name: two, provider: local, slot: 17s}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	for range 12 {
+		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond) // the random moment, not a wait for something
+		for _, p := range b.Processes() {
+			pid, command, _ := strings.Cut(p, " ")
+			if n, err := strconv.Atoi(pid); err == nil && !strings.Contains(command, " node") && !strings.Contains(command, " init") && strings.Contains(command, "bee") {
+				syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+		b.Must("ps") // starts another
+	}
+	v := b.Await(id, 3*time.Minute)
+	if v.State != "succeeded" {
+		t.Fatalf("the run: %+v", v)
+	}
+	last := -1
+	for line := range strings.Lines(b.Read("results/log")) {
+		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "from ")))
+		if err != nil || n <= last {
+			t.Errorf("an attempt began at %q, after one at %d", line, last)
+		}
+		last = n
+	}
+	if b.Read("results/done") != "60\n" {
+		t.Error("it did not count to its end")
+	}
+}

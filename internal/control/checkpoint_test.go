@@ -1,0 +1,145 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+func saving() *fakeHead {
+	return events(protocol.Result{Continue: true, Outputs: []protocol.OutputMatch{}})
+}
+
+func movable() spec.Job {
+	return spec.Job{Name: "j", Nodes: 1, Volume: "/work", Checkpoint: &spec.Checkpoint{}}
+}
+
+func leaveVolume(t *testing.T, dir, text string) {
+	t.Helper()
+	volume := protocol.VolumeDir(dir)
+	if err := errors.Join(os.MkdirAll(volume, 0o755), os.WriteFile(filepath.Join(volume, "state"), []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARunGoesOnOnTheNextSite(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.sites["a"].head = saving()
+	leaveVolume(t, w.sites["a"].dir, "1")
+	run := w.submitJob(t, movable())
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Errorf("got %+v", got)
+	}
+	attempts, err := w.Store.Attempts(t.Context(), run.ID)
+	if err != nil || len(attempts) != 2 || attempts[1].Site != "b" || !attempts[0].Moved {
+		t.Errorf("attempts %+v, %v", attempts, err)
+	}
+	w.nothingHeld(t)
+}
+
+func TestAJobThatSavesTheSameAgainEnds(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].head = saving()
+	leaveVolume(t, w.sites["a"].dir, "1")
+	run := w.submitJob(t, movable())
+	if got := w.drive(t, run, nil); got.State != state.Failed || core.KindNamed(got.Kind) != core.Permanent {
+		t.Errorf("got %+v", got)
+	}
+	w.nothingHeld(t)
+}
+
+// TestAnotherControllerMovesARun begins where a controller died that had a
+// checkpoint of the first attempt, or was about to get one.
+func TestAnotherControllerMovesARun(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		leave func(t *testing.T, w *world, a *state.Attempt)
+		keeps bool // it had brought the checkpoint home
+	}{
+		{"before the checkpoint was at home", func(_ *testing.T, w *world, a *state.Attempt) { w.sites["a"].head = saving() }, false},
+		{"with a copy that was cut short", func(t *testing.T, w *world, a *state.Attempt) {
+			w.sites["a"].head = saving()
+			half := filepath.Join(w.Store.RunDir(a.Run), checkpointsDir, "1", volumeName)
+			if err := os.MkdirAll(half, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		{"with the checkpoint at home", func(_ *testing.T, w *world, _ *state.Attempt) { w.sites["a"].head = saving() }, true},
+		{"before the release", func(_ *testing.T, _ *world, a *state.Attempt) { a.Fetched, a.Moved = true, true }, true},
+		{"with the hosts gone since", func(_ *testing.T, w *world, _ *state.Attempt) {
+			w.sites["a"].lost = true
+			clear(w.sites["a"].held)
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, "a", "b")
+			run := w.submitJob(t, movable())
+			leaveVolume(t, w.sites["a"].dir, "1")
+			journal(t, w.sites["a"].dir, protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+			w.sites["a"].held[owner] = true
+			rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+			rec.Launched = true
+			if c.keeps {
+				a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: &fakeLease{w.sites["a"], owner}, rec: rec}
+				if err := a.keep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.leave(t, w, &rec)
+			run.State = state.Running
+			if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), rec, false)); err != nil {
+				t.Fatal(err)
+			}
+			got := w.drive(t, run, nil)
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || got.State != state.Succeeded || len(attempts) != 2 || attempts[1].Site != "b" {
+				t.Errorf("got %+v after %+v, %v", got, attempts, err)
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
+
+// TestDamagedCheckpoints: the newest whole one is used, and two are kept.
+func TestDamagedCheckpoints(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, movable())
+	var a *attempt
+	for n := 1; n <= 3; n++ {
+		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: n}
+		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
+		a = &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: driver.Lease(&fakeLease{w.sites["a"], owner}), rec: state.Attempt{Run: run.ID, N: n}}
+		if err := a.keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := a.generations(); err != nil || len(list) != 2 || list[0] != 2 {
+		t.Errorf("kept %v, %v", list, err)
+	}
+	damage := func(n int) {
+		if err := os.WriteFile(filepath.Join(a.checkpointDir(n), volumeName, "state"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct{ damaged, left int }{{0, 3}, {3, 2}, {2, 0}} {
+		want := ""
+		if step.damaged > 0 {
+			damage(step.damaged)
+		}
+		if step.left > 0 {
+			want = filepath.Join(a.checkpointDir(step.left), volumeName)
+		}
+		if got, err := a.latest(); err != nil || got != want {
+			t.Errorf("with %d damaged: %q, %v", step.damaged, got, err)
+		}
+	}
+}
