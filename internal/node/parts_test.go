@@ -186,7 +186,7 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 	}
 	closed := l.addrs(nil)[0]
 	l.Close()
-	n.members = []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}
+	n.members = []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", Addr: "127.0.0.7:1", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}
 	err = n.reachOthers(context.Background())
 	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "firewall") {
 		t.Fatalf("got %v", err)
