@@ -158,7 +158,7 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 	}
 	// A task's own failure speaks for itself; what kept it from running, or
 	// from ending, must be said even where quiet is wanted.
-	if !o.quiet || run.State == state.Failed && run.ExitCode == nil {
+	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
 		a.sayEnding(run, s)
 	}
 	if run.ExitCode != nil {
@@ -177,6 +177,8 @@ func (a *app) sayEnding(run state.Run, s *session) {
 		fmt.Fprintf(a.stderr, "bee: run %s succeeded after %s%s\n", run.ID, took, s.resultsText(run))
 	case state.Stopped:
 		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(run))
+	case state.Suspended:
+		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, run.Message, run.Remedy)
 	default:
 		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
 		fmt.Fprintf(a.stderr, "     `bee show %s` tells more, `bee logs %s` shows its output.\n", run.ID, run.ID)

@@ -45,6 +45,35 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 	w.nothingHeld(t)
 }
 
+// TestNoSiteIsLeft suspends a run that has done something, and goes on later.
+func TestNoSiteIsLeft(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.sites["a"].head = saving()
+	w.sites["b"].probe = driver.Facts{Reason: "it is down"}
+	leaveVolume(t, w.sites["a"].dir, "1")
+	run := w.submitJob(t, movable())
+	w.sites["a"].once = true
+	got := w.drive(t, run, nil)
+	if got.State != state.Suspended || !got.Ended.IsZero() {
+		t.Fatalf("got %+v", got)
+	}
+	w.nothingHeld(t)
+	if again := w.drive(t, run, nil); again.State != state.Suspended {
+		t.Errorf("it went on by itself: %+v", again)
+	}
+	w.sites["b"].probe = driver.Facts{Usable: true}
+	resumed, err := w.Resume(t.Context(), got, []spec.Site{{Name: "b", Provider: "fake"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.drive(t, resumed, nil); got.State != state.Succeeded {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := w.Resume(t.Context(), w.drive(t, resumed, nil), nil); !core.IsKind(err, core.Invalid) {
+		t.Errorf("a run that is over was resumed: %v", err)
+	}
+}
+
 func TestAJobThatSavesTheSameAgainEnds(t *testing.T) {
 	w := newWorld(t, "a")
 	w.sites["a"].head = saving()

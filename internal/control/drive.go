@@ -56,6 +56,12 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		return run, err
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts)}
+	for _, rec := range attempts {
+		d.moved = d.moved || rec.Moved
+	}
+	if run.State == state.Suspended && !run.StopAsked { // until it is resumed
+		return run, nil
+	}
 	if run.State.Final() {
 		for _, rec := range attempts {
 			if !rec.Released {
@@ -91,6 +97,7 @@ type drive struct {
 	stop     <-chan struct{}
 	attempts int         // made so far
 	first    int         // of the sites, where the walk begins
+	moved    bool        // an attempt has left a checkpoint
 	image    *core.Image // once it is there
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
@@ -116,7 +123,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		}
 		switch {
 		case out.moved: // all sites are open to it again, the next one first
-			tried, passed = 0, nil
+			tried, passed, d.moved = 0, nil, true
 			continue
 		case !out.next:
 			return out, nil
@@ -124,6 +131,11 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		pass(site, out.err)
 		last = out.err
 		tried++
+	}
+	if d.moved { // what it has done is not given up
+		return outcome{state: state.Suspended, err: &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
+			Err:    errors.New("none can take the run now: " + strings.Join(passed, "; ")),
+			Remedy: "Its checkpoint is at home. `bee resume " + d.run.ID + "` goes on from it, on another site with --site."}}, nil
 	}
 	if len(d.sub.Sites) == 1 {
 		return outcome{state: state.Failed, err: last}, nil
@@ -212,7 +224,10 @@ func (d *drive) progress(p protocol.Phase) func(string, int64, int64) {
 
 // finish writes the run's end.
 func (c *Controller) finish(ctx context.Context, run state.Run, out outcome) (state.Run, error) {
-	run.State, run.ExitCode, run.Ended = out.state, out.exit, time.Now()
+	run.State, run.ExitCode = out.state, out.exit
+	if out.state.Final() {
+		run.Ended = time.Now()
+	}
 	if out.err != nil {
 		run.Kind, run.Message, run.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
 	}

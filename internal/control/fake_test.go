@@ -32,6 +32,7 @@ type fakeSite struct {
 	launch   error
 	release  []error // one per call, then nil
 	lost     bool    // leases are not found any more
+	once     bool    // after one lease it is not usable any more
 	hostless bool    // the first attempt's lease has no hosts
 	held     map[core.Owner]bool
 	released int
@@ -50,6 +51,9 @@ func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, e
 		return nil, f.acquire
 	}
 	f.held[r.Owner] = true
+	if f.once {
+		f.probe = driver.Facts{Reason: "its time is used up"}
+	}
 	return &fakeLease{f, r.Owner}, nil
 }
 

@@ -1,0 +1,48 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Resume has a suspended run go on from its checkpoint, on given sites, in that
+// order, in place of those it was submitted with; none: on the same. It needs a
+// Drive afterwards.
+func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
+	if run.State != state.Suspended {
+		return run, &core.Error{Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it is " + string(run.State) + ", not suspended"),
+			Remedy: "Only a run that waits for a site can be resumed; `bee show " + run.ID + "` tells where it stands."}
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return run, err
+	}
+	if len(sites) > 0 {
+		// Sites of earlier attempts stay known: something may be left there.
+		for _, old := range sub.Sites {
+			if !named(sites, old.Name) {
+				sites = append(sites, old)
+			}
+		}
+		sub.Sites = sites
+		if run.Submission, err = json.Marshal(sub); err != nil {
+			return run, err
+		}
+	}
+	run.State, run.Kind, run.Message, run.Remedy = state.Queued, "", "", ""
+	return run, c.Store.PutRun(ctx, run)
+}
+
+func named(sites []spec.Site, name string) bool {
+	for _, s := range sites {
+		if s.Name == name {
+			return true
+		}
+	}
+	return false
+}
