@@ -265,7 +265,7 @@ func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
 				Err:    errors.New("the last attempt changed nothing in it"),
 				Remedy: "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough?"}}, true, nil
 		}
-		return outcome{moved: true, err: errors.New("its time slot ended; the run goes on from its checkpoint")}, true, nil
+		return outcome{moved: true, err: errors.New("the job has saved itself; the run goes on from its checkpoint")}, true, nil
 	}
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
 		return outcome{}, false, nil
@@ -277,8 +277,7 @@ func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
 }
 
-// stageCheckpoint brings the last checkpoint to the head as its volume, and
-// tells whether there was one.
+// stageCheckpoint brings a checkpoint to the head as its volume.
 func (a *attempt) stageCheckpoint(ctx context.Context, head core.Host, volume string) error {
 	return a.lease.Stage(ctx, driver.Transfer{Local: volume, Remote: protocol.VolumeDir(head.Dir), Progress: func(done int64) {
 		a.progress(protocol.PhaseStage)("bringing the checkpoint", done, 0)

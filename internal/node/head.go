@@ -126,6 +126,9 @@ func (h *head) carryOut(ctx context.Context) {
 // errSlotEnds is why an attempt ends that has used up its time.
 var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended")} //nolint:gochecknoglobals // a constant
 
+// errSaveAsked is the same for a user who wants a checkpoint now.
+var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint, which the job did not write in time")} //nolint:gochecknoglobals // a constant
+
 // work runs the job's commands on this node.
 func (h *head) work(ctx context.Context) error {
 	if h.plan.Timeout > 0 {
@@ -250,10 +253,15 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	}
 	rest := context.WithoutCancel(ctx)
 	signal := syscall.SIGTERM
-	saving := h.plan.Checkpoint != nil && context.Cause(ctx) == error(errSlotEnds)
+	cause := context.Cause(ctx)
+	saving := h.plan.Checkpoint != nil && (cause == error(errSlotEnds) || cause == error(errSaveAsked))
 	if saving {
 		signal = syscall.Signal(h.plan.Checkpoint.Signal)
-		h.journal.say(protocol.PhaseRun, "the time slot ends soon: asking the job to write its checkpoint")
+		why := "the time slot ends soon"
+		if cause == error(errSaveAsked) {
+			why = "its user wants it"
+		}
+		h.journal.say(protocol.PhaseRun, why+": asking the job to write its checkpoint")
 	}
 	p.Signal(rest, signal) //nolint:errcheck // it may have ended just now
 	h.mu.Lock()

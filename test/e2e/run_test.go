@@ -290,3 +290,35 @@ func TestAJobThatSavesNothingDoesNotGoRound(t *testing.T) {
 		t.Errorf("it ended with %+v", r)
 	}
 }
+
+func TestACheckpointNow(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/log"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // in which it counts
+	b.Must("checkpoint", id)
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 {
+		t.Fatalf("the run: %+v", v)
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+	other := b.File("other.yaml", "image: "+strings.TrimSpace(strings.Split(strings.Split(b.Read("job.yaml"), "image: ")[1], "\n")[0])+"\nrun: sleep 1000\n")
+	id = strings.TrimSpace(b.Must("run", "-d", other))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "true"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	if r := b.Try("checkpoint", id); r.Code == 0 || !strings.Contains(r.Stderr, "checkpoint:") {
+		t.Errorf("a job that cannot save itself: %+v", r)
+	}
+	b.Must("stop", id)
+}

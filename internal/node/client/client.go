@@ -25,6 +25,7 @@ const (
 	CallOutput    = "output"
 	CallExec      = "exec"
 	CallStop      = "stop"
+	CallSave      = "save"
 	CallAddresses = "addresses"
 	CallHealth    = "health"
 	CallConsole   = "console"
@@ -114,6 +115,10 @@ type StopRequest struct {
 func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
 	return c.peer.Call(ctx, CallStop, StopRequest{grace}, nil)
 }
+
+// Save asks the task to write its checkpoint and end, as at the end of a time
+// slot; the run goes on in another attempt.
+func (c *Client) Save(ctx context.Context) error { return c.peer.Call(ctx, CallSave, nil, nil) }
 
 // Addresses gives the head's ip:port addresses for the other nodes.
 func (c *Client) Addresses(ctx context.Context) ([]string, error) {
