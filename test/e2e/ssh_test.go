@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +124,36 @@ func TestTheJobOutlivesItsController(t *testing.T) {
 	}
 	if got := b.Must("logs", id); got != "begun\ndone\n" {
 		t.Errorf("logs gave %q", got)
+	}
+	left(t, farm)
+}
+
+// TestARunMovesFromSSHToThisMachine: the volume of hosts that share no files
+// comes along, the part of each of them.
+func TestARunMovesFromSSHToThisMachine(t *testing.T) {
+	b, farm, job := rack(t, 2, "nodes: 2", "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
+		"setup: mkdir parts", "run: "+strings.Replace(counter, "|\n", "|\n  for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > parts/by-$(hostname)'; done\n", 1))
+	sites := b.File("both.yaml", b.Read("sites.yaml")+"  - {name: here, provider: local, hosts: 2}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/log"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // in which it counts
+	b.Must("checkpoint", id)
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "rack" || v.Attempts[1].Site != "here" {
+		t.Fatalf("the run: %+v", v)
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+	for _, host := range []string{"h0", "h1", "here-0", "here-1"} {
+		if got := strings.TrimSpace(b.Read("results/parts/by-" + host)); got != host[len(host)-1:] {
+			t.Errorf("what %s wrote came home as %q", host, got)
+		}
 	}
 	left(t, farm)
 }
