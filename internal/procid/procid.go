@@ -27,7 +27,7 @@ type ID struct {
 
 // Of gives the ID of the process that has the number pid now.
 func Of(pid int) (ID, error) {
-	_, start, err := stat(pid)
+	start, err := started(pid)
 	if err != nil {
 		return ID{}, err
 	}
@@ -134,9 +134,9 @@ func (i ID) open() (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	state, start, err := stat(i.PID)
+	start, err := started(i.PID)
 	boot, _ := bootID()
-	if err != nil || start != i.Start || boot != i.Boot || state == 'Z' || state == 'X' {
+	if err != nil || start != i.Start || boot != i.Boot || ended(fd) {
 		_ = unix.Close(fd)
 		return -1, errGone
 	}
@@ -144,18 +144,25 @@ func (i ID) open() (int, error) {
 }
 
 // stat reads the state and the start time from /proc/PID/stat.
-func stat(pid int) (state byte, start uint64, err error) {
+// ended tells whether a process has ended wholly. Its state in /proc is that of
+// its first thread alone, which may be a zombie while others still run: the
+// process that is 1 in a namespace then has yet to end all the others there.
+func ended(pidfd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}
+
+func started(pid int) (ticks uint64, err error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	// The name, in brackets, may hold blanks and brackets itself.
 	rest := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(rest) < 20 {
-		return 0, 0, fmt.Errorf("malformed /proc/%d/stat", pid)
+		return 0, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
-	start, err = strconv.ParseUint(rest[19], 10, 64)
-	return rest[0][0], start, err
+	return strconv.ParseUint(rest[19], 10, 64)
 }
 
 func bootID() (string, error) {
