@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 // Acquire makes the lease's directory, which is the record of the intent,
@@ -27,8 +28,8 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{owner: r.Owner, base: p.base, dir: filepath.Join(p.base, leasesDir, leaseName(r.Owner)), argv: p.s.NodeArgv}
-	unlock, err := lockLease(ctx, l.dir, true)
+	l := &lease{owner: r.Owner, base: p.base, dir: filepath.Join(p.base, leasesDir, leasedir.Name(r.Owner)), argv: p.s.NodeArgv}
+	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +55,14 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 
 // make makes everything that a lease consists of.
 func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
-	dir := runDir(p.base, r.Owner.Run)
-	err := claim(l.dir, dir)
+	dir := leasedir.RunDir(p.base, r.Owner.Run)
+	err := leasedir.Claim(l.dir, dir)
 	if errors.Is(err, fs.ErrExist) {
 		return &core.Error{Kind: core.Busy, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("directory %s is in use", dir),
 			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
 	}
 	if err != nil {
-		return scratchError(dir, err)
+		return leasedir.Unusable(dir, err)
 	}
 	if p.s.EmulatedHosts > 0 {
 		if err := p.emulate(ctx, l, r, dir); err != nil {
@@ -86,7 +87,7 @@ func (p *provider) emulate(ctx context.Context, l *lease, r driver.Request, dir 
 			s.Hide, s.Keep = dir, filepath.Join(dir, "host"+strconv.Itoa(i))
 			h.Dir, h.Cache = filepath.Join(s.Keep, "run"), filepath.Join(s.Keep, "cache")
 			if err := os.MkdirAll(h.Dir, 0o700); err != nil {
-				return scratchError(h.Dir, err)
+				return leasedir.Unusable(h.Dir, err)
 			}
 		}
 		l.details.Hosts = append(l.details.Hosts, h)
@@ -134,7 +135,7 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 	dropOldProbes(dir)
 	tmp, err := os.MkdirTemp(dir, probePrefix)
 	if err != nil {
-		return scratchError(p.s.Scratch, err)
+		return leasedir.Unusable(p.s.Scratch, err)
 	}
 	defer os.RemoveAll(tmp)
 	if p.s.EmulatedHosts == 0 {
@@ -183,7 +184,7 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != "local" || h.Version != handleVersion {
 		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("not a handle of this version (%s %d)", h.Driver, h.Version)}
 	}
-	owner, ok := ownerNamed(filepath.Base(data.Dir))
+	owner, ok := leasedir.OwnerNamed(filepath.Base(data.Dir))
 	leases := filepath.Dir(data.Dir)
 	if !ok || owner != h.Owner || filepath.Base(leases) != leasesDir || !filepath.IsAbs(data.Dir) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("%q is no lease", data.Dir)}
@@ -206,7 +207,7 @@ func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) 
 			return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
 		}
 		for _, e := range entries {
-			if o, ok := ownerNamed(e.Name()); ok && o.Matches(q) {
+			if o, ok := leasedir.OwnerNamed(e.Name()); ok && o.Matches(q) {
 				out = append(out, handleOf(filepath.Join(leases, e.Name()), o))
 			}
 		}

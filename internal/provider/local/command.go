@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/leasedir"
 	"golang.org/x/sys/unix"
 )
 
@@ -100,7 +101,7 @@ func openRun(ctx context.Context, run string) (*emulate.Client, error) {
 	for _, base := range p.bases() {
 		entries, _ := os.ReadDir(filepath.Join(base, leasesDir))
 		for _, e := range entries {
-			if o, ok := ownerNamed(e.Name()); !ok || !strings.HasPrefix(o.Run, run) {
+			if o, ok := leasedir.OwnerNamed(e.Name()); !ok || !strings.HasPrefix(o.Run, run) {
 				continue
 			}
 			c, err := emulate.Open(ctx, filepath.Join(base, leasesDir, e.Name()))

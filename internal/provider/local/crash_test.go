@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
@@ -78,7 +79,7 @@ func TestKilledController(t *testing.T) {
 					}
 					if rand.IntN(2) == 0 {
 						// The hosts may end just now, too.
-						killHolder(filepath.Join(dir, "bee", leasesDir, leaseName(h.Owner)))
+						killHolder(filepath.Join(dir, "bee", leasesDir, leasedir.Name(h.Owner)))
 					}
 					if err := l.Release(t.Context()); err != nil {
 						t.Fatal(err)
@@ -155,7 +156,7 @@ func TestHostsEnd(t *testing.T) {
 	if err := os.WriteFile(l.Hosts()[0].Dir+"/result", []byte("42"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	leaseDir := filepath.Join(dir, "bee", leasesDir, leaseName(o))
+	leaseDir := filepath.Join(dir, "bee", leasesDir, leasedir.Name(o))
 	killHolder(leaseDir)
 	testkit.Eventually(t, 5*time.Second, func() error {
 		if emulate.Alive(leaseDir) {

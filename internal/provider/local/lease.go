@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/leasedir"
 	"golang.org/x/sys/unix"
 )
 
@@ -107,7 +108,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 // directory, and the lease's own last: as long as anything is left, List
 // finds it.
 func (l *lease) Release(ctx context.Context) error {
-	unlock, err := lockLease(ctx, l.dir, false)
+	unlock, err := leasedir.Lock(ctx, l.dir, false)
 	if core.IsKind(err, core.NotFound) {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (l *lease) destroy(ctx context.Context) error {
 	if err := emulate.Destroy(ctx, l.dir); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "end the emulated hosts of", Object: l.owner.String(), Err: err}
 	}
-	if err := unclaim(l.dir, runDir(l.base, l.owner.Run)); err != nil {
+	if err := leasedir.Unclaim(l.dir, leasedir.RunDir(l.base, l.owner.Run)); err != nil {
 		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
 	}
 	entries, err := os.ReadDir(l.dir)

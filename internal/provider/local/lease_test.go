@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 func acquire(t testing.TB, p driver.Provider, o core.Owner) driver.Lease {
@@ -50,8 +51,8 @@ func TestAttemptsDoNotMix(t *testing.T) {
 		t.Error(err)
 	}
 	// A lease killed before it claimed anything.
-	half := filepath.Join(dir, "bee", leasesDir, leaseName(second))
-	if err := os.MkdirAll(filepath.Join(half, madeName), 0o700); err != nil {
+	half := filepath.Join(dir, "bee", leasesDir, leasedir.Name(second))
+	if err := os.MkdirAll(filepath.Join(half, leasedir.MadeName), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	handles, err := p.List(t.Context(), second)
@@ -75,16 +76,16 @@ func TestAttemptsDoNotMix(t *testing.T) {
 
 func TestOwnerNames(t *testing.T) {
 	for _, o := range []core.Owner{{User: "u", Run: "r", Attempt: 1}, {User: "a@b/c", Run: "../x y", Attempt: 12}, {User: ".", Run: "ü", Attempt: 3}} {
-		name := leaseName(o)
-		if got, ok := ownerNamed(name); !ok || got != o || filepath.Base(name) != name {
+		name := leasedir.Name(o)
+		if got, ok := leasedir.OwnerNamed(name); !ok || got != o || filepath.Base(name) != name {
 			t.Errorf("%+v became %q, then %+v", o, name, got)
 		}
-		if dir := runDir("/base", o.Run); filepath.Dir(dir) != "/base" {
+		if dir := leasedir.RunDir("/base", o.Run); filepath.Dir(dir) != "/base" {
 			t.Errorf("run %q gets the directory %s", o.Run, dir)
 		}
 	}
 	for _, name := range []string{"", "a@b", "a@b@x", "a@b@1@2", "%zz@b@1"} {
-		if o, ok := ownerNamed(name); ok {
+		if o, ok := leasedir.OwnerNamed(name); ok {
 			t.Errorf("%q was taken for %+v", name, o)
 		}
 	}

@@ -1,4 +1,4 @@
-package local
+package leasedir
 
 import (
 	"errors"
@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimName is the file in a lease's directory that holds the inode of the
+// ClaimName is the file in a lease's directory that holds the inode of the
 // run's directory, as proof that it is this lease's and not another attempt's.
-const claimName = "claim"
+const ClaimName = "claim"
 
-// madeName is the run's directory while it lies in the lease's: before it is
+// MadeName is the run's directory while it lies in the lease's: before it is
 // put in its place, and after it is taken away. So at each moment it is found,
 // by one of the two names, and no one else's is ever taken for it.
-const madeName = "run"
+const MadeName = "run"
 
-// claim makes the run's directory dir, or gives fs.ErrExist.
-func claim(leaseDir, dir string) error {
-	made := filepath.Join(leaseDir, madeName)
+// Claim makes the run's directory dir, or gives fs.ErrExist.
+func Claim(leaseDir, dir string) error {
+	made := filepath.Join(leaseDir, MadeName)
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func claim(leaseDir, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(leaseDir, claimName), []byte(proof), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(leaseDir, ClaimName), []byte(proof), 0o600); err != nil {
 		return err
 	}
 	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
@@ -41,9 +41,9 @@ func claim(leaseDir, dir string) error {
 	return err
 }
 
-// unclaim takes the run's directory back into the lease's, if it is there.
-func unclaim(leaseDir, dir string) error {
-	proof, err := os.ReadFile(filepath.Join(leaseDir, claimName))
+// Unclaim takes the run's directory back into the lease's, if it is there.
+func Unclaim(leaseDir, dir string) error {
+	proof, err := os.ReadFile(filepath.Join(leaseDir, ClaimName))
 	if err != nil {
 		return nil // never claimed, or taken back already
 	}
@@ -52,12 +52,12 @@ func unclaim(leaseDir, dir string) error {
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.Rename(dir, filepath.Join(leaseDir, madeName)); err != nil {
+		if err := os.Rename(dir, filepath.Join(leaseDir, MadeName)); err != nil {
 			return err
 		}
 	}
 	// The inode may now come to mean another directory.
-	return os.Remove(filepath.Join(leaseDir, claimName))
+	return os.Remove(filepath.Join(leaseDir, ClaimName))
 }
 
 func inodeOf(path string) (string, error) {
