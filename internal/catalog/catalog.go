@@ -4,10 +4,12 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -53,11 +55,32 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 			}
 			hosts = append(hosts, expanded...)
 		}
-		return ssh.New(ssh.Settings{Name: s.Name, Hosts: hosts, Scratch: s.Scratch, Slots: s.Slots, Options: s.SSHOptions,
-			BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) }})
+		settings := o.behind(s, hosts)
+		settings.Site = func(host string) json.RawMessage { return siteOf(s, host) }
+		return ssh.New(settings)
 	}
 	return nil, &core.Error{Kind: core.Unsupported, Op: "find provider", Object: s.Provider, Err: errors.New("this bee has none of that name"),
 		Remedy: "Check `provider:` in the sites file."}
+}
+
+// behind are the settings for speaking by ssh to the hosts of a site.
+func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {
+	return ssh.Settings{Name: s.Name, Hosts: hosts, Options: s.SSHOptions,
+		BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) }}
+}
+
+// siteOf is one host of an ssh site as its own agent sees it. Hosts may share
+// a file system, so each has a directory of its own in the scratch.
+func siteOf(s spec.Site, host string) json.RawMessage {
+	own := spec.Site{Name: s.Name, Provider: "local", Slots: s.Slots}
+	if s.Scratch != "" {
+		own.Scratch = path.Join(s.Scratch, "bee-"+ssh.NameOf(host))
+	}
+	raw, err := json.Marshal(own)
+	if err != nil {
+		panic(err) // plain data: this cannot happen
+	}
+	return raw
 }
 
 // Runtimes gives every runtime, in the order in which auto prefers them.
@@ -127,11 +150,15 @@ func Agent() ssh.Agent {
 		return filepath.Join(dir, "bee")
 	}
 	return ssh.Agent{
-		Provider: func(name, scratch string, slots int) (driver.Provider, error) {
-			return local.New(local.Settings{Name: name, Scratch: scratch, Cache: cache(), Slots: slots})
+		Provider: func(raw json.RawMessage) (driver.Provider, error) {
+			var s spec.Site
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return nil, err
+			}
+			return Provider(s, Options{Cache: cache()})
 		},
-		HasImage: func(id string) bool {
-			s, err := image.Open(cache(), slog.New(slog.DiscardHandler))
+		HasImage: func(cache, id string) bool {
+			s, err := image.Open(cache, slog.New(slog.DiscardHandler))
 			return err == nil && s.Has(id)
 		},
 	}

@@ -65,8 +65,8 @@ type Request struct {
 	Nodes int
 	// SlotsPerNode is the least number of cores on each; 0 means any.
 	SlotsPerNode int
-	// Duration is how long the hosts are wanted; 0 means the site's slot.
-	Duration time.Duration
+	// GPUs wanted on each host; -1 means all that it has.
+	GPUs int
 	// Binary is the path of the bee binary on this machine.
 	Binary string
 }
@@ -104,6 +104,24 @@ type Lease interface {
 	// Release ends every node of the lease, gives the hosts back and removes
 	// each host's Dir. Idempotent.
 	Release(ctx context.Context) error
+}
+
+// Queued is what a lease may offer further whose hosts come later: the site
+// has the request in its queue. Until Ready says so, there are no hosts.
+type Queued interface {
+	// Ready asks how the waiting stands; Hosts and Deadline are those of the
+	// last call. Lost: the site has dropped the request, and says why.
+	Ready(ctx context.Context) (Waiting, error)
+}
+
+// Waiting is how a lease in a queue stands.
+type Waiting struct {
+	// Ready is true once the hosts are there.
+	Ready bool `json:"ready"`
+	// Reason says in plain words what the site waits for.
+	Reason string `json:"reason,omitempty"`
+	// Expected is when the site means to grant it; zero when it does not say.
+	Expected time.Time `json:"expected,omitzero"`
 }
 
 // NodeChecker is what a lease may offer further: to tell whether a launched

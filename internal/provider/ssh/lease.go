@@ -23,6 +23,42 @@ type lease struct {
 	h     handle
 	mu    sync.Mutex
 	links []*link
+	// hosts and deadline are the agents' word; see refresh.
+	hosts    []core.Host
+	deadline time.Time
+}
+
+// far gives the connection that leads to a host, and the host's index in the
+// lease of the agent there: behind a login node, one agent has all hosts.
+func (l *lease) far(i int) (link, host int, err error) {
+	if i < 0 || i >= len(l.hosts) {
+		return 0, 0, &core.Error{Kind: core.Invalid, Op: "reach host", Object: fmt.Sprint(i), Err: fmt.Errorf("the lease has %d hosts", len(l.hosts))}
+	}
+	if l.p.info != nil {
+		return 0, i, nil
+	}
+	return i, 0, nil
+}
+
+// refresh asks the login node's agent for the lease as it stands.
+func (l *lease) refresh(ctx context.Context) error {
+	_, err := l.Ready(ctx)
+	return err
+}
+
+// Ready implements driver.Queued.
+func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
+	if l.p.info == nil {
+		return driver.Waiting{Ready: true}, nil
+	}
+	var g granted
+	if err := l.ask(ctx, 0, callReady, l.call(0, 0), &g); err != nil {
+		return driver.Waiting{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hosts, l.deadline = g.Hosts, g.Deadline
+	return g.Waiting, nil
 }
 
 // Handle implements driver.Lease.
@@ -31,20 +67,17 @@ func (l *lease) Handle() core.Handle {
 	if err != nil {
 		panic(err) // plain data: this cannot happen
 	}
-	return core.Handle{Driver: "ssh", Version: handleVersion, Owner: l.owner, Data: data}
+	return core.Handle{Driver: l.p.Info().Name, Version: handleVersion, Owner: l.owner, Data: data}
 }
 
 // Hosts implements driver.Lease.
-func (l *lease) Hosts() []core.Host { return l.h.Known }
+func (l *lease) Hosts() []core.Host { return l.hosts }
 
-// Deadline implements driver.Lease: machines behind ssh have none.
-func (l *lease) Deadline() time.Time { return time.Time{} }
+// Deadline implements driver.Lease: machines behind ssh alone have none.
+func (l *lease) Deadline() time.Time { return l.deadline }
 
-// link gives the connection to a host, made anew where it broke.
+// link gives the connection to an agent, made anew where it broke.
 func (l *lease) link(ctx context.Context, i int) (*link, error) {
-	if i < 0 || i >= len(l.h.Hosts) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "reach host", Object: fmt.Sprint(i), Err: fmt.Errorf("the lease has %d hosts", len(l.h.Hosts))}
-	}
 	l.mu.Lock()
 	k := l.links[i]
 	l.mu.Unlock()
@@ -70,18 +103,14 @@ func (l *lease) link(ctx context.Context, i int) (*link, error) {
 	return fresh, nil
 }
 
-// call is the base of a call to a host; link has checked, or will, that there
-// is such a host.
-func (l *lease) call(i int) call {
-	if i < 0 || i >= len(l.h.Hosts) {
-		return call{}
-	}
-	c := l.p.call(l.h.Hosts[i])
-	c.Handle = l.h.Leases[i]
+// call is the base of a call to an agent about a host of its lease.
+func (l *lease) call(link, host int) call {
+	c := l.p.call(l.h.Hosts[link])
+	c.Handle, c.Host = l.h.Leases[link], host
 	return c
 }
 
-// ask makes a call to a host. A connection that broke is a passing matter.
+// ask makes a call to an agent. A connection that broke is a passing matter.
 func (l *lease) ask(ctx context.Context, i int, method string, c call, out any) error {
 	k, err := l.link(ctx, i)
 	if err != nil {
@@ -102,7 +131,7 @@ func transient(err error) error {
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	for i := range l.h.Hosts {
 		var s driver.Status
-		err := l.ask(ctx, i, callStatus, l.call(i), &s)
+		err := l.ask(ctx, i, callStatus, l.call(i, 0), &s)
 		switch {
 		case core.IsKind(err, core.NotFound):
 			return driver.Status{Reason: "the run's directory on " + l.h.Hosts[i] + " is gone"}, nil
@@ -118,38 +147,55 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 // NodeAlive implements driver.NodeChecker.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	var alive bool
-	err := l.ask(ctx, host, callAlive, l.call(host), &alive)
+	err := l.about(ctx, host, callAlive, func(*call) {}, &alive)
 	return alive, err
+}
+
+// about makes a call about a host, completed by fill.
+func (l *lease) about(ctx context.Context, host int, method string, fill func(*call), out any) error {
+	link, inner, err := l.far(host)
+	if err != nil {
+		return err
+	}
+	c := l.call(link, inner)
+	fill(&c)
+	return l.ask(ctx, link, method, c, out)
+}
+
+// open makes a call about a host and a path whose stream stays open.
+func (l *lease) open(ctx, stream context.Context, host int, method, path string) (*wire.Stream, error) {
+	link, inner, err := l.far(host)
+	if err != nil {
+		return nil, err
+	}
+	k, err := l.link(ctx, link)
+	if err != nil {
+		return nil, err
+	}
+	c := l.call(link, inner)
+	c.Path = path
+	s, err := k.Open(stream, method, c, nil)
+	return s, transient(err)
 }
 
 // HasImage implements driver.ImageHolder.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
 	var has bool
-	c := l.call(host)
-	c.Image = id
-	err := l.ask(ctx, host, callImage, c, &has)
+	err := l.about(ctx, host, callImage, func(c *call) { c.Image = id }, &has)
 	return has, err
 }
 
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
-	c := l.call(n.Host)
-	c.Config = n.Config
-	return l.ask(ctx, n.Host, callLaunch, c, nil)
+	return l.about(ctx, n.Host, callLaunch, func(c *call) { c.Config = n.Config }, nil)
 }
 
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
-	k, err := l.link(ctx, host)
+	// The stream outlives the dialling.
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, socket)
 	if err != nil {
 		return nil, err
-	}
-	c := l.call(host)
-	c.Path = socket
-	// The stream outlives the dialling.
-	s, err := k.Open(context.WithoutCancel(ctx), callDial, c, nil)
-	if err != nil {
-		return nil, transient(err)
 	}
 	return s, nil
 }
@@ -159,39 +205,27 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	k, err := l.link(ctx, t.Host)
+	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
 	if err != nil {
 		return err
-	}
-	c := l.call(t.Host)
-	c.Path = t.Remote
-	s, err := k.Open(ctx, callStage, c, nil)
-	if err != nil {
-		return transient(err)
 	}
 	defer s.Close()
 	sendErr := filestream.Send(ctx, s, t.Local, t.Progress)
 	var o outcome
 	if err := wire.ReadMessage(s, &o); err != nil {
-		return errors.Join(sendErr, transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.h.Hosts[t.Host], Object: t.Local, Err: err}))
+		return errors.Join(sendErr, transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err}))
 	}
 	if o.Error != "" {
-		return &core.Error{Kind: core.KindNamed(o.Kind), Op: "copy to " + l.h.Hosts[t.Host], Object: t.Local, Err: errors.New(o.Error)}
+		return &core.Error{Kind: core.KindNamed(o.Kind), Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: errors.New(o.Error)}
 	}
 	return sendErr
 }
 
 // Fetch implements driver.Lease.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
-	k, err := l.link(ctx, t.Host)
+	s, err := l.open(ctx, ctx, t.Host, callFetch, t.Remote)
 	if err != nil {
 		return err
-	}
-	c := l.call(t.Host)
-	c.Path = t.Remote
-	s, err := k.Open(ctx, callFetch, c, nil)
-	if err != nil {
-		return transient(err)
 	}
 	defer s.Close()
 	var r readProgress
@@ -206,7 +240,7 @@ func (l *lease) Release(ctx context.Context) error {
 		if l.h.Leases[i].Driver == "" { // the host never granted one
 			return
 		}
-		if err := l.ask(ctx, i, callRelease, l.call(i), nil); err != nil && !core.IsKind(err, core.NotFound) {
+		if err := l.ask(ctx, i, callRelease, l.call(i, 0), nil); err != nil && !core.IsKind(err, core.NotFound) {
 			errs[i] = fmt.Errorf("release %s: %w", l.h.Hosts[i], err)
 		}
 	})

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,15 +16,14 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// Agent is what `bee remote` needs on a host: the provider of that host itself
-// and its image cache. The agent keeps no state; all of it lies in the files
+// Agent is what `bee remote` needs on a host: the provider to speak for there
+// and the image cache. The agent keeps no state; all of it lies in the files
 // of that provider.
 type Agent struct {
-	// Provider gives the host's own provider, for a scratch directory ("" for
-	// the host's default) and a number of slots (0 for all cores).
-	Provider func(name, scratch string, slots int) (driver.Provider, error)
-	// HasImage asks the host's image cache.
-	HasImage func(id string) bool
+	// Provider gives the provider that a call's site (Settings.Site) means.
+	Provider func(site json.RawMessage) (driver.Provider, error)
+	// HasImage asks the image cache in a directory.
+	HasImage func(cache, id string) bool
 }
 
 // The calls of an agent. Each names its site, so that the agent finds leases
@@ -31,6 +31,7 @@ type Agent struct {
 const (
 	callFacts   = "facts"
 	callAcquire = "acquire"
+	callReady   = "ready"
 	callList    = "list"
 	callStatus  = "status"
 	callAlive   = "alive"
@@ -43,20 +44,34 @@ const (
 )
 
 type call struct {
-	Name    string         `json:"name"`
-	Scratch string         `json:"scratch"`
-	Slots   int            `json:"slots"`
-	Owner   core.Owner     `json:"owner"`
-	Request driver.Request `json:"request"`
-	Handle  core.Handle    `json:"handle"`
-	Path    string         `json:"path,omitempty"` // socket, or file
-	Image   string         `json:"image,omitempty"`
-	Config  []byte         `json:"config,omitempty"`
+	Site    json.RawMessage `json:"site"`
+	Owner   core.Owner      `json:"owner"`
+	Request driver.Request  `json:"request"`
+	Handle  core.Handle     `json:"handle"`
+	Host    int             `json:"host"`           // index in the agent's lease
+	Path    string          `json:"path,omitempty"` // socket, or file
+	Image   string          `json:"image,omitempty"`
+	Config  []byte          `json:"config,omitempty"`
 }
 
+// granted is an agent's lease as it stands.
 type granted struct {
-	Handle core.Handle `json:"handle"`
-	Host   core.Host   `json:"host"`
+	Handle   core.Handle    `json:"handle"`
+	Hosts    []core.Host    `json:"hosts"`
+	Deadline time.Time      `json:"deadline,omitzero"`
+	Waiting  driver.Waiting `json:"waiting"`
+}
+
+func grant(ctx context.Context, l driver.Lease) (granted, error) {
+	g := granted{Waiting: driver.Waiting{Ready: true}}
+	if q, ok := l.(driver.Queued); ok {
+		var err error
+		if g.Waiting, err = q.Ready(ctx); err != nil {
+			return g, err
+		}
+	}
+	g.Handle, g.Hosts, g.Deadline = l.Handle(), l.Hosts(), l.Deadline()
+	return g, nil
 }
 
 type facts struct {
@@ -87,10 +102,7 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 	if err := s.Params(&c); err != nil {
 		return err
 	}
-	if method == callImage {
-		return s.Reply(a.HasImage(c.Image))
-	}
-	p, err := a.Provider(c.Name, c.Scratch, c.Slots)
+	p, err := a.Provider(c.Site)
 	if err != nil {
 		return err
 	}
@@ -109,7 +121,7 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 		if err != nil {
 			return err
 		}
-		return s.Reply(granted{l.Handle(), l.Hosts()[0]})
+		return s.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts(), Deadline: l.Deadline()})
 	case callList:
 		handles, err := p.List(ctx, c.Owner)
 		if err != nil {
@@ -129,6 +141,14 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 
 func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Lease, s *wire.Stream) error {
 	switch method {
+	case callReady:
+		g, err := grant(ctx, l)
+		if err != nil {
+			return err
+		}
+		return s.Reply(g)
+	case callImage:
+		return s.Reply(c.Host < len(l.Hosts()) && a.HasImage(l.Hosts()[c.Host].Cache, c.Image))
 	case callStatus:
 		st, err := l.Status(ctx)
 		if err != nil {
@@ -139,18 +159,18 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		alive := true
 		if checker, ok := l.(driver.NodeChecker); ok {
 			var err error
-			if alive, err = checker.NodeAlive(ctx, 0); err != nil {
+			if alive, err = checker.NodeAlive(ctx, c.Host); err != nil {
 				return err
 			}
 		}
 		return s.Reply(alive)
 	case callLaunch:
-		if err := l.Launch(ctx, driver.NodeCommand{Config: c.Config}); err != nil {
+		if err := l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config}); err != nil {
 			return err
 		}
 		return s.Reply(nil)
 	case callDial:
-		conn, err := l.Dial(ctx, 0, c.Path)
+		conn, err := l.Dial(ctx, c.Host, c.Path)
 		if err != nil {
 			return err
 		}

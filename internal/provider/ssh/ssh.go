@@ -3,6 +3,9 @@
 // host an agent, `bee remote`, does what the provider of a single machine
 // does; one ssh connection per host carries all calls and streams.
 //
+// The same serves for any provider that has to work on a login node: there the
+// agent has that provider, with all the hosts that it gets (NewLogin).
+//
 // The system's OpenSSH client makes the connections, so that the user's whole
 // configuration counts: keys, agent, known hosts, jumps, aliases.
 package ssh
@@ -12,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 
@@ -25,11 +27,9 @@ type Settings struct {
 	Name string
 	// Hosts as ssh understands them: names, aliases, user@host.
 	Hosts []string
-	// Scratch on the hosts; $USER and other variables are theirs. Empty: the
-	// hosts' default.
-	Scratch string
-	// Slots is the number of cores of each host; 0 means all.
-	Slots int
+	// Site tells the agent on a host which provider it shall be (see Agent),
+	// in words that only whoever makes both understands.
+	Site func(host string) json.RawMessage
 	// Options are given to ssh as -o KEY=VALUE.
 	Options map[string]string
 	// BinaryFor gives the bee binary for an architecture (GOARCH).
@@ -39,7 +39,9 @@ type Settings struct {
 }
 
 type provider struct {
-	s    Settings
+	s Settings
+	// info, if set, is that of the provider behind the only host, a login node.
+	info *driver.Info
 	mu   sync.Mutex
 	sums map[string]string // of binaries, by architecture
 }
@@ -58,8 +60,26 @@ func New(s Settings) (driver.Provider, error) {
 	return &provider{s: s}, nil
 }
 
+// NewLogin gives a provider that works on the one host of the settings, a
+// login node, where the agent's provider is what inside says.
+func NewLogin(s Settings, inside driver.Info) (driver.Provider, error) {
+	if len(s.Hosts) != 1 {
+		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf("it has %d login nodes, not one", len(s.Hosts))}
+	}
+	p, err := New(s)
+	if err != nil {
+		return nil, err
+	}
+	inside.Summary += " behind " + NameOf(s.Hosts[0])
+	p.(*provider).info = &inside
+	return p, nil
+}
+
 // Info implements driver.Provider.
 func (p *provider) Info() driver.Info {
+	if p.info != nil {
+		return *p.info
+	}
 	summary := "1 host by ssh"
 	if n := len(p.s.Hosts); n > 1 {
 		summary = fmt.Sprintf("%d hosts by ssh", n)
@@ -67,23 +87,16 @@ func (p *provider) Info() driver.Info {
 	return driver.Info{Name: "ssh", Summary: summary}
 }
 
-// nameOf is the name of a host without user and port.
-func nameOf(host string) string {
+// NameOf is the name of a host without user and port.
+func NameOf(host string) string {
 	if _, after, ok := strings.Cut(host, "@"); ok {
 		return after
 	}
 	return host
 }
 
-// call is the base of all calls to a host. Hosts may share a file system, so
-// each has a directory of its own in the scratch.
-func (p *provider) call(host string) call {
-	c := call{Name: p.s.Name, Slots: p.s.Slots}
-	if p.s.Scratch != "" {
-		c.Scratch = path.Join(p.s.Scratch, "bee-"+nameOf(host))
-	}
-	return c
-}
+// call is the base of all calls to a host.
+func (p *provider) call(host string) call { return call{Site: p.s.Site(host)} }
 
 // Probe asks the first host; the others are asked when they are wanted.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
@@ -96,7 +109,9 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if err := l.Call(ctx, callFacts, p.call(p.s.Hosts[0]), &f); err != nil {
 		return driver.Facts{}, err
 	}
-	f.Facts.Hosts = len(p.s.Hosts)
+	if p.info == nil {
+		f.Facts.Hosts = len(p.s.Hosts)
+	}
 	return f.Facts, nil
 }
 
@@ -104,7 +119,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 type handle struct {
 	Hosts  []string      `json:"hosts"` // as ssh understands them
 	Leases []core.Handle `json:"leases"`
-	Known  []core.Host   `json:"known"`
+	Known  []core.Host   `json:"known,omitempty"` // not behind a login node, where they are asked for
 }
 
 const handleVersion = 1
@@ -113,6 +128,9 @@ const handleVersion = 1
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	if r.Nodes < 1 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes)}
+	}
+	if p.info != nil {
+		return p.acquireBehind(ctx, r)
 	}
 	if r.Nodes > len(p.s.Hosts) {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name,
@@ -145,12 +163,13 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	made := make([]error, r.Nodes)
 	p.each(r.Nodes, func(i int) {
 		c := p.call(l.h.Hosts[i])
-		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, Duration: r.Duration}
+		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, GPUs: r.GPUs}
 		var g granted
 		if made[i] = l.links[i].Call(ctx, callAcquire, c, &g); made[i] == nil {
 			l.h.Leases[i] = g.Handle
-			g.Host.Index, g.Host.Name, g.Host.Addrs = i, nameOf(l.h.Hosts[i]), nil
-			l.h.Known[i] = g.Host
+			h := g.Hosts[0]
+			h.Index, h.Name, h.Addrs = i, NameOf(l.h.Hosts[i]), nil
+			l.h.Known[i] = h
 		}
 	})
 	for i, err := range made {
@@ -158,7 +177,25 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 			return fail(&core.Error{Kind: core.KindOf(err), Op: "use host", Object: l.h.Hosts[i], Err: err, Remedy: core.Remedy(err)})
 		}
 	}
+	l.hosts = l.h.Known
 	return l, nil
+}
+
+// acquireBehind gets a lease of the provider on the login node.
+func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	host := p.s.Hosts[0]
+	k, err := p.connect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	c := p.call(host)
+	c.Request = r
+	var g granted
+	if err := k.Call(ctx, callAcquire, c, &g); err != nil {
+		k.Close()
+		return nil, transient(err)
+	}
+	return &lease{p: p, owner: r.Owner, links: []*link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}}, hosts: g.Hosts, deadline: g.Deadline}, nil
 }
 
 // kindOfAll is Permanent only if no host failed for a passing reason.
@@ -204,7 +241,15 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if err := json.Unmarshal(h.Data, &l.h); err != nil {
 		return nil, err
 	}
-	l.links = make([]*link, len(l.h.Hosts))
+	l.links, l.hosts = make([]*link, len(l.h.Hosts)), l.h.Known
+	if p.info != nil {
+		// What is known of it is kept on the login node.
+		if err := l.refresh(ctx); err != nil {
+			l.close()
+			return nil, err
+		}
+		return l, nil
+	}
 	status, err := l.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -245,7 +290,10 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 				h = &handle{}
 				byOwner[f.Owner] = h
 			}
-			h.Hosts, h.Leases, h.Known = append(h.Hosts, host), append(h.Leases, f), append(h.Known, core.Host{Name: nameOf(host), Index: len(h.Known)})
+			h.Hosts, h.Leases = append(h.Hosts, host), append(h.Leases, f)
+			if p.info == nil {
+				h.Known = append(h.Known, core.Host{Name: NameOf(host), Index: len(h.Known)})
+			}
 		}
 	})
 	var handles []core.Handle
@@ -254,7 +302,7 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 		if err != nil {
 			return nil, err
 		}
-		handles = append(handles, core.Handle{Driver: "ssh", Version: handleVersion, Owner: owner, Data: data})
+		handles = append(handles, core.Handle{Driver: p.Info().Name, Version: handleVersion, Owner: owner, Data: data})
 	}
 	return handles, errors.Join(errs...)
 }

@@ -2,6 +2,8 @@ package ssh
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -31,9 +33,13 @@ func TestMain(m *testing.M) {
 		case nodeArg:
 			os.Exit(drivertest.StandInNode())
 		case RemoteArg:
-			os.Exit(Agent{HasImage: func(id string) bool { return id == "here" },
-				Provider: func(name, scratch string, slots int) (driver.Provider, error) {
-					return local.New(local.Settings{Name: name, Scratch: scratch, Slots: slots, NodeArgv: []string{"/proc/self/exe", nodeArg}})
+			os.Exit(Agent{HasImage: func(_, id string) bool { return id == "here" },
+				Provider: func(raw json.RawMessage) (driver.Provider, error) {
+					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}}
+					if err := json.Unmarshal(raw, &s); err != nil {
+						return nil, err
+					}
+					return local.New(s)
 				}}.Main())
 		}
 	}
@@ -46,7 +52,9 @@ func site(t testing.TB, f *sshfarm.Farm, hosts ...string) driver.Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(Settings{Name: "rack", Hosts: hosts, Scratch: filepath.Join(f.Dir, "scratch"), Slots: 2,
+	p, err := New(Settings{Name: "rack", Hosts: hosts, Site: func(host string) json.RawMessage {
+		return fmt.Appendf(nil, `{"Name": "rack", "Slots": 2, "Scratch": %q}`, filepath.Join(f.Dir, "scratch", host))
+	},
 		Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
 			if arch == runtime.GOARCH {
 				return self, nil
