@@ -57,8 +57,8 @@ type Farm struct {
 	Addrs []string
 }
 
-// Start starts n hosts. They end with the test.
-func Start(t testing.TB, n int) *Farm {
+// Start starts n hosts. They end with the test. Logins see env, KEY=VALUE.
+func Start(t testing.TB, n int, env ...string) *Farm {
 	t.Helper()
 	sshd, ssh, keygen := testkit.RequireTool(t, "sshd"), testkit.RequireTool(t, "ssh"), testkit.RequireTool(t, "ssh-keygen")
 	if os.Geteuid() == 0 {
@@ -88,11 +88,12 @@ func Start(t testing.TB, n int) *Farm {
 	public, err := os.ReadFile(filepath.Join(f.Dir, "host.pub"))
 	must(t, err)
 	var config, known strings.Builder
+	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"))
 	for i, name := range f.Names {
 		log := filepath.Join(f.Dir, name+".log")
 		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
 			"-h", filepath.Join(f.Dir, "host"), "-o", "AuthorizedKeysFile=" + filepath.Join(f.Dir, "authorized"),
-			"-o", "SetEnv=XDG_CACHE_HOME=" + filepath.Join(f.Dir, "cache"),
+			"-o", "SetEnv=" + strings.Join(env, " "),
 			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100"}})
 		must(t, err)
 		f.Addrs = append(f.Addrs, f.Hosts()[i].Addr)

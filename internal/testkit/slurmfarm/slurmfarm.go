@@ -1,0 +1,152 @@
+// Package slurmfarm gives tests a cluster under a real Slurm: a login node with
+// slurmctld and sshd, and compute nodes with a slurmd each, on emulated hosts
+// with a network of their own. It needs no root: the whole of Slurm belongs to
+// the user who runs the test.
+package slurmfarm
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+)
+
+// Cores is the number of cores that each compute node offers.
+const Cores = 2
+
+// Farm is a running cluster. Host 0 is the login node, h0; the compute nodes
+// are h1, h2, ….
+type Farm struct {
+	*sshfarm.Farm
+	// Slurm holds slurm.conf and the daemons' logs.
+	Slurm string
+	// Env is what a login needs to see of Slurm, KEY=VALUE.
+	Env  []string
+	tool map[string]string
+}
+
+// Start starts a cluster of n compute nodes with these partitions: main, which
+// is the default; brief, of one minute; high, which preempts low.
+func Start(t testing.TB, n int) *Farm {
+	t.Helper()
+	f := &Farm{Slurm: t.TempDir(), tool: map[string]string{}}
+	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch", "squeue"} {
+		f.tool[name] = testkit.RequireTool(t, name)
+	}
+	conf := filepath.Join(f.Slurm, "slurm.conf")
+	f.Env = []string{"SLURM_CONF=" + conf}
+	f.Farm = sshfarm.Start(t, n+1, f.Env...)
+	for _, dir := range []string{"state", "spool"} {
+		must(t, os.Mkdir(filepath.Join(f.Slurm, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(f.Slurm, "munge.key"), bytes.Repeat([]byte("not a secret"), 12), 0o400))
+	must(t, os.WriteFile(conf, []byte(f.config(n)), 0o644))
+	f.daemon(t, 0, "munged", "--foreground", "--force", "--socket="+f.file("munge.socket"), "--key-file="+f.file("munge.key"),
+		"--pid-file="+f.file("munge.pid"), "--log-file="+f.file("munge.log"), "--seed-file="+f.file("munge.seed"))
+	testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(f.file("munge.socket")); return err })
+	f.daemon(t, 0, "slurmctld", "-D", "-f", conf)
+	for i := range n {
+		f.StartNode(t, i+1)
+	}
+	testkit.Eventually(t, 60*time.Second, func() error {
+		out, err := f.Do("sinfo", "-h", "-p", "main", "-t", "idle", "-o", "%D")
+		if err == nil && strings.TrimSpace(out) != fmt.Sprint(n) {
+			err = fmt.Errorf("%q of %d nodes are idle\n%s", out, n, f.logs())
+		}
+		return err
+	})
+	return f
+}
+
+// StartNode starts the slurmd of a compute node.
+func (f *Farm) StartNode(t testing.TB, host int) {
+	t.Helper()
+	f.daemon(t, host, "slurmd", "-D", "-f", f.file("slurm.conf"), "-N", f.Names[host])
+}
+
+// Do runs a command on the login node and gives what it said.
+func (f *Farm) Do(argv ...string) (string, error) {
+	c := exec.Command(filepath.Join(f.Bin, "ssh"), append([]string{f.Names[0], "--"}, argv...)...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%q: %w: %s", argv, err, out)
+	}
+	return string(out), err
+}
+
+func (f *Farm) file(name string) string { return filepath.Join(f.Slurm, name) }
+
+func (f *Farm) daemon(t testing.TB, host int, name string, args ...string) {
+	t.Helper()
+	_, err := f.Launch(t.Context(), emulate.Command{Host: host, Path: f.tool[name], Argv: append([]string{name}, args...),
+		Env: append(os.Environ(), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host))})
+	must(t, err)
+}
+
+// logs are the ends of what the daemons wrote.
+func (f *Farm) logs() string {
+	var out strings.Builder
+	paths, _ := filepath.Glob(f.file("*.log"))
+	for _, p := range paths {
+		raw, _ := os.ReadFile(p)
+		fmt.Fprintf(&out, "--- %s\n%s\n", filepath.Base(p), raw[max(0, len(raw)-1500):])
+	}
+	return out.String()
+}
+
+func (f *Farm) config(n int) string {
+	user := fmt.Sprint(os.Geteuid())
+	var b strings.Builder
+	fmt.Fprintf(&b, `ClusterName=farm
+SlurmctldHost=%s(%s)
+SlurmUser=%s
+SlurmdUser=%s
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=%s
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+StateSaveLocation=%s
+SlurmdSpoolDir=%s/%%n
+SlurmdPidFile=%s/slurmd-%%n.pid
+SlurmctldPidFile=%s
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=0
+KillWait=5
+SlurmdTimeout=10
+UnkillableStepTimeout=20
+ReturnToService=2
+SlurmdParameters=config_overrides
+`, f.Names[0], f.Addrs[0], user, user, f.file("munge.socket"), f.file("state"), f.file("spool"), f.Slurm, f.file("slurmctld.pid"))
+	for i := 1; i <= n; i++ {
+		fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s CPUs=%d RealMemory=4000 State=UNKNOWN\n", f.Names[i], f.Addrs[i], Cores)
+	}
+	b.WriteString(`PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 State=UP PreemptMode=OFF
+PartitionName=brief Nodes=ALL MaxTime=1 State=UP PreemptMode=OFF
+PartitionName=low Nodes=ALL MaxTime=60 State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=30
+PartitionName=high Nodes=ALL MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
+`)
+	return b.String()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
