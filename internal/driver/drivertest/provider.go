@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -48,7 +49,7 @@ func (s ProviderSuite) request(o core.Owner) driver.Request {
 
 func (s ProviderSuite) lease(t testing.TB) driver.Lease {
 	t.Helper()
-	l, err := s.New(t).Acquire(t.Context(), s.request(s.owner(t)))
+	l, err := s.acquired(t, s.New(t), s.owner(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +59,22 @@ func (s ProviderSuite) lease(t testing.TB) driver.Lease {
 		}
 	})
 	return l
+}
+
+// acquired gets a lease, and waits for its hosts where the site has a queue.
+func (s ProviderSuite) acquired(t testing.TB, p driver.Provider, o core.Owner) (driver.Lease, error) {
+	t.Helper()
+	l, err := p.Acquire(t.Context(), s.request(o))
+	if q, ok := l.(driver.Queued); ok && err == nil {
+		testkit.Eventually(t, 60*time.Second, func() error {
+			w, err := q.Ready(t.Context())
+			if err == nil && !w.Ready {
+				err = errors.New(w.Reason)
+			}
+			return err
+		})
+	}
+	return l, err
 }
 
 func (s ProviderSuite) probe(t *testing.T) {
@@ -72,7 +89,7 @@ func (s ProviderSuite) probe(t *testing.T) {
 
 func (s ProviderSuite) acquire(t *testing.T) {
 	p, o := s.New(t), s.owner(t)
-	l, err := p.Acquire(t.Context(), s.request(o))
+	l, err := s.acquired(t, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +119,7 @@ func (s ProviderSuite) acquire(t *testing.T) {
 		t.Errorf("status %+v, %v", st, err)
 	}
 	// The same owner gets the same lease.
-	again, err := s.New(t).Acquire(t.Context(), s.request(o))
+	again, err := s.acquired(t, s.New(t), o)
 	check(t, err)
 	if !reflect.DeepEqual(again.Hosts(), l.Hosts()) || !reflect.DeepEqual(again.Handle(), l.Handle()) {
 		t.Errorf("the second Acquire gave %+v, not %+v", again.Hosts(), l.Hosts())
@@ -194,7 +211,7 @@ func (s ProviderSuite) recover(t *testing.T) {
 
 func (s ProviderSuite) release(t *testing.T) {
 	p, o := s.New(t), s.owner(t)
-	l, err := p.Acquire(t.Context(), s.request(o))
+	l, err := s.acquired(t, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +230,7 @@ func (s ProviderSuite) release(t *testing.T) {
 		t.Error("still live")
 	}
 	// The same owner can have a new one, which is empty again.
-	l, err = p.Acquire(t.Context(), s.request(o))
+	l, err = s.acquired(t, p, o)
 	check(t, err)
 	got := filepath.Join(t.TempDir(), "dir")
 	check(t, l.Fetch(t.Context(), driver.Transfer{Host: 0, Remote: l.Hosts()[0].Dir, Local: got}))

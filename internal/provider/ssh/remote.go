@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"time"
@@ -178,7 +177,7 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		return splice(s, conn)
+		return wire.Splice(s, conn)
 	case callStage:
 		if err := s.Reply(nil); err != nil {
 			return err
@@ -208,19 +207,4 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 type outcome struct {
 	Kind  string `json:"kind,omitempty"`
 	Error string `json:"error,omitempty"`
-}
-
-// splice joins two connections until one of them ends.
-func splice(a, b io.ReadWriteCloser) error {
-	done := make(chan error, 2)
-	go func() { _, err := io.Copy(a, b); done <- err }()
-	go func() { _, err := io.Copy(b, a); done <- err }()
-	err := <-done
-	a.Close()
-	b.Close()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
-	return err
 }

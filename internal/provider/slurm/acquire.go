@@ -1,0 +1,363 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// leasesDir holds one directory for each lease, in <scratch>/bee.
+const leasesDir = ".slurm"
+
+// The files in a lease's directory.
+const (
+	detailsName  = "lease.json"   // written when the job is submitted
+	grantedName  = "granted.json" // written when its nodes are there
+	keysName     = "keys.json"
+	scriptName   = "job.sh"
+	logName      = "job.log"
+	binaryName   = "bee"
+	releasedName = "released" // the job shall end
+	hostsDir     = "hosts"    // what the agents say of themselves
+)
+
+// details are what is known of a lease whose job was submitted.
+type details struct {
+	// Job is Slurm's number of it.
+	Job string `json:"job"`
+	// Own is false where the job is the user's, who ends it.
+	Own   bool   `json:"own"`
+	Nodes int    `json:"nodes"`
+	Dir   string `json:"dir"` // the run's directory
+}
+
+// terms are what is known of a lease once its nodes are there.
+type terms struct {
+	Hosts    []core.Host `json:"hosts"`
+	Deadline time.Time   `json:"deadline,omitzero"`
+	// Agents are where each host's agent listens, and Step the job's step that
+	// they make up.
+	Agents [][]string `json:"agents"`
+	Step   string     `json:"step"`
+}
+
+// keys are those of a lease: for its agents, and for who speaks with them.
+type keys struct {
+	CA         []byte `json:"ca"`
+	AgentCert  []byte `json:"agent_cert"`
+	AgentKey   []byte `json:"agent_key"`
+	ClientCert []byte `json:"client_cert"`
+	ClientKey  []byte `json:"client_key"`
+}
+
+// Acquire makes the lease's directory, which is the record of the intent, then
+// the run's directory, then submits the job, then writes its number.
+func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	if err := p.fits(ctx, r); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{filepath.Join(p.base, leasesDir), p.base} {
+		if err := leasedir.Own(dir); err != nil {
+			return nil, err
+		}
+	}
+	l := p.leaseIn(filepath.Join(p.base, leasesDir, leasedir.Name(r.Owner)), r.Owner)
+	unlock, err := leasedir.Lock(ctx, l.dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if l.read(); l.details.Job != "" {
+		if j, err := jobNumbered(ctx, l.details.Job); err != nil {
+			return nil, err
+		} else if j != nil && !j.over() {
+			return l, nil
+		}
+	}
+	// Nothing, the half of a lease, or a dead one: begin anew.
+	if err := l.destroy(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.make(ctx, l, r); err != nil {
+		if cerr := l.discard(context.WithoutCancel(ctx)); cerr != nil {
+			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p *provider) leaseIn(dir string, o core.Owner) *lease {
+	return &lease{p: p, owner: o, base: p.base, dir: dir}
+}
+
+// make makes everything that a lease consists of, and submits the job last.
+func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
+	run := leasedir.RunDir(l.base, r.Owner.Run)
+	err := leasedir.Claim(l.dir, run)
+	if errors.Is(err, fs.ErrExist) {
+		return &core.Error{Kind: core.Busy, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("directory %s is in use", run),
+			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
+	}
+	if err != nil {
+		return leasedir.Unusable(run, err)
+	}
+	if err := os.Mkdir(filepath.Join(l.dir, hostsDir), 0o700); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	if err := writeKeys(l.dir); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	argv := p.s.HostArgv
+	if len(argv) == 0 {
+		binary := filepath.Join(l.dir, binaryName)
+		if err := place(r.Binary, binary); err != nil {
+			return leasedir.Unusable(l.dir, err)
+		}
+		argv = []string{binary, HostArg}
+	}
+	step := stepCommand(r.Nodes, append(argv, l.dir))
+	l.details = details{Nodes: r.Nodes, Dir: run, Own: p.s.Job == ""}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if l.details.Own {
+		l.details.Job, err = p.submit(ctx, l.dir, step, r)
+	} else {
+		l.details.Job, err = p.s.Job, startStep(l.dir, p.s.Job, step)
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(l.dir, detailsName), l.details); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	return context.Cause(ctx)
+}
+
+// stepCommand is the step that starts one agent on each node. It asks for what
+// the whole job has, and for no MPI of Slurm's: what MPI needs is in the image.
+func stepCommand(nodes int, agent []string) []string {
+	n := strconv.Itoa(nodes)
+	return append([]string{"srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1", "--overlap", "--mpi=none",
+		"--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--job-name=bee"}, agent...)
+}
+
+// submit submits the job. Once sbatch was started it is waited for, whatever
+// becomes of ctx, as its job is ours then.
+func (p *provider) submit(ctx context.Context, dir string, step []string, r driver.Request) (string, error) {
+	script := "#!/bin/sh\n# Starts bee's agent on each node of this job; bee talks to them from the login node.\n" +
+		"unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE\nexec"
+	for _, word := range step {
+		script += " " + quote(word)
+	}
+	path := filepath.Join(dir, scriptName)
+	if err := os.WriteFile(path, []byte(script+"\n"), 0o700); err != nil {
+		return "", leasedir.Unusable(dir, err)
+	}
+	out, err := call(context.WithoutCancel(ctx), "sbatch", append(p.options(dir, r), path)...)
+	if err != nil {
+		return "", err
+	}
+	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
+	if _, err := strconv.Atoi(id); err != nil {
+		return "", fmt.Errorf("sbatch said %q, not the job's number", out)
+	}
+	return id, nil
+}
+
+// options are those of sbatch for a request.
+func (p *provider) options(dir string, r driver.Request) []string {
+	o := []string{"--parsable", "--no-requeue", "--job-name=bee-" + r.Owner.Run, "--chdir=" + dir, "--open-mode=append",
+		"--output=" + filepath.Join(dir, logName), "--nodes=" + strconv.Itoa(r.Nodes), "--ntasks-per-node=1"}
+	slots := r.SlotsPerNode
+	if slots == 0 {
+		slots = p.s.Slots
+	}
+	if slots > 0 {
+		o = append(o, "--cpus-per-task="+strconv.Itoa(slots))
+	}
+	if slots == 0 || p.s.Exclusive {
+		o = append(o, "--exclusive")
+		if !has(p.s.Options, "--mem") {
+			o = append(o, "--mem=0") // all that the nodes have
+		}
+	}
+	if p.s.Slot > 0 {
+		o = append(o, "--time="+minutes(p.s.Slot))
+	}
+	if p.s.MinSlot > 0 {
+		o = append(o, "--time-min="+minutes(p.s.MinSlot))
+	}
+	if r.GPUs > 0 && p.s.Gres == "" && !has(p.s.Options, "--gpus") && !has(p.s.Options, "--gres") {
+		o = append(o, "--gpus-per-node="+strconv.Itoa(r.GPUs))
+	}
+	for _, set := range []struct{ option, value string }{{"partition", p.s.Partition}, {"account", p.s.Account}, {"qos", p.s.QOS}, {"constraint", p.s.Constraint},
+		{"gres", p.s.Gres}, {"reservation", p.s.Reservation}, {"licenses", p.s.Licenses}} {
+		if set.value != "" {
+			o = append(o, "--"+set.option+"="+set.value)
+		}
+	}
+	return append(o, p.s.Options...)
+}
+
+func has(options []string, prefix string) bool {
+	for _, o := range options {
+		if strings.HasPrefix(o, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// minutes is a time as sbatch takes it, which counts in minutes, rounded up.
+func minutes(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Minute-1)/time.Minute), 10)
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// startStep starts the agents' step in a job of the user's. The srun process
+// outlives this one.
+func startStep(dir, id string, step []string) error {
+	log, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return leasedir.Unusable(dir, err)
+	}
+	defer log.Close()
+	c := exec.Command(step[0], append([]string{"--jobid=" + id}, step[1:]...)...)
+	c.Stdout, c.Stderr, c.Dir = log, log, dir
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	go c.Wait() //nolint:errcheck // else it stays a zombie as long as we live
+	return nil
+}
+
+// place makes the binary appear in the lease's directory, where the nodes see
+// it: as a second name where that can be, else as a copy.
+func place(binary, at string) error {
+	if os.Link(binary, at) == nil {
+		return nil
+	}
+	raw, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(at, raw, 0o700)
+}
+
+// The names in the certificates of a lease.
+const (
+	agentName  = "agent"
+	clientName = "client"
+)
+
+func writeKeys(dir string) error {
+	a, err := wire.NewAuthority()
+	if err != nil {
+		return err
+	}
+	k := keys{CA: a.Certificate()}
+	if k.AgentCert, k.AgentKey, err = a.Issue(agentName); err != nil {
+		return err
+	}
+	if k.ClientCert, k.ClientKey, err = a.Issue(clientName); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(dir, keysName), k)
+}
+
+// handleData is the Data of our handles.
+type handleData struct {
+	Dir string `json:"dir"`
+}
+
+func handleOf(dir string, o core.Owner) core.Handle {
+	data, _ := json.Marshal(handleData{dir})
+	return core.Handle{Driver: "slurm", Version: handleVersion, Owner: o, Data: data}
+}
+
+// Recover gives the lease of a handle. One that is half-made, or whose job is
+// over, is given too, as not live: its files can be fetched, and it has to be
+// released.
+func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
+	var data handleData
+	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != "slurm" || h.Version != handleVersion {
+		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("not a handle of this version (%s %d)", h.Driver, h.Version)}
+	}
+	owner, ok := leasedir.OwnerNamed(filepath.Base(data.Dir))
+	leases := filepath.Dir(data.Dir)
+	if !ok || owner != h.Owner || filepath.Base(leases) != leasesDir || !filepath.IsAbs(data.Dir) {
+		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("%q is no lease", data.Dir)}
+	}
+	if _, err := os.Lstat(data.Dir); err != nil {
+		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
+	}
+	l := &lease{p: p, owner: owner, base: filepath.Dir(leases), dir: data.Dir}
+	l.read()
+	return l, nil
+}
+
+// List gives every lease of the owner's, whole or not.
+func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
+	leases := filepath.Join(p.base, leasesDir)
+	entries, err := os.ReadDir(leases)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
+	}
+	var out []core.Handle
+	for _, e := range entries {
+		if o, ok := leasedir.OwnerNamed(e.Name()); ok && o.Matches(q) {
+			out = append(out, handleOf(filepath.Join(leases, e.Name()), o))
+		}
+	}
+	return out, nil
+}
+
+// provisional are the hosts before they are granted: as much as it takes to
+// bring files there.
+func (l *lease) provisional() []core.Host {
+	hosts := make([]core.Host, l.details.Nodes)
+	for i := range hosts {
+		hosts[i] = core.Host{Index: i, Dir: l.details.Dir, Cache: filepath.Join(l.base, "cache"), Arch: goruntime.GOARCH}
+	}
+	return hosts
+}
+
+// writeJSON writes a file that only the user can read, whole or not at all.
+func writeJSON(path string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+func readJSON(path string, into any) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}

@@ -1,0 +1,254 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// commandTimeout is how long one of Slurm's programs may take. They give up by
+// themselves when the controller is silent, after ten seconds each try.
+const commandTimeout = 90 * time.Second
+
+// call runs one of Slurm's programs and gives what it wrote. What is asked for
+// is written out in full: the user's own variables for these programs do not
+// count.
+func call(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SQUEUE_") || strings.HasPrefix(v, "SINFO_") || strings.HasPrefix(v, "SBATCH_") || strings.HasPrefix(v, "SCANCEL_")
+	}), "LC_ALL=C", "SLURM_TIME_FORMAT=%s")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if err == nil {
+		return out.String(), nil
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", &core.Error{Kind: core.Unsupported, Op: "find", Object: name, Err: errors.New("Slurm's programs are not here"), //nolint:staticcheck // a name
+			Remedy: "Run bee on a login node, or name one at the site: `login: me@login.example.org`."}
+	}
+	return out.String(), explain(name, strings.TrimSpace(errs.String()), err)
+}
+
+// explain turns what Slurm said into an error with a kind and a remedy.
+func explain(name, words string, err error) error {
+	if words == "" {
+		words = err.Error()
+	}
+	words = strings.TrimPrefix(strings.TrimPrefix(words, name+": "), "error: ")
+	e := &core.Error{Kind: core.Unsupported, Op: name, Err: errors.New(words)}
+	for _, known := range []struct {
+		part, remedy string
+		kind         core.Kind
+	}{
+		{"Invalid job id", "", core.NotFound},
+		{"Unable to contact slurm controller", "Slurm's controller does not answer; the site's staff know more.", core.Transient},
+		{"Socket timed out", "Slurm's controller is busy.", core.Transient},
+		{"Zero Bytes were transmitted", "Slurm's controller is busy.", core.Transient},
+		{"signal: killed", "Slurm's controller does not answer.", core.Transient},
+		{"temporarily unable to accept job", "Slurm's queue is full for now.", core.Transient},
+		{"Invalid account", "Name one of your accounts at the site: `slurm: {account: …}`; `sacctmgr show assoc user=$USER` lists them.", core.Unsupported},
+		{"invalid partition", "Name a partition of `sinfo` at the site: `slurm: {partition: …}`.", core.Unsupported},
+		{"Invalid qos", "Name a QOS that your account may use: `slurm: {qos: …}`.", core.Unsupported},
+		{"time limit", "Set the site's `slot` to what the partition allows (`sinfo -o '%P %l'`).", core.Unsupported},
+		{"node configuration is not available", "Ask for fewer nodes or cores, or check the site's constraint and gres.", core.Unsupported},
+		{"job submit limit", "You have as many jobs queued as your account may; wait until some are done.", core.Busy},
+		{"reservation", "Check the site's reservation: `scontrol show reservation`.", core.Unsupported},
+	} {
+		if strings.Contains(strings.ToLower(words), strings.ToLower(known.part)) {
+			e.Kind, e.Remedy = known.kind, known.remedy
+			return e
+		}
+	}
+	e.Remedy = "The words are Slurm's; check the site's `slurm` settings."
+	return e
+}
+
+// version gives Slurm's, or nothing.
+func version(ctx context.Context) string {
+	out, _ := call(ctx, "sinfo", "--version")
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(out), "slurm"))
+}
+
+// room is what a partition, or an allocation, offers.
+type room struct {
+	partition string
+	up        bool
+	nodes     int
+	cores     int           // least of a node
+	limit     time.Duration // of a job; 0: none
+}
+
+// room asks for the site's partition, the default one where none is named, or
+// for the allocation.
+func (p *provider) room(ctx context.Context) (room, error) {
+	if p.s.Job != "" {
+		return p.allocation(ctx)
+	}
+	out, err := call(ctx, "sinfo", "--noheader", "--format=%P|%a|%l|%D|%c")
+	if err != nil {
+		return room{}, err
+	}
+	r, err := parseRoom(out, p.s.Partition)
+	if err != nil {
+		return r, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name, Err: err,
+			Remedy: "Name a partition of `sinfo` at the site: `slurm: {partition: …}`."}
+	}
+	return r, nil
+}
+
+// parseRoom reads lines of sinfo: partition, availability, time limit, number
+// of nodes, cores of a node; one for each group of nodes that are alike.
+func parseRoom(out, partition string) (room, error) {
+	r := room{partition: partition}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 5 {
+			return r, fmt.Errorf("sinfo said %q", line)
+		}
+		name, standard := strings.CutSuffix(f[0], "*")
+		if name != partition && (partition != "" || !standard) {
+			continue
+		}
+		nodes, err1 := strconv.Atoi(f[3])
+		cores, err2 := strconv.Atoi(strings.TrimSuffix(f[4], "+"))
+		limit, err3 := parseSpan(f[2])
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return r, fmt.Errorf("sinfo said %q: %w", line, err)
+		}
+		if r.nodes == 0 || cores < r.cores {
+			r.cores = cores
+		}
+		r.partition, r.up, r.limit = name, f[1] == "up", limit
+		r.nodes += nodes
+	}
+	switch {
+	case r.nodes == 0 && partition == "":
+		return r, errors.New("Slurm has no default partition") //nolint:staticcheck // a name
+	case r.nodes == 0:
+		return r, fmt.Errorf("Slurm has no partition %q with nodes", partition) //nolint:staticcheck // a name
+	}
+	return r, nil
+}
+
+// parseSpan reads Slurm's [days-][hours:]minutes:seconds; infinite is 0.
+func parseSpan(s string) (time.Duration, error) {
+	if s == "infinite" || s == "UNLIMITED" || s == "n/a" || s == "NOT_SET" {
+		return 0, nil
+	}
+	days, rest, dashed := strings.Cut(s, "-")
+	if !dashed {
+		days, rest = "0", s
+	}
+	total, err := strconv.Atoi(days)
+	fields := strings.Split(rest, ":")
+	if err != nil || len(fields) > 3 || len(fields) < 2 && !dashed {
+		return 0, fmt.Errorf("%q is no time", s)
+	}
+	for len(fields) < 3 {
+		if dashed { // days-hours:minutes
+			fields = append(fields, "0")
+		} else {
+			fields = append([]string{"0"}, fields...)
+		}
+	}
+	for i, unit := range []int{24, 60, 60} {
+		n, err := strconv.Atoi(fields[i])
+		if err != nil {
+			return 0, fmt.Errorf("%q is no time", s)
+		}
+		total = total*unit + n
+	}
+	return time.Duration(total) * time.Second, nil
+}
+
+// job is one as squeue tells of it.
+type job struct {
+	id, state, reason string
+	start, end        time.Time // zero when Slurm does not know
+	nodes             int
+	dir               string
+}
+
+// jobFormat: id, state, reason, start, end, number of nodes, working directory.
+const jobFormat = "--format=%i|%T|%r|%S|%e|%D|%Z"
+
+// jobs asks for the user's jobs, those included that ended a while ago.
+func jobs(ctx context.Context, filter ...string) ([]job, error) {
+	out, err := call(ctx, "squeue", append([]string{"--noheader", "--states=all", jobFormat}, filter...)...)
+	if core.IsKind(err, core.NotFound) {
+		return nil, nil // forgotten by Slurm
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseJobs(out)
+}
+
+func parseJobs(out string) ([]job, error) {
+	var list []job
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 7)
+		if len(f) != 7 {
+			return nil, fmt.Errorf("squeue said %q", line)
+		}
+		nodes, _ := strconv.Atoi(f[5])
+		list = append(list, job{id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes, dir: f[6]})
+	}
+	return list, nil
+}
+
+// parseTime reads seconds since 1970; what else Slurm says means that it does
+// not know.
+func parseTime(s string) time.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0)
+}
+
+// jobNumbered gives a job, or nil when Slurm has forgotten it.
+func jobNumbered(ctx context.Context, id string) (*job, error) {
+	list, err := jobs(ctx, "--jobs="+id)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// jobsIn gives the jobs with a working directory.
+func jobsIn(ctx context.Context, dir string) ([]job, error) {
+	list, err := jobs(ctx, "--user="+strconv.Itoa(os.Getuid()))
+	return slices.DeleteFunc(list, func(j job) bool { return j.dir != dir }), err
+}
+
+// allocation is the room in a job of the user's.
+func (p *provider) allocation(ctx context.Context) (room, error) {
+	r := room{partition: "of job " + p.s.Job, up: true, cores: 1 << 19}
+	j, err := jobNumbered(ctx, p.s.Job)
+	if err != nil {
+		return r, err
+	}
+	if j == nil || j.state != "RUNNING" {
+		state := "unknown to Slurm"
+		if j != nil {
+			state = strings.ToLower(j.state)
+		}
+		return r, &core.Error{Kind: core.Unsupported, Op: "use Slurm job", Object: p.s.Job, Err: errors.New("it is " + state), Remedy: "Ask for a new allocation with salloc."}
+	}
+	r.nodes = j.nodes
+	return r, nil
+}

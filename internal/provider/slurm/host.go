@@ -1,0 +1,336 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
+)
+
+// HostArg makes the bee binary the agent on a node of a job.
+const HostArg = "slurm-host"
+
+// How long an agent waits for a controller that has to start its node, how
+// long it stays when its node has ended, and how long a node may take to clear
+// up. An allocation that nobody uses is given back.
+const (
+	idleTimeout = 15 * time.Minute
+	linger      = 3 * time.Second
+	stopGrace   = 3 * time.Second
+)
+
+// announcement is what an agent says of itself.
+type announcement struct {
+	Job   string   `json:"job"`
+	Step  string   `json:"step"`
+	Name  string   `json:"name"`
+	Addrs []string `json:"addrs"` // ip:port
+	Slots int      `json:"slots"`
+	Arch  string   `json:"arch"`
+}
+
+func announcementPath(dir string, rank int) string {
+	return filepath.Join(dir, hostsDir, strconv.Itoa(rank)+".json")
+}
+
+// agent is one node's. Everything it starts ends with its job step: Slurm sees
+// to that.
+type agent struct {
+	dir  string // the lease's
+	log  *slog.Logger
+	end  chan struct{} // closed when the agent shall end
+	once sync.Once
+
+	mu   sync.Mutex
+	host core.Host // once a node was launched
+	node *exec.Cmd
+	done chan struct{} // closed when the node has ended
+}
+
+// HostMain is `bee slurm-host DIR`, started by srun on each node of a job.
+func HostMain(args []string) int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if len(args) != 1 {
+		log.Error("bee slurm-host is for bee's own use, in a job of Slurm's")
+		return 2
+	}
+	a := &agent{dir: args[0], log: log, end: make(chan struct{}), done: make(chan struct{})}
+	if err := a.serve(); err != nil {
+		log.Error("the agent on this node cannot work", "err", err)
+		return 1
+	}
+	return 0
+}
+
+func (a *agent) serve() error {
+	notices := make(chan os.Signal, 4)
+	signal.Notify(notices, syscall.SIGTERM, syscall.SIGINT)
+	var k keys
+	if err := readJSON(filepath.Join(a.dir, keysName), &k); err != nil {
+		return fmt.Errorf("read the lease: %w (do the nodes share this directory with the login node?)", err)
+	}
+	identity, err := wire.NewIdentity(k.CA, k.AgentCert, k.AgentKey)
+	if err != nil {
+		return err
+	}
+	listener, err := tls.Listen("tcp", ":0", identity.Server())
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if err := a.announce(listener.Addr().(*net.TCPAddr).Port); err != nil {
+		return err
+	}
+	go a.accept(listener)
+	idle := time.NewTimer(idleTimeout)
+	defer idle.Stop()
+	ended := a.done
+	for {
+		select {
+		case <-notices:
+			a.notice()
+		case <-idle.C:
+			if !a.launched() {
+				a.log.Info("no controller has come to use this node: giving it back")
+				return nil
+			}
+		case <-ended:
+			// Its result lies on the shared scratch: nobody needs this node.
+			ended = nil
+			time.AfterFunc(linger, a.finish)
+		case <-a.end:
+			a.stopNode()
+			return nil
+		}
+	}
+}
+
+func (a *agent) finish() { a.once.Do(func() { close(a.end) }) }
+
+func (a *agent) launched() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.node != nil
+}
+
+// announce writes where this agent is found and what its node offers.
+func (a *agent) announce(port int) error {
+	rank, err := strconv.Atoi(os.Getenv("SLURM_PROCID"))
+	if err != nil {
+		return errors.New("SLURM_PROCID is not set: this is for srun to start")
+	}
+	slots := goruntime.NumCPU() // as far as Slurm lets us
+	if n, err := strconv.Atoi(os.Getenv("SLURM_CPUS_ON_NODE")); err == nil && n > 0 {
+		slots = min(slots, n)
+	}
+	name := os.Getenv("SLURMD_NODENAME")
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	say := announcement{Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Name: name, Slots: slots, Arch: goruntime.GOARCH}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			say.Addrs = append(say.Addrs, net.JoinHostPort(ip.IP.String(), strconv.Itoa(port)))
+		}
+	}
+	return writeJSON(announcementPath(a.dir, rank), say)
+}
+
+// notice is what a signal from Slurm means: that the job is released, or else
+// that its nodes are about to be taken back. The head then has the job save
+// itself, if it can; if it cannot, it goes on as long as Slurm lets it.
+func (a *agent) notice() {
+	if _, err := os.Stat(filepath.Join(a.dir, releasedName)); err == nil || errors.Is(err, os.ErrNotExist) && !exists(a.dir) {
+		a.finish()
+		return
+	}
+	a.mu.Lock()
+	host, launched := a.host, a.node != nil
+	a.mu.Unlock()
+	switch {
+	case !launched:
+		a.finish()
+	case host.Index == 0:
+		a.log.Info("Slurm takes this job's nodes back: the job is asked to save itself")
+		go func() {
+			if err := save(host); err != nil {
+				a.log.Warn("the job could not be asked to save itself", "err", err)
+			}
+		}()
+	}
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func save(host core.Host) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := dialUnix(ctx, protocol.SocketPath(host.Dir, 0))
+	if err != nil {
+		return err
+	}
+	head, err := client.NewLocal(conn)
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	return head.Save(ctx)
+}
+
+func (a *agent) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			if err := conn.(*tls.Conn).HandshakeContext(context.Background()); err != nil {
+				return // a stranger
+			}
+			peer, err := wire.NewPeer(conn, false, "the controller")
+			if err != nil {
+				return
+			}
+			peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is that of one caller
+		}()
+	}
+}
+
+func (a *agent) handle(ctx context.Context, method string, s *wire.Stream) error {
+	var c hostCall
+	if err := s.Params(&c); err != nil {
+		return err
+	}
+	switch method {
+	case callLaunch:
+		if err := a.launch(c); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	case callAlive:
+		return s.Reply(a.alive())
+	case callEnd:
+		a.stopNode()
+		err := s.Reply(nil)
+		time.AfterFunc(50*time.Millisecond, a.finish) // for the answer to be on its way
+		return err
+	case callDial:
+		conn, err := dialUnix(ctx, c.Path)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := s.Reply(nil); err != nil {
+			return err
+		}
+		return wire.Splice(s, conn)
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
+}
+
+// dialUnix connects to a socket of any length of path.
+func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
+	conn, err := wire.DialUnix(ctx, socket)
+	if err == nil {
+		return conn, nil
+	}
+	e := &core.Error{Kind: core.Transient, Op: "dial", Object: socket, Err: err}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		e.Kind = core.NotFound
+	}
+	return nil, e
+}
+
+// launch starts the node, once.
+func (a *agent) launch(c hostCall) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.node != nil {
+		return nil // by a controller that did not hear of it
+	}
+	dir := protocol.NodeDir(c.Host.Dir, c.Host.Index)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	argv := c.Argv
+	if len(argv) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		argv = []string{self, "node"}
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	a.node, a.host = cmd, c.Host
+	go func() {
+		cmd.Wait() //nolint:errcheck // however it ends, its result says it
+		close(a.done)
+	}()
+	_, err = io.Copy(stdin, bytes.NewReader(c.Config))
+	return errors.Join(err, stdin.Close())
+}
+
+func (a *agent) alive() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.done:
+		return false
+	default:
+		return a.node != nil
+	}
+}
+
+// stopNode lets the node clear up, then kills it.
+func (a *agent) stopNode() {
+	a.mu.Lock()
+	node := a.node
+	a.mu.Unlock()
+	if node == nil {
+		return
+	}
+	node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	select {
+	case <-a.done:
+	case <-time.After(stopGrace):
+		node.Process.Kill() //nolint:errcheck // see above
+	}
+}

@@ -1,0 +1,395 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/leasedir"
+)
+
+// lease is one job, or one step of a job of the user's.
+type lease struct {
+	p       *provider
+	owner   core.Owner
+	base    string // <scratch>/bee
+	dir     string // the lease's own
+	mu      sync.Mutex
+	details details
+	terms   *terms // nil until the nodes are there
+}
+
+// startTimeout is how long the agents may take once their job runs. A queue
+// that the node's disks or a prolog are in the way of may take long.
+const startTimeout = 5 * time.Minute
+
+// read reads what is known; what is not there stays empty.
+func (l *lease) read() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.details = details{}
+	if readJSON(filepath.Join(l.dir, detailsName), &l.details) != nil {
+		return
+	}
+	var t terms
+	if readJSON(filepath.Join(l.dir, grantedName), &t) == nil {
+		l.terms = &t
+	}
+}
+
+func (l *lease) granted() *terms {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.terms
+}
+
+// Handle implements driver.Lease.
+func (l *lease) Handle() core.Handle { return handleOf(l.dir, l.owner) }
+
+// Hosts implements driver.Lease. Before they are granted, their directory is
+// all that is known of them.
+func (l *lease) Hosts() []core.Host {
+	if t := l.granted(); t != nil {
+		return t.Hosts
+	}
+	return l.provisional()
+}
+
+// Deadline implements driver.Lease: the end of the job's time.
+func (l *lease) Deadline() time.Time {
+	if t := l.granted(); t != nil {
+		return t.Deadline
+	}
+	return time.Time{}
+}
+
+// Ready implements driver.Queued.
+func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
+	if l.granted() != nil {
+		return driver.Waiting{Ready: true}, nil
+	}
+	if l.details.Job == "" {
+		return driver.Waiting{}, l.lost("it was never submitted")
+	}
+	j, err := jobNumbered(ctx, l.details.Job)
+	switch {
+	case err != nil:
+		return driver.Waiting{}, err
+	case j == nil || j.over() || j.state == "COMPLETING":
+		return driver.Waiting{}, l.lost(j.ending())
+	case j.state == "PENDING" && j.hopeless():
+		return driver.Waiting{}, l.lost(j.waiting())
+	case j.state == "PENDING":
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
+	case j.state == "CONFIGURING":
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil
+	}
+	hosts := l.announced()
+	if len(hosts) < l.details.Nodes {
+		if l.details.Own && time.Since(j.start) > startTimeout {
+			return driver.Waiting{}, l.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(hosts), l.details.Nodes, l.dir))
+		}
+		if !l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > startTimeout {
+			return driver.Waiting{}, l.lost("its step does not start")
+		}
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are starting"}, nil
+	}
+	t := terms{Deadline: j.end, Hosts: l.provisional(), Step: hosts[0].Step}
+	for i, h := range hosts {
+		t.Hosts[i].Name, t.Hosts[i].Slots, t.Hosts[i].Arch = h.Name, h.Slots, h.Arch
+		t.Agents = append(t.Agents, h.Addrs)
+	}
+	if err := writeJSON(filepath.Join(l.dir, grantedName), t); err != nil {
+		return driver.Waiting{}, leasedir.Unusable(l.dir, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.terms = &t
+	return driver.Waiting{Ready: true}, nil
+}
+
+// lost says that the job will not do, with the end of what it wrote.
+func (l *lease) lost(why string) error {
+	if l.details.Job != "" {
+		why = "Slurm job " + l.details.Job + ": " + why
+	}
+	raw, _ := os.ReadFile(filepath.Join(l.dir, logName))
+	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" {
+		why += "; it said: " + said
+	}
+	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(why)}
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Now()
+	}
+	return info.ModTime()
+}
+
+// announced gives what the agents of this job have said of themselves, in
+// order, as far as there is no gap.
+func (l *lease) announced() []announcement {
+	var list []announcement
+	for i := range l.details.Nodes {
+		var a announcement
+		if readJSON(announcementPath(l.dir, i), &a) != nil || a.Job != l.details.Job {
+			break
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// Status implements driver.Lease.
+func (l *lease) Status(ctx context.Context) (driver.Status, error) {
+	if _, err := os.Lstat(l.dir); err != nil {
+		return driver.Status{Reason: errReleased.Error()}, nil
+	}
+	if l.details.Job == "" {
+		return driver.Status{Reason: "half-made by a process that ended"}, nil
+	}
+	j, err := jobNumbered(ctx, l.details.Job)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	if j == nil || j.over() || j.state == "COMPLETING" {
+		return driver.Status{Reason: "Slurm job " + l.details.Job + ": " + j.ending()}, nil
+	}
+	if t := l.granted(); t != nil && !l.details.Own {
+		steps, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+l.details.Job)
+		if err != nil && !core.IsKind(err, core.NotFound) {
+			return driver.Status{}, err
+		}
+		if !strings.Contains("\n"+steps, "\n"+l.details.Job+"."+t.Step+"\n") {
+			return driver.Status{Reason: "bee's step of Slurm job " + l.details.Job + " has ended"}, nil
+		}
+	}
+	if _, err := os.Lstat(l.details.Dir); err != nil {
+		return driver.Status{Reason: "its directory is gone"}, nil
+	}
+	return driver.Status{Live: true}, nil
+}
+
+func (l *lease) check(op string, host int) (*terms, error) {
+	t := l.granted()
+	if t == nil {
+		return nil, errTransient(op, l.p.s.Name, "Slurm has not granted the nodes yet")
+	}
+	if host < 0 || host >= len(t.Hosts) {
+		return nil, &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(t.Hosts))}
+	}
+	return t, nil
+}
+
+// NodeAlive implements driver.NodeChecker.
+func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
+	var alive bool
+	err := l.ask(ctx, host, callAlive, hostCall{}, &alive)
+	if core.IsKind(err, core.Transient) {
+		if s, serr := l.Status(ctx); serr == nil && !s.Live {
+			return false, nil
+		}
+	}
+	return alive, err
+}
+
+// Launch implements driver.Lease.
+func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
+	t, err := l.check("launch node on", c.Host)
+	if err != nil {
+		return err
+	}
+	return l.ask(ctx, c.Host, callLaunch, hostCall{Host: t.Hosts[c.Host], Config: c.Config, Argv: l.p.s.NodeArgv}, nil)
+}
+
+// Dial implements driver.Lease.
+func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
+	peer, err := l.connect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	// The stream outlives the dialling, and its connection ends with it.
+	s, err := peer.Open(context.WithoutCancel(ctx), callDial, hostCall{Path: socket}, nil)
+	if err != nil {
+		peer.Close()
+		return nil, transient(err)
+	}
+	return &dialled{s, peer}, nil
+}
+
+// Stage implements driver.Lease, through the shared scratch.
+func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
+	if err := filestream.Copy(ctx, t.Local, t.Remote, t.Progress); err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: "copy to", Object: l.p.s.Name, Err: err}
+	}
+	return nil
+}
+
+// Fetch implements driver.Lease, through the shared scratch.
+func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
+	if err := filestream.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: "copy from", Object: l.p.s.Name, Err: err}
+	}
+	return nil
+}
+
+// Release ends the job, or the step, then removes the run's directory, and the
+// lease's own last: as long as anything is left, List finds it.
+func (l *lease) Release(ctx context.Context) error {
+	unlock, err := leasedir.Lock(ctx, l.dir, false)
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.discard(ctx)
+}
+
+func (l *lease) discard(ctx context.Context) error {
+	if err := l.destroy(ctx); err != nil {
+		return err
+	}
+	if err := filestream.RemoveAll(l.dir); err != nil {
+		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
+	}
+	return nil
+}
+
+// destroy ends the job and removes everything but the lease's own directory,
+// which it empties. The caller holds the lock.
+func (l *lease) destroy(ctx context.Context) error {
+	l.read()
+	if err := l.endJobs(ctx); err != nil {
+		return fmt.Errorf("end the Slurm job of %s: %w", l.owner, err)
+	}
+	if err := leasedir.Unclaim(l.dir, leasedir.RunDir(l.base, l.owner.Run)); err != nil {
+		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
+	}
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := filestream.RemoveAll(filepath.Join(l.dir, e.Name())); err != nil {
+			return &core.Error{Op: "remove the files of", Object: l.owner.String(), Err: err}
+		}
+	}
+	return nil
+}
+
+// endJobs ends whatever was submitted from the lease's directory, which is the
+// working directory of its jobs: also one whose number was never written.
+func (l *lease) endJobs(ctx context.Context) error {
+	if _, err := os.Lstat(filepath.Join(l.dir, keysName)); err != nil {
+		return nil // nothing is submitted without
+	}
+	// From now on an agent that is told to end does so at once.
+	if err := os.WriteFile(filepath.Join(l.dir, releasedName), nil, 0o600); err != nil {
+		return err
+	}
+	l.endAgents(ctx)
+	if l.details.Job != "" && !l.details.Own {
+		return l.endStep(ctx)
+	}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		list, err := jobsIn(ctx, l.dir)
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, j := range list {
+			if j.over() {
+				continue
+			}
+			left++
+			if j.state == "COMPLETING" {
+				continue
+			}
+			if _, err := call(ctx, "scancel", j.id); err != nil && !core.IsKind(err, core.NotFound) {
+				return err
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// endStep ends bee's step in a job of the user's.
+func (l *lease) endStep(ctx context.Context) error {
+	t := l.granted()
+	if t == nil { // whatever has come up
+		for _, a := range l.announced() {
+			t = &terms{Step: a.Step}
+		}
+	}
+	if t == nil {
+		return nil // its agents end by themselves when they find no lease
+	}
+	id := l.details.Job + "." + t.Step
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		steps, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+l.details.Job)
+		if core.IsKind(err, core.NotFound) || err == nil && !strings.Contains("\n"+steps, "\n"+id+"\n") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if pause > 100*time.Millisecond {
+			if _, err := call(ctx, "scancel", id); err != nil && !core.IsKind(err, core.NotFound) {
+				return err
+			}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// endAgents tells every agent that can be reached to end its node in good
+// order; those that cannot are ended with their job.
+func (l *lease) endAgents(ctx context.Context) {
+	t := l.granted()
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 64)
+	for i := range t.Hosts {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			l.ask(ctx, i, callEnd, hostCall{}, nil) //nolint:errcheck // see above
+		})
+	}
+	wg.Wait()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,154 @@
+// Package slurm is the provider for clusters under Slurm. It works on a login
+// node, as the ordinary user that everybody is there, with Slurm's own programs
+// and nothing installed: a job is submitted whose one step starts an agent, the
+// bee binary, on each node that it gets.
+//
+// The scratch directory must be one that the login nodes and the compute nodes
+// share. Everything that is known of a lease lies there, in a directory of its
+// own (package leasedir), so that any login node can go on with it; what is
+// copied to and from the hosts goes through it too, before they are granted and
+// after they are gone. Only what has to reach a process on a node goes to its
+// agent: over TCP, with mutual TLS whose keys are made for the lease and lie in
+// its directory, readable by the user alone.
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// Settings of a site of this provider.
+type Settings struct {
+	Name string
+	// Scratch is a directory that all nodes share; $USER and other variables
+	// are expanded. Default: .bee in the home directory.
+	Scratch string
+	// Slots is the number of cores to ask for on each node; 0 means all.
+	Slots int
+	// Slot is the time to ask for, 0 the partition's default; MinSlot, if set,
+	// lets Slurm grant less, down to that, to start the job earlier.
+	Slot, MinSlot time.Duration
+	// Partition, Account, QOS, Constraint, Gres, Reservation and Licenses are
+	// given to sbatch where they are set.
+	Partition, Account, QOS, Constraint, Gres, Reservation, Licenses string
+	// Exclusive asks for whole nodes, whatever Slots is.
+	Exclusive bool
+	// Options are further options for sbatch.
+	Options []string
+	// Job is an allocation of the user's (salloc, or a batch job that bee runs
+	// in), which is used instead of a job of our own.
+	Job string
+	// HostArgv and NodeArgv are the commands of a host's agent and of a node;
+	// default: the bee binary's.
+	HostArgv, NodeArgv []string
+}
+
+// handleVersion is that of the handles' Data.
+const handleVersion = 1
+
+type provider struct {
+	s    Settings
+	base string // <scratch>/bee
+}
+
+// New gives the provider of a site. Invalid where a setting is impossible.
+func New(s Settings) (driver.Provider, error) {
+	invalid := func(format string, a ...any) error {
+		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...)}
+	}
+	if s.Scratch == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, invalid("no scratch is given, and there is no home directory: %w", err)
+		}
+		s.Scratch = filepath.Join(home, ".bee")
+	}
+	var unset string
+	s.Scratch = os.Expand(s.Scratch, func(name string) string {
+		v, ok := os.LookupEnv(name)
+		if !ok {
+			unset = name
+		}
+		return v
+	})
+	if unset != "" {
+		return nil, invalid("scratch names the variable %s, which is not set on the login node", unset)
+	}
+	if !filepath.IsAbs(s.Scratch) {
+		return nil, invalid("scratch %s must be an absolute path", s.Scratch)
+	}
+	if s.Slots < 0 {
+		return nil, invalid("cannot use %d slots", s.Slots)
+	}
+	return &provider{s: s, base: filepath.Join(filepath.Clean(s.Scratch), "bee")}, nil
+}
+
+// Info implements driver.Provider.
+func (p *provider) Info() driver.Info {
+	switch {
+	case p.s.Job != "":
+		return driver.Info{Name: "slurm", Summary: "Slurm job " + p.s.Job}
+	case p.s.Partition != "":
+		return driver.Info{Name: "slurm", Summary: "Slurm, partition " + p.s.Partition}
+	}
+	return driver.Info{Name: "slurm", Summary: "Slurm"}
+}
+
+// Probe asks Slurm for the partition, or the allocation.
+func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
+	f := driver.Facts{Detail: map[string]string{"scratch": p.s.Scratch}}
+	room, err := p.room(ctx)
+	if ctx.Err() != nil {
+		return f, context.Cause(ctx)
+	}
+	if err != nil {
+		f.Reason, f.Remedy = err.Error(), core.Remedy(err)
+		return f, nil
+	}
+	f.Usable, f.Hosts, f.Slots = true, room.nodes, room.cores
+	f.Version = version(ctx)
+	f.Detail["partition"] = room.partition
+	return f, nil
+}
+
+// fits checks what a run asks for against what the partition has.
+func (p *provider) fits(ctx context.Context, r driver.Request) error {
+	refuse := func(remedy, format string, a ...any) error {
+		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name, Err: fmt.Errorf(format, a...), Remedy: remedy}
+	}
+	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
+		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
+	}
+	room, err := p.room(ctx)
+	if err != nil {
+		return err
+	}
+	slots := max(r.SlotsPerNode, p.s.Slots)
+	switch {
+	case !room.up:
+		return refuse("Name another partition at the site, or wait until it is up (`sinfo`).", "partition %s is down", room.partition)
+	case r.Nodes > room.nodes && p.s.Job != "":
+		return refuse("Lower `nodes:`, or ask for a larger allocation.", "the job wants %d nodes, and allocation %s has %d", r.Nodes, p.s.Job, room.nodes)
+	case r.Nodes > room.nodes:
+		return refuse("Lower `nodes:`, or name a larger partition at the site.", "the job wants %d nodes, and partition %s has %d", r.Nodes, room.partition, room.nodes)
+	case slots > room.cores:
+		return refuse("Lower `ranks_per_node:`, or the site's `slots`.", "the job wants %d slots on each node, and the nodes of partition %s have %d cores", slots, room.partition, room.cores)
+	case p.s.Job == "" && room.limit > 0 && p.s.Slot > room.limit:
+		return refuse(fmt.Sprintf("Lower the site's `slot` to %s.", room.limit), "its slot of %s is longer than partition %s allows, %s", p.s.Slot, room.partition, room.limit)
+	}
+	return nil
+}
+
+// errTransient is for what may pass.
+func errTransient(op, object string, format string, a ...any) error {
+	return &core.Error{Kind: core.Transient, Op: op, Object: object, Err: fmt.Errorf(format, a...)}
+}
+
+var errReleased = errors.New("released")

@@ -1,0 +1,88 @@
+package slurm
+
+import "strings"
+
+// over tells whether a job has ended; what is still tidied up on its nodes has
+// not.
+func (j *job) over() bool {
+	switch j.state {
+	case "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
+		return false
+	}
+	return true
+}
+
+// ending says in plain words how a job ended.
+func (j *job) ending() string {
+	if j == nil {
+		return "Slurm knows the job no more"
+	}
+	words := map[string]string{
+		"CANCELLED":     "the job was cancelled",
+		"COMPLETED":     "the job has ended",
+		"COMPLETING":    "the job is ending",
+		"FAILED":        "the job has failed",
+		"TIMEOUT":       "the job's time was over",
+		"DEADLINE":      "the job's deadline was over",
+		"NODE_FAIL":     "a node of the job has failed",
+		"BOOT_FAIL":     "a node of the job did not boot",
+		"PREEMPTED":     "the job had to make way for one of higher priority",
+		"OUT_OF_MEMORY": "the job used more memory than it was given",
+		"REVOKED":       "the job was revoked",
+		"SUSPENDED":     "the job is suspended",
+	}[j.state]
+	if words == "" {
+		words = "the job is " + strings.ToLower(j.state)
+	}
+	return words
+}
+
+// waiting says in plain words what a pending job waits for (the reasons of
+// squeue(1)).
+func (j *job) waiting() string {
+	exact := map[string]string{
+		"None":                        "Slurm has not looked at it yet",
+		"Resources":                   "it waits for nodes to become free",
+		"Priority":                    "jobs of higher priority are before it",
+		"Dependency":                  "it waits for another job to end",
+		"BeginTime":                   "its start time has not come",
+		"JobHeldUser":                 "it was held by its user (`scontrol release`)",
+		"JobHeldAdmin":                "it was held by the site's staff",
+		"Licenses":                    "it waits for a licence",
+		"Reservation":                 "it waits for its reservation to begin",
+		"PartitionDown":               "its partition is down",
+		"PartitionInactive":           "its partition is inactive",
+		"PartitionNodeLimit":          "it asks for more nodes than the partition allows",
+		"PartitionTimeLimit":          "it asks for more time than the partition allows",
+		"NodeDown":                    "a node that it needs is down",
+		"BadConstraints":              "no node meets its constraints",
+		"InvalidAccount":              "its account is not valid",
+		"InvalidQOS":                  "its QOS is not valid",
+		"AccountNotAllowed":           "its account may not use the partition",
+		"QOSNotAllowed":               "its QOS may not use the partition",
+		"ReservationDeleted":          "its reservation was deleted",
+		"Cleaning":                    "it is being put back into the queue",
+		"launch failed requeued held": "it could not be started and is held",
+	}
+	if words, ok := exact[j.reason]; ok {
+		return words
+	}
+	switch {
+	case strings.HasPrefix(j.reason, "ReqNodeNotAvail"), strings.HasPrefix(j.reason, "Nodes required for job are DOWN"):
+		return "nodes that it needs are down, drained or reserved, maybe for maintenance"
+	case strings.Contains(j.reason, "Maint"):
+		return "it would run into a maintenance window"
+	case strings.HasPrefix(j.reason, "QOS"), strings.HasPrefix(j.reason, "Assoc"), strings.HasPrefix(j.reason, "Max"):
+		return "a limit of its account or QOS is reached (" + j.reason + ")"
+	}
+	return j.reason
+}
+
+// hopeless tells reasons that do not pass by waiting.
+func (j *job) hopeless() bool {
+	switch j.reason {
+	case "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "ReservationDeleted", "DependencyNeverSatisfied":
+		return true
+	}
+	return false
+}
