@@ -209,15 +209,20 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 	l.Unlock()
 }
 
+// held is referred to until the helper dies: a lock that nothing refers to is
+// freed with its file by the garbage collector.
+var held *Lock
+
 func TestHelperHoldsLock(t *testing.T) {
 	dir := os.Getenv("BEE_TEST_LOCK")
 	if dir == "" {
 		t.Skip("only a helper of TestLockEndsWithItsHolder")
 	}
-	if _, err := open(t, dir).Lock("run1"); err != nil {
+	var err error
+	if held, err = open(t, dir).Lock("run1"); err != nil {
 		t.Fatal(err)
 	}
-	select {}
+	time.Sleep(time.Hour) // a select without cases is a deadlock, which ends the process
 }
 
 // TestManyOpenANewStore: the first processes of a new installation come at
