@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
@@ -42,6 +43,8 @@ func run(args []string) int {
 			return rootless.ChildMain()
 		case "init":
 			return pid1.Main(args[2:])
+		case slurm.HostArg:
+			return slurm.HostMain(args[2:])
 		case ssh.RemoteArg:
 			return catalog.Agent().Main()
 		case agent.Command:

@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
 	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
@@ -45,6 +46,9 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		}
 		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir})
+	}
+	if s.Provider == "slurm" {
+		return slurmSite(s, o)
 	}
 	if s.Provider == "ssh" {
 		var hosts []string
@@ -81,6 +85,34 @@ func siteOf(s spec.Site, host string) json.RawMessage {
 		panic(err) // plain data: this cannot happen
 	}
 	return raw
+}
+
+// slurmSite gives the provider of a cluster: on its login node, where one is
+// named, else here.
+func slurmSite(s spec.Site, o Options) (driver.Provider, error) {
+	settings := slurm.Settings{Name: s.Name, Scratch: s.Scratch, Slots: s.Slots, Slot: s.Slot, HasImage: hasImage}
+	if q := s.Slurm; q != nil {
+		settings.Partition, settings.Account, settings.QOS, settings.Constraint = q.Partition, q.Account, q.QOS, q.Constraint
+		settings.Gres, settings.Reservation, settings.Licenses = q.Gres, q.Reservation, q.Licenses
+		settings.Exclusive, settings.MinSlot, settings.Options, settings.Job = q.Exclusive, q.MinSlot, q.Options, q.Job
+	}
+	if s.Login == "" {
+		return slurm.New(settings)
+	}
+	there := s
+	there.Login = ""
+	raw, err := json.Marshal(there)
+	if err != nil {
+		return nil, err
+	}
+	behind := o.behind(s, []string{s.Login})
+	behind.Site = func(string) json.RawMessage { return raw }
+	return ssh.NewLogin(behind, settings.Info())
+}
+
+func hasImage(cache, id string) bool {
+	s, err := image.Open(cache, slog.New(slog.DiscardHandler))
+	return err == nil && s.Has(id)
 }
 
 // Runtimes gives every runtime, in the order in which auto prefers them.
@@ -157,9 +189,6 @@ func Agent() ssh.Agent {
 			}
 			return Provider(s, Options{Cache: cache()})
 		},
-		HasImage: func(cache, id string) bool {
-			s, err := image.Open(cache, slog.New(slog.DiscardHandler))
-			return err == nil && s.Has(id)
-		},
+		HasImage: hasImage,
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -109,7 +108,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 }
 
 func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
-	sites, file, err := spec.FindSites(a.sites)
+	sites, file, err := a.findSites()
 	if err != nil {
 		return err
 	}

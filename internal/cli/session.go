@@ -97,9 +97,22 @@ func (s *session) background(id string) error {
 	return c.Process.Release()
 }
 
+// findSites gives the user's sites, as they are inside an allocation of
+// Slurm's where bee runs in one.
+func (a *app) findSites() ([]spec.Site, string, error) {
+	all, path, err := spec.FindSites(a.sites)
+	if job := os.Getenv("SLURM_JOB_ID"); err == nil && job != "" {
+		if path == "" {
+			all = []spec.Site{{Name: "allocation", Provider: "slurm"}}
+		}
+		all = spec.InAllocation(all, job)
+	}
+	return all, path, err
+}
+
 // loadSites gives the user's sites, and the order in which a job wants them.
 func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {
-	all, path, err := spec.FindSites(a.sites)
+	all, path, err := a.findSites()
 	if err != nil {
 		return nil, err
 	}

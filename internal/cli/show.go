@@ -27,6 +27,8 @@ type runView struct {
 	Created  time.Time      `json:"created"`
 	Ended    *time.Time     `json:"ended,omitempty"`
 	Attempts []attemptView  `json:"attempts"`
+	// History tells what it waited for, and why sites were passed over.
+	History []state.Note `json:"history,omitempty"`
 }
 
 type errorView struct {
@@ -74,7 +76,8 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	for _, at := range attempts {
 		v.Attempts = append(v.Attempts, viewAttempt(at))
 	}
-	return v, nil
+	v.History, err = s.Store.Notes(ctx, r.ID)
+	return v, err
 }
 
 func viewAttempt(at state.Attempt) attemptView {
@@ -162,6 +165,13 @@ func (a *app) showRun(v runView) error {
 			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",
 				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS))
 		}
+	}
+	if len(v.History) > 0 {
+		fmt.Fprintln(w)
+		row("history", "")
+	}
+	for _, n := range v.History {
+		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
 	return w.Flush()
 }

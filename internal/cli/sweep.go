@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/control"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +19,7 @@ runs whose controller died; sweep finds what even that could not.`,
 				return err
 			}
 			defer s.close()
-			sites, _, err := spec.FindSites(a.sites)
+			sites, _, err := a.findSites()
 			if err != nil {
 				return err
 			}

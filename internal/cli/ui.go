@@ -114,6 +114,8 @@ func phaseText(p protocol.Phase) string {
 	switch p {
 	case protocol.PhaseAcquire:
 		return "getting hosts"
+	case protocol.PhaseQueue:
+		return "waiting in the site's queue"
 	case protocol.PhaseStage:
 		return "bringing image and inputs there"
 	case protocol.PhaseLaunch:

@@ -54,6 +54,14 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			out, a.rec.Moved = on, true
 		}
 		a.blame(out)
+	case !rec.Launched && !gone && queued(a.lease): // its place in the queue is kept
+		d.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", d.run.ID, site.Name))
+		work, cancel := d.untilStop(ctx)
+		defer cancel()
+		if err := d.getImage(work); err != nil {
+			return a.abandon(ctx, err)
+		}
+		return a.carryOut(ctx, work)
 	case rec.Launched && (d.stopAsked() || a.begun(ctx)):
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
 		a.ran = true
@@ -66,6 +74,8 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	}
 	return out, a.letGo(ctx)
 }
+
+func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }
 
 // remembered is the outcome that an earlier controller had recorded before it
 // died in the midst of releasing.

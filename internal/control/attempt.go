@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +21,11 @@ type attempt struct {
 	provider driver.Provider
 	lease    driver.Lease
 	rec      state.Attempt
+	// theirs is the image for the architecture of the hosts, vm the machines
+	// around its containers, and checkpoint what the attempt goes on from.
+	theirs     core.Image
+	vm         *protocol.VM
+	checkpoint string
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
 	// ran is set once the user's command may have done something.
@@ -49,7 +51,13 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := a.acquire(work); err != nil {
 		return a.abandon(ctx, err)
 	}
-	if err := a.start(work, *d.image); err != nil {
+	return a.carryOut(ctx, work)
+}
+
+// carryOut brings an attempt that has its lease to its end. work ends also
+// when the user asks for it.
+func (a *attempt) carryOut(ctx, work context.Context) (outcome, error) {
+	if err := a.begin(work); err != nil {
 		return a.abandon(ctx, err)
 	}
 	return a.conclude(ctx, 0)
@@ -97,7 +105,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 	a.c.say(protocol.PhaseAcquire, fmt.Sprintf("site %s: %s", a.site.Name, a.provider.Info().Summary))
 	return a.timed(ctx, protocol.PhaseAcquire, func() error {
 		lease, err := a.provider.Acquire(ctx, driver.Request{
-			Owner: a.owner(), Nodes: a.sub.Job.Nodes, SlotsPerNode: a.sub.Job.RanksPerNode, Binary: a.c.Binary})
+			Owner: a.owner(), Nodes: a.sub.Job.Nodes, SlotsPerNode: a.sub.Job.RanksPerNode, GPUs: int(a.sub.Job.GPUs), Binary: a.c.Binary})
 		if err != nil {
 			return err
 		}
@@ -109,7 +117,11 @@ func (a *attempt) acquire(ctx context.Context) error {
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 	a.lease = lease
 	handle := lease.Handle()
-	a.rec.Lease, a.rec.Hosts = &handle, lease.Hosts()
+	a.rec.Lease, a.rec.Hosts = &handle, nil
+	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
+		a.rec.Hosts = hosts
+	}
+	a.rec.Granted = time.Now()
 	return a.put(context.WithoutCancel(ctx))
 }
 
@@ -133,124 +145,6 @@ func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) 
 		err = context.Cause(ctx)
 	}
 	return err
-}
-
-// start stages image and inputs and launches the nodes.
-func (a *attempt) start(ctx context.Context, image core.Image) error {
-	hosts := a.lease.Hosts()
-	if want := wantArch(hosts); image.Arch != "" && image.Arch != want && a.sub.Job.Platform == "" {
-		var err error
-		if image, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.progress(protocol.PhaseImage)); err != nil {
-			return err
-		}
-	}
-	copies, binds, err := planInputs(&a.sub.Job)
-	if err != nil {
-		return err
-	}
-	values, err := secrets(ctx, &a.sub.Job)
-	if err != nil {
-		return err
-	}
-	checkpoint := ""
-	if a.sub.Job.Checkpoint != nil {
-		if checkpoint, err = a.latest(); err != nil {
-			return err
-		}
-	}
-	plan, err := makePlan(&a.sub.Job, a.run, image, values, binds, a.lease, checkpoint != "")
-	if err != nil {
-		return err
-	}
-	plan.Deadline = a.deadline()
-	if checkpoint != "" {
-		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(volumeName, s.remote); return in })
-	}
-	if plan.VM, err = a.planVM(ctx); err != nil {
-		return err
-	}
-	err = a.timed(ctx, protocol.PhaseStage, func() error {
-		if plan.VM != nil {
-			if err := a.stageImage(ctx, hosts[0], plan.VM.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
-				return err
-			}
-		}
-		if checkpoint != "" {
-			if err := a.stageCheckpoint(ctx, hosts[0], checkpoint); err != nil {
-				return err
-			}
-		}
-		return errors.Join(a.stageImage(ctx, hosts[0], image, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
-	})
-	if err != nil {
-		return err
-	}
-	configs, err := nodeConfigs(a.owner(), hosts, plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
-	if err != nil {
-		return err
-	}
-	a.rec.Launched = true
-	if err := a.put(ctx); err != nil {
-		return err
-	}
-	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
-}
-
-// deadline is when the site's slot for this attempt ends: the lease's own, or
-// what the sites file grants, whichever comes first.
-func (a *attempt) deadline() time.Time {
-	d := a.lease.Deadline()
-	if a.site.Slot > 0 {
-		if own := a.rec.Started.Add(a.site.Slot); d.IsZero() || own.Before(d) {
-			d = own
-		}
-	}
-	return d
-}
-
-func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
-	for _, s := range copies {
-		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
-		t.Progress = func(done int64) { a.progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
-		if err := a.lease.Stage(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// launch starts the head, learns its addresses, and starts the others.
-func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
-	if err := a.lease.Launch(ctx, driver.NodeCommand{Host: 0, Config: encode(configs[0])}); err != nil {
-		return err
-	}
-	if len(configs) == 1 {
-		return nil
-	}
-	head, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer head.Close()
-	addrs, err := head.Addresses(ctx)
-	if err != nil {
-		return err
-	}
-	var (
-		wg   sync.WaitGroup
-		gate = make(chan struct{}, 16)
-		errs = make([]error, len(configs))
-	)
-	for i := 1; i < len(configs); i++ {
-		configs[i].Head = addrs
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			errs[i] = a.lease.Launch(ctx, driver.NodeCommand{Host: i, Config: encode(configs[i])})
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // abandon ends an attempt whose task was never started.

@@ -73,6 +73,14 @@ const (
 	releaseTries = 3
 )
 
+// note says something that also belongs into the run's history.
+func (d *drive) note(ctx context.Context, text string) {
+	d.c.say(protocol.PhaseQueue, text)
+	if err := d.c.Store.AddNote(context.WithoutCancel(ctx), d.run.ID, text); err != nil {
+		d.c.Log.Warn("the run's history could not be written", "err", err)
+	}
+}
+
 func (c *Controller) say(phase protocol.Phase, message string) {
 	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
 }

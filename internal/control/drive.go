@@ -112,7 +112,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		if len(d.sub.Sites) == 1 {
 			return
 		}
-		d.c.say(protocol.PhaseAcquire, fmt.Sprintf("passing over site %s: %v", site.Name, why))
+		d.note(ctx, fmt.Sprintf("passing over site %s: %v", site.Name, why))
 	}
 	var last error
 	for tried, at := 0, d.first; tried < len(d.sub.Sites); at++ {

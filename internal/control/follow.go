@@ -63,7 +63,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		out = on
 		a.blame(out)
 		a.rec.Moved = out.moved // recorded together with Fetched
-		a.c.say(protocol.PhaseFetch, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
+		a.note(ctx, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
 	}
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
@@ -117,6 +117,9 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					a.c.say("", fmt.Sprintf("lost contact with %s; the run goes on there, and this process waits for the line", a.lease.Hosts()[0].Name))
 				}
 				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
+					if result, err := a.resultFile(ctx); err == nil { // files may outlive their hosts
+						return result, nil
+					}
 					return nil, &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longestPause)

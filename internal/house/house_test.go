@@ -43,7 +43,7 @@ func allowed() map[string][]string {
 		"internal/runtime/command":      {"internal/core", "internal/driver", "internal/filestream", "internal/gpu", "internal/runtime/pid1"},
 		"internal/emulate":              {"internal/core", "internal/procid"},
 		"internal/provider/local":       {"internal/core", "internal/driver", "internal/emulate", "internal/filestream", "internal/leasedir", "internal/procid", "internal/node/protocol"},
-		"internal/provider/slurm":       {"internal/core", "internal/driver", "internal/filestream", "internal/leasedir", "internal/node/protocol", "internal/node/client", "internal/wire"},
+		"internal/provider/slurm":       {"internal/core", "internal/driver", "internal/filestream", "internal/leasedir", "internal/node/protocol", "internal/wire"},
 		"internal/provider/ssh":         {"internal/core", "internal/driver", "internal/filestream", "internal/procid", "internal/node/protocol", "internal/wire"},
 		"internal/node/execute":         {"internal/core", "internal/driver", "internal/node/client", "internal/runtime/pid1"},
 		"internal/fabric":               {"internal/core"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -127,6 +128,9 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
 		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
 		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
+	}
+	if n.notices != nil {
+		s.Env = append(slices.Clone(env), core.NoticeVariable+"=1")
 	}
 	for target, source := range plan.Binds {
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})

@@ -126,6 +126,27 @@ func (h *head) carryOut(ctx context.Context) {
 // errSlotEnds is why an attempt ends that has used up its time.
 var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended")} //nolint:gochecknoglobals // a constant
 
+// errTakenBack is the same for a site that takes its hosts back before.
+var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has taken its hosts back"), //nolint:gochecknoglobals // a constant
+	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run goes on elsewhere."}
+
+// heed ends the attempt when the site gives notice.
+func (h *head) heed(ctx context.Context) {
+	select {
+	case <-h.n.notices:
+		grace := h.plan.Grace
+		if c := h.plan.Checkpoint; c != nil {
+			grace = c.Grace
+		}
+		h.stop(errTakenBack, grace)
+	case <-ctx.Done():
+	}
+}
+
+// noticeDelay is how much later than the job a head may get a notice that went
+// to both.
+const noticeDelay = 500 * time.Millisecond
+
 // errSaveAsked is the same for a user who wants a checkpoint now.
 var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint, which the job did not write in time")} //nolint:gochecknoglobals // a constant
 
@@ -248,19 +269,21 @@ func (h *head) copyOutput(s tasklog.Stream, r *os.File) {
 // gets TERM, and after the grace KILL. How it then ends does not count.
 func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	exit, err := p.Wait(ctx)
+	if h.n.notices != nil && err == nil && exit.Code != 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(noticeDelay):
+		}
+	}
 	if ctx.Err() == nil {
 		return exit, err
 	}
 	rest := context.WithoutCancel(ctx)
 	signal := syscall.SIGTERM
 	cause := context.Cause(ctx)
-	saving := h.plan.Checkpoint != nil && (cause == error(errSlotEnds) || cause == error(errSaveAsked))
-	if saving {
+	why, saving := map[error]string{errSlotEnds: "the time slot ends soon", errSaveAsked: "its user wants it", errTakenBack: "the site takes its hosts back"}[cause]
+	if saving = saving && h.plan.Checkpoint != nil; saving {
 		signal = syscall.Signal(h.plan.Checkpoint.Signal)
-		why := "the time slot ends soon"
-		if cause == error(errSaveAsked) {
-			why = "its user wants it"
-		}
 		h.journal.say(protocol.PhaseRun, why+": asking the job to write its checkpoint")
 	}
 	p.Signal(rest, signal) //nolint:errcheck // it may have ended just now

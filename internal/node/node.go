@@ -40,6 +40,8 @@ type Options struct {
 	OpenImages func(dir string) (Images, error)
 	// Machine makes the runtime that puts a virtual machine between.
 	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
+	// notices are the site's, that it takes the host back; nil: it gives none.
+	notices <-chan os.Signal
 	// Binary is the bee binary that containers get; empty: this process's own.
 	Binary string
 	Log    *slog.Logger
@@ -74,7 +76,14 @@ func Main(o Options) int {
 	}
 	debug.SetGCPercent(40) // it idles beside programs that want the memory
 	debug.SetMemoryLimit(64 << 20)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if os.Getenv(core.NoticeVariable) != "" {
+		ends = ends[1:]
+		notices := make(chan os.Signal, 4)
+		signal.Notify(notices, syscall.SIGTERM)
+		o.notices = notices
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	if err := Run(ctx, c, o); err != nil {
@@ -183,6 +192,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	}
 	if n.head != nil {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
+		go n.head.heed(life)
 		go n.acceptLocal(life, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end

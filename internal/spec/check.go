@@ -174,11 +174,12 @@ func (d *decoder) checkSites(sites []Site) {
 		}
 		seen[s.Name] = true
 		if s.Provider == "" {
-			d.at(at, "one of local, ssh", "%s: a site needs a `provider`", at)
+			d.at(at, "one of local, ssh, slurm", "%s: a site needs a `provider`", at)
 		}
-		d.oneOf(at+".provider", s.Provider, "local", "ssh")
+		d.oneOf(at+".provider", s.Provider, "local", "ssh", "slurm")
 		d.oneOf(at+".runtime", s.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
 		d.checkHosts(s, at)
+		d.checkSlurm(s, at)
 		if s.Slots < 0 {
 			d.at(at+".slots", "", "%s.slots: %d cannot be", at, s.Slots)
 		}

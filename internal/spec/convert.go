@@ -174,7 +174,7 @@ func (c *converter) environment() {
 			c.machine(env)
 		}
 	case "bee_aws", "bee_os":
-		c.note("exec_target %s: this version has no provider for it; sites are `local` or `ssh`.", target)
+		c.note("exec_target %s: this version has no provider for it; sites are `local`, `ssh` or `slurm`.", target)
 		for _, key := range sortedAny(env) {
 			if key != "num_of_nodes" {
 				c.note("exec_env_conf.%s.%s %v was not carried over, for the same reason.", target, key, env[key])

@@ -119,7 +119,7 @@ type Secret struct {
 // Site is one entry of the sites file.
 type Site struct {
 	Name     string `yaml:"name"`
-	Provider string `yaml:"provider"` // local | ssh
+	Provider string `yaml:"provider"` // local | ssh | slurm
 	// Hosts of a local site: the number of emulated hosts (0: this machine
 	// itself); of an ssh site: names or patterns such as ann@n[2-9].
 	Hosts Hosts `yaml:"hosts"`
@@ -128,6 +128,13 @@ type Site struct {
 	Scratch string `yaml:"scratch"`
 	// Slot is how long an attempt may take here; 0: as long as it needs.
 	Slot time.Duration `yaml:"slot"`
+	// Wait is how long to stay in the site's queue before the next site is
+	// tried; 0: as long as it takes.
+	Wait time.Duration `yaml:"wait"`
+	// Login is the login node of a slurm site, as ssh understands it; "": this
+	// machine is one.
+	Login string `yaml:"login"`
+	Slurm *Slurm `yaml:"slurm"`
 	// Slots is the number of cores to use per host; 0: all of them.
 	Slots int `yaml:"slots"`
 	// Runtime: auto or a runtime's name.

@@ -37,6 +37,8 @@ type Record struct {
 	Remedy   string                           `json:"remedy,omitempty"`
 	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
 	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
+	// Granted is when the hosts were there.
+	Granted time.Time `json:"granted,omitzero"`
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`

@@ -200,7 +200,8 @@ func (s *Store) RemoveRun(ctx context.Context, id string) error {
 	}
 	_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
 	_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
-	if err := errors.Join(err1, err2); err != nil {
+	_, err3 := tx.ExecContext(ctx, "DELETE FROM history WHERE run=?", id)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return errors.Join(fmt.Errorf("remove run %s: %w", id, err), tx.Rollback())
 	}
 	return tx.Commit()

@@ -39,7 +39,7 @@ const busyTimeout = 20 * time.Second
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 1
+const schemaVersion = 2
 
 func migrations() []string {
 	return []string{`
@@ -57,6 +57,9 @@ CREATE TABLE attempts (
   lease BLOB, released INTEGER NOT NULL DEFAULT 0, started INTEGER NOT NULL, ended INTEGER,
   record BLOB NOT NULL, PRIMARY KEY (run, n)) WITHOUT ROWID;
 CREATE INDEX attempts_unreleased ON attempts(released) WHERE released = 0;
+`, `
+CREATE TABLE history (run TEXT NOT NULL, time INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX history_by_run ON history(run);
 `}
 }
 

@@ -41,7 +41,7 @@ type nodeAnswer struct {
 
 // StandInNode plays `bee node` in the suite for providers: it takes a
 // configuration from its standard input, answers on a socket, and ends on
-// SIGTERM. A driver's TestMain calls it in the process that Launch starts.
+// SIGTERM or SIGINT. A driver's TestMain calls it in the process that Launch starts.
 func StandInNode() int {
 	var c nodeConfig
 	d := json.NewDecoder(os.Stdin)
@@ -64,7 +64,7 @@ func StandInNode() int {
 		}
 	}
 	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM)
+	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	go func() { <-term; os.Exit(0) }()
 	// Through the directory, as run directories of tests are long.
 	if err := os.Chdir(filepath.Dir(c.Socket)); err != nil {

@@ -163,6 +163,7 @@ type Phase string
 // PhaseJoin and after PhaseRun, the head those between.
 const (
 	PhaseAcquire Phase = "acquire"
+	PhaseQueue   Phase = "queue" // until the site has hosts for us
 	PhaseStage   Phase = "stage"
 	PhaseLaunch  Phase = "launch"
 	PhaseJoin    Phase = "join"
@@ -176,7 +177,7 @@ const (
 
 // Phases gives all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseFetch, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseFetch, PhaseRelease}
 }
 
 // Event is one thing that happened in an attempt, for people and for records.

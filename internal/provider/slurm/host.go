@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -61,7 +60,6 @@ type agent struct {
 	once sync.Once
 
 	mu   sync.Mutex
-	host core.Host // once a node was launched
 	node *exec.Cmd
 	done chan struct{} // closed when the node has ended
 }
@@ -160,45 +158,25 @@ func (a *agent) announce(port int) error {
 }
 
 // notice is what a signal from Slurm means: that the job is released, or else
-// that its nodes are about to be taken back. The head then has the job save
-// itself, if it can; if it cannot, it goes on as long as Slurm lets it.
+// that its nodes are about to be taken back. With some of Slurm's plugins the
+// signal reaches every process of the job, with others the agent alone, which
+// passes it on.
 func (a *agent) notice() {
 	if _, err := os.Stat(filepath.Join(a.dir, releasedName)); err == nil || errors.Is(err, os.ErrNotExist) && !exists(a.dir) {
 		a.finish()
 		return
 	}
 	a.mu.Lock()
-	host, launched := a.host, a.node != nil
-	a.mu.Unlock()
-	switch {
-	case !launched:
+	defer a.mu.Unlock()
+	if a.node == nil {
 		a.finish()
-	case host.Index == 0:
-		a.log.Info("Slurm takes this job's nodes back: the job is asked to save itself")
-		go func() {
-			if err := save(host); err != nil {
-				a.log.Warn("the job could not be asked to save itself", "err", err)
-			}
-		}()
+		return
 	}
+	a.log.Info("Slurm takes this job's nodes back")
+	a.node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
-
-func save(host core.Host) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	conn, err := dialUnix(ctx, protocol.SocketPath(host.Dir, 0))
-	if err != nil {
-		return err
-	}
-	head, err := client.NewLocal(conn)
-	if err != nil {
-		return err
-	}
-	defer head.Close()
-	return head.Save(ctx)
-}
 
 func (a *agent) accept(l net.Listener) {
 	for {
@@ -291,6 +269,7 @@ func (a *agent) launch(c hostCall) error {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.Env = append(os.Environ(), core.NoticeVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -299,7 +278,7 @@ func (a *agent) launch(c hostCall) error {
 	if err != nil {
 		return err
 	}
-	a.node, a.host = cmd, c.Host
+	a.node = cmd
 	go func() {
 		cmd.Wait() //nolint:errcheck // however it ends, its result says it
 		close(a.done)
@@ -327,7 +306,7 @@ func (a *agent) stopNode() {
 	if node == nil {
 		return
 	}
-	node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	node.Process.Signal(syscall.SIGINT) //nolint:errcheck // it may have ended
 	select {
 	case <-a.done:
 	case <-time.After(stopGrace):

@@ -204,6 +204,11 @@ func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	return alive, err
 }
 
+// HasImage implements driver.ImageHolder: all nodes share one cache.
+func (l *lease) HasImage(_ context.Context, _ int, id string) (bool, error) {
+	return l.p.s.HasImage != nil && l.p.s.HasImage(l.provisional()[0].Cache, id), nil
+}
+
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 	t, err := l.check("launch node on", c.Host)

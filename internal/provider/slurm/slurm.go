@@ -45,6 +45,8 @@ type Settings struct {
 	// Job is an allocation of the user's (salloc, or a batch job that bee runs
 	// in), which is used instead of a job of our own.
 	Job string
+	// HasImage asks the image cache in a directory.
+	HasImage func(cache, id string) bool `json:"-"`
 	// HostArgv and NodeArgv are the commands of a host's agent and of a node;
 	// default: the bee binary's.
 	HostArgv, NodeArgv []string
@@ -90,16 +92,19 @@ func New(s Settings) (driver.Provider, error) {
 	return &provider{s: s, base: filepath.Join(filepath.Clean(s.Scratch), "bee")}, nil
 }
 
-// Info implements driver.Provider.
-func (p *provider) Info() driver.Info {
+// Info names the driver, as it is with these settings.
+func (s Settings) Info() driver.Info {
 	switch {
-	case p.s.Job != "":
-		return driver.Info{Name: "slurm", Summary: "Slurm job " + p.s.Job}
-	case p.s.Partition != "":
-		return driver.Info{Name: "slurm", Summary: "Slurm, partition " + p.s.Partition}
+	case s.Job != "":
+		return driver.Info{Name: "slurm", Summary: "Slurm job " + s.Job}
+	case s.Partition != "":
+		return driver.Info{Name: "slurm", Summary: "Slurm, partition " + s.Partition}
 	}
 	return driver.Info{Name: "slurm", Summary: "Slurm"}
 }
+
+// Info implements driver.Provider.
+func (p *provider) Info() driver.Info { return p.s.Info() }
 
 // Probe asks Slurm for the partition, or the allocation.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {

@@ -40,10 +40,12 @@ func (l *lease) far(i int) (link, host int, err error) {
 	return i, 0, nil
 }
 
-// refresh asks the login node's agent for the lease as it stands.
+// refresh asks the login node's agent for the lease as it stands, dead or not.
 func (l *lease) refresh(ctx context.Context) error {
-	_, err := l.Ready(ctx)
-	return err
+	if _, err := l.Ready(ctx); !core.IsKind(err, core.Lost) {
+		return err
+	}
+	return nil
 }
 
 // Ready implements driver.Queued.
@@ -58,6 +60,9 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hosts, l.deadline = g.Hosts, g.Deadline
+	if g.Lost != "" {
+		return g.Waiting, &core.Error{Kind: core.Lost, Err: errors.New(g.Lost)}
+	}
 	return g.Waiting, nil
 }
 

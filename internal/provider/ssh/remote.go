@@ -59,13 +59,17 @@ type granted struct {
 	Hosts    []core.Host    `json:"hosts"`
 	Deadline time.Time      `json:"deadline,omitzero"`
 	Waiting  driver.Waiting `json:"waiting"`
+	// Lost says why the site has dropped it; what it left may still be there.
+	Lost string `json:"lost,omitempty"`
 }
 
 func grant(ctx context.Context, l driver.Lease) (granted, error) {
 	g := granted{Waiting: driver.Waiting{Ready: true}}
 	if q, ok := l.(driver.Queued); ok {
 		var err error
-		if g.Waiting, err = q.Ready(ctx); err != nil {
+		if g.Waiting, err = q.Ready(ctx); core.IsKind(err, core.Lost) {
+			g.Lost = err.Error()
+		} else if err != nil {
 			return g, err
 		}
 	}

@@ -83,11 +83,14 @@ func Serve(l *net.UnixListener) error {
 	for {
 		select {
 		case sig := <-signals:
-			if sig != unix.SIGCHLD {
+			switch {
+			case sig == unix.SIGCHLD:
+				s.reap()
+			case sig == unix.SIGTERM && held == nil && os.Getenv(core.NoticeVariable) != "":
+				// The node knows, and ends us when the job has saved itself.
+			default:
 				s.stop()
-				continue
 			}
-			s.reap()
 		case <-held:
 			held = nil
 			unheld.Stop()

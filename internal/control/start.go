@@ -1,0 +1,215 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// begin carries an attempt from its lease to its launched nodes. Where a site
+// has a queue, files are brought there while we wait in it.
+func (a *attempt) begin(ctx context.Context) error {
+	early := len(a.lease.Hosts()) > 0
+	if early {
+		if err := a.stage(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.await(ctx); err != nil {
+		return err
+	}
+	if !early {
+		if err := a.stage(ctx); err != nil {
+			return err
+		}
+	}
+	return a.start(ctx)
+}
+
+// stage brings image, inputs and checkpoint to the head's host.
+func (a *attempt) stage(ctx context.Context) error {
+	hosts := a.lease.Hosts()
+	a.theirs = *a.image
+	if want := wantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
+		var err error
+		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.progress(protocol.PhaseImage)); err != nil {
+			return err
+		}
+	}
+	copies, _, err := planInputs(&a.sub.Job)
+	if err != nil {
+		return err
+	}
+	a.checkpoint = ""
+	if a.sub.Job.Checkpoint != nil {
+		if a.checkpoint, err = a.latest(); err != nil {
+			return err
+		}
+	}
+	if a.checkpoint != "" {
+		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(volumeName, s.remote); return in })
+	}
+	if a.vm, err = a.planVM(ctx); err != nil {
+		return err
+	}
+	return a.timed(ctx, protocol.PhaseStage, func() error {
+		if a.vm != nil {
+			if err := a.stageImage(ctx, hosts[0], a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
+				return err
+			}
+		}
+		if a.checkpoint != "" {
+			if err := a.stageCheckpoint(ctx, hosts[0], a.checkpoint); err != nil {
+				return err
+			}
+		}
+		return errors.Join(a.stageImage(ctx, hosts[0], a.theirs, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
+	})
+}
+
+func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
+	for _, s := range copies {
+		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
+		t.Progress = func(done int64) { a.progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
+		if err := a.lease.Stage(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// How often a queue is looked at, at first and later.
+const (
+	firstLook = 100 * time.Millisecond
+	laterLook = 10 * time.Second
+)
+
+// await waits in the site's queue until its hosts are there, for as long as
+// the site's `wait` says.
+func (a *attempt) await(ctx context.Context) error {
+	q, ok := a.lease.(driver.Queued)
+	if !ok {
+		return nil
+	}
+	w, err := q.Ready(ctx)
+	if err == nil && !w.Ready || core.IsKind(err, core.Transient) {
+		err = a.timed(ctx, protocol.PhaseQueue, func() error { return a.queue(ctx, q, w) })
+	}
+	if err != nil {
+		return err
+	}
+	return a.hold(ctx, a.lease)
+}
+
+func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) error {
+	told := ""
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		text := waitingText(w)
+		if text != "" && text != told {
+			told = text
+			a.note(ctx, text)
+		}
+		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait {
+			return &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
+				Remedy: "Raise the site's `wait`, or let another site take the run."}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		var err error
+		if w, err = q.Ready(ctx); core.IsKind(err, core.Transient) {
+			w = driver.Waiting{Reason: "the site does not answer: " + err.Error()}
+		} else if err != nil || w.Ready {
+			return err
+		}
+	}
+}
+
+// waitingText tells what is waited for, and until when if the site says so. An
+// expectation that is near says less than the reason.
+func waitingText(w driver.Waiting) string {
+	if w.Expected.IsZero() || time.Until(w.Expected) < time.Minute {
+		return w.Reason
+	}
+	return fmt.Sprintf("%s; expected to start at %s", w.Reason, w.Expected.Local().Format("2006-01-02 15:04"))
+}
+
+// start launches the nodes.
+func (a *attempt) start(ctx context.Context) error {
+	_, binds, err := planInputs(&a.sub.Job)
+	if err != nil {
+		return err
+	}
+	values, err := secrets(ctx, &a.sub.Job)
+	if err != nil {
+		return err
+	}
+	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, binds, a.lease, a.checkpoint != "")
+	if err != nil {
+		return err
+	}
+	plan.Deadline, plan.VM = a.deadline(), a.vm
+	configs, err := nodeConfigs(a.owner(), a.lease.Hosts(), plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
+	if err != nil {
+		return err
+	}
+	a.rec.Launched = true
+	if err := a.put(ctx); err != nil {
+		return err
+	}
+	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
+}
+
+// deadline is when the site's slot for this attempt ends: the lease's own, or
+// what the sites file grants, whichever comes first.
+func (a *attempt) deadline() time.Time {
+	d := a.lease.Deadline()
+	if a.site.Slot > 0 {
+		if own := a.rec.Granted.Add(a.site.Slot); d.IsZero() || own.Before(d) {
+			d = own
+		}
+	}
+	return d
+}
+
+// launch starts the head, learns its addresses, and starts the others.
+func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
+	if err := a.lease.Launch(ctx, driver.NodeCommand{Host: 0, Config: encode(configs[0])}); err != nil {
+		return err
+	}
+	if len(configs) == 1 {
+		return nil
+	}
+	head, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	addrs, err := head.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	var (
+		wg   sync.WaitGroup
+		gate = make(chan struct{}, 16)
+		errs = make([]error, len(configs))
+	)
+	for i := 1; i < len(configs); i++ {
+		configs[i].Head = addrs
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			errs[i] = a.lease.Launch(ctx, driver.NodeCommand{Host: i, Config: encode(configs[i])})
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

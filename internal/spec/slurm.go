@@ -1,0 +1,84 @@
+package spec
+
+import (
+	"strings"
+	"time"
+)
+
+// Slurm is what a site of provider slurm asks sbatch for.
+type Slurm struct {
+	Partition   string `yaml:"partition"`
+	Account     string `yaml:"account"`
+	QOS         string `yaml:"qos"`
+	Constraint  string `yaml:"constraint"`
+	Gres        string `yaml:"gres"`
+	Reservation string `yaml:"reservation"`
+	Licenses    string `yaml:"licenses"`
+	// Exclusive asks for whole nodes also where the number of slots is given.
+	Exclusive bool `yaml:"exclusive"`
+	// MinSlot is the least time that is worth an attempt: Slurm may grant any
+	// from there to Site.Slot, which starts jobs earlier.
+	MinSlot time.Duration `yaml:"min_slot"`
+	// Options are further options of sbatch, such as --mail-type=END.
+	Options []string `yaml:"options"`
+	// Job is the number of an allocation of the user's to run in, instead of
+	// a job of bee's own; inside one, it is that one by default.
+	Job string `yaml:"job"`
+}
+
+// checkSlurm finds what cannot be at a site of provider slurm, and what only
+// such a site can have.
+func (d *decoder) checkSlurm(s *Site, at string) {
+	if s.Provider != "slurm" {
+		if s.Slurm != nil {
+			d.at(at+".slurm", "only for provider slurm", "%s.slurm: this is a site of provider %s", at, s.Provider)
+		}
+		if s.Login != "" {
+			d.at(at+".login", "only for provider slurm", "%s.login: this is a site of provider %s", at, s.Provider)
+		}
+		return
+	}
+	if s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0 {
+		d.at(at+".hosts", "Slurm chooses them; `login` names the login node", "%s.hosts: a slurm site has no list of hosts", at)
+	}
+	if strings.ContainsAny(s.Login, " \t") || strings.HasPrefix(s.Login, "-") {
+		d.at(at+".login", "such as ann@login.example.org", "%s.login: %q is no host name", at, s.Login)
+	}
+	if s.Slurm == nil {
+		return
+	}
+	for i, o := range s.Slurm.Options {
+		if !strings.HasPrefix(o, "-") {
+			d.at(at+".slurm.options", "such as [--mail-type=END]", "%s.slurm.options[%d]: %q is no option", at, i, o)
+		}
+	}
+	switch {
+	case s.Slurm.MinSlot > 0 && s.Slot == 0:
+		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
+	case s.Slurm.MinSlot > s.Slot:
+		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: it is longer than the slot", at)
+	case strings.Trim(s.Slurm.Job, "0123456789") != "":
+		d.at(at+".slurm.job", "", "%s.slurm.job: %q is no number of a job", at, s.Slurm.Job)
+	}
+}
+
+// InAllocation gives the sites as they are inside an allocation of Slurm's
+// (salloc, sbatch), which is used instead of asking for another: the Slurm
+// sites of this very cluster, or, without a sites file, the only site.
+func InAllocation(sites []Site, job string) []Site {
+	out := append([]Site(nil), sites...)
+	for i, s := range out {
+		if s.Provider != "slurm" || s.Login != "" {
+			continue
+		}
+		own := Slurm{}
+		if s.Slurm != nil {
+			own = *s.Slurm
+		}
+		if own.Job == "" {
+			own.Job = job
+		}
+		out[i].Slurm = &own
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
+)
+
+// cluster is a bee whose sites file names a cluster under a real Slurm behind
+// its login node. The site's further settings are YAML in flow style.
+func cluster(t *testing.T, nodes int, settings string, lines ...string) (*testkit.Bee, *slurmfarm.Farm, string) {
+	t.Helper()
+	farm := slurmfarm.Start(t, nodes)
+	b, job := busyboxJob(t, lines...)
+	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml", "sites:\n  - "+clusterSite(farm, settings)+"\n"))
+	t.Cleanup(func() { nothingQueued(t, farm) })
+	return b, farm, job
+}
+
+func clusterSite(farm *slurmfarm.Farm, settings string) string {
+	return fmt.Sprintf("{name: cluster, provider: slurm, login: %s, scratch: %s%s}", farm.Names[0], filepath.Join(farm.Dir, "scratch"), settings)
+}
+
+// nothingQueued fails when a job or a file is left on the cluster.
+func nothingQueued(t *testing.T, farm *slurmfarm.Farm) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, func() error {
+		out, err := farm.Do("squeue", "--noheader")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = errors.New("left in the queue:\n" + out)
+		}
+		left, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", "[^.c]*"))
+		leases, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*"))
+		if left = append(left, leases...); err == nil && len(left) > 0 {
+			err = fmt.Errorf("left in scratch: %v", left)
+		}
+		return err
+	})
+}
+
+const overAllNodes = `run: 'for h in h1 h2; do /.bee/rsh $h "hostname; cat /work/b.txt; echo \$BEE_NODE_RANK >/work/rank-\$BEE_NODE_RANK"; done'`
+
+func TestRunOnASlurmClusterBehindItsLoginNode(t *testing.T) {
+	b, _, job := cluster(t, 2, ", slot: 10m", "nodes: 2",
+		"inputs: [{from: ./in, to: /work}]",
+		"setup: 'tr a-z A-Z </work/a.txt >/work/b.txt'", overAllNodes,
+		"outputs: [{from: '/work/rank-*', to: ./results}, {from: /work/b.txt, to: ./results}]")
+	b.File("in/a.txt", "data\n")
+	r := b.Try("run", "-q", job)
+	if r.Code != 0 || r.Stdout != "h1\nDATA\nh2\nDATA\n" {
+		t.Fatalf("got %+v", r)
+	}
+	for file, want := range map[string]string{"rank-0": "0\n", "rank-1": "1\n", "b.txt": "DATA\n"} {
+		if got := b.Read("results/" + file); got != want {
+			t.Errorf("%s holds %q, want %q", file, got, want)
+		}
+	}
+	if v := b.Await(strings.Fields(b.Must("ps", "-aq"))[0], time.Minute); len(v.Attempts) != 1 || fmt.Sprint(v.Attempts[0].Hosts) != "[h1 h2]" {
+		t.Errorf("it is shown as %+v", v)
+	}
+}
+
+// begun waits until a run's command has written to its log.
+func begun(t *testing.T, b *testkit.Bee, id string) {
+	t.Helper()
+	testkit.Eventually(t, 60*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/log"); r.Code != 0 {
+			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+		}
+		return nil
+	})
+}
+
+// said waits until a run's history holds some words.
+func said(t *testing.T, b *testkit.Bee, id, words string) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if out := b.Must("show", id); !strings.Contains(out, words) {
+			return fmt.Errorf("not in its history: %s\n%s%s", words, out, b.Try("logs", "--controller", id).Stdout)
+		}
+		return nil
+	})
+}
+
+const countingJob = "run: " + counter
+
+func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
+	b, farm, job := cluster(t, 2, ", slot: 10m, slurm: {partition: low}}\n  - {name: laptop, provider: local", "nodes: 1",
+		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, id)
+	time.Sleep(time.Second) // in which it counts
+	if out, err := farm.Do("srun", "--partition=high", "--nodes=2", "--exclusive", "--mpi=none", "true"); err != nil {
+		t.Fatal(err, out)
+	}
+	v := b.Await(id, 90*time.Second)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "cluster" || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestABusyClusterIsPassedOver: after `wait`, with the reason in plain words,
+// also when the controller died meanwhile.
+func TestABusyClusterIsPassedOver(t *testing.T) {
+	b, farm, job := cluster(t, 2, ", wait: 8s}\n  - {name: laptop, provider: local", "run: hostname >/work/where", "outputs: [{from: /work/where, to: results}]")
+	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
+		t.Fatal(err, out)
+	}
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, "it waits for nodes to become free")
+	queued := func() string {
+		out, err := farm.Do("squeue", "--noheader", "--name=bee-"+id, "--format=%i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := queued()
+	for _, p := range b.Processes() {
+		var pid int
+		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " drive ") {
+			kill(pid)
+		}
+	}
+	b.Must("ps") // starts another controller
+	time.Sleep(time.Second)
+	if again := queued(); first == "" || again != first {
+		t.Errorf("the place in the queue was lost: job %q became %q", first, again)
+	}
+	v := b.Await(id, 60*time.Second)
+	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
+		t.Fatalf("the run: %+v", v)
+	}
+	said(t, b, id, "passing over site cluster")
+	if out, err := farm.Do("scancel", "--user="+fmt.Sprint(os.Getuid())); err != nil {
+		t.Fatal(err, out)
+	}
+}
+
+func TestADrainedNodeIsWaitedFor(t *testing.T) {
+	b, farm, job := cluster(t, 2, "", "nodes: 2", "run: hostname")
+	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=drain", "reason=tests"); err != nil {
+		t.Fatal(err, out)
+	}
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, "down, drained or reserved")
+	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=resume"); err != nil {
+		t.Fatal(err, out)
+	}
+	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if out := b.Must("logs", id); out != "h1\n" {
+		t.Errorf("it said %q", out)
+	}
+}
+
+func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
+	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
+		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, id)
+	if err := farm.Kill(t.Context(), 2); err != nil { // a power cut
+		t.Fatal(err)
+	}
+	v := b.Await(id, 2*time.Minute)
+	// Nothing was saved: the run says so, and leaves nothing.
+	if v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "h2") {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+}
+
+func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
+	b, farm, job := cluster(t, 1, "", "run: sleep 1000")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "true"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	if out, err := farm.Do("scancel", "--user="+fmt.Sprint(os.Getuid())); err != nil {
+		t.Fatal(err, out)
+	}
+	if v := b.Await(id, 60*time.Second); v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "taken its hosts back") {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+}
+
+// TestOnTheLoginNodeAndInAnAllocation: there without ssh; and without a sites
+// file where salloc has given nodes already.
+func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
+	b, farm, job := cluster(t, 2, "", "nodes: 2", "setup: 'echo DATA >/work/b.txt'", overAllNodes, "outputs: [{from: '/work/rank-*', to: ./results}]")
+	own := b.File("own.yaml", "sites: [{name: here, provider: slurm, scratch: "+filepath.Join(farm.Dir, "scratch")+"}]\n")
+	there := func(before []string, args ...string) (string, error) {
+		argv := append(before, "env")
+		argv = append(argv, b.Env...)
+		argv = append(argv, "BEE_SITES=", "BEE_SCRATCH=", "PATH="+os.Getenv("PATH"), testkit.Binary(t))
+		return farm.Do(append(argv, args...)...)
+	}
+	if out, err := there(nil, "--sites", own, "run", "-q", job); err != nil || !strings.Contains(out, "h1\nDATA\nh2\nDATA\n") {
+		t.Errorf("on the login node: %v\n%s", err, out)
+	}
+	out, err := there([]string{"salloc", "--nodes=2", "--exclusive", "--quiet"}, "run", "-q", job)
+	if err != nil || !strings.Contains(out, "h1\nDATA\nh2\nDATA\n") {
+		t.Errorf("in an allocation: %v\n%s", err, out)
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.Dir, ".bee", "bee", ".slurm", "*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
