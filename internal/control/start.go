@@ -121,6 +121,9 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 			return &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run."}
 		}
+		if a.site.Wait > 0 {
+			pause = max(min(pause, time.Until(a.rec.Started.Add(a.site.Wait))), firstLook)
+		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 // TestABusyClusterIsPassedOver: after `wait`, with the reason in plain words,
 // also when the controller died meanwhile.
 func TestABusyClusterIsPassedOver(t *testing.T) {
-	b, farm, job := cluster(t, 2, ", wait: 8s}\n  - {name: laptop, provider: local", "run: hostname >/work/where", "outputs: [{from: /work/where, to: results}]")
+	b, farm, job := cluster(t, 2, ", wait: 4s}\n  - {name: laptop, provider: local", "run: hostname >/work/where", "outputs: [{from: /work/where, to: results}]")
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
 		t.Fatal(err, out)
 	}

@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -92,6 +92,119 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-var _ = context.Background
-var _ = core.Lost
-var _ = time.Now
+// TestJobWithoutARecord: whoever submitted it died before it wrote its number.
+func TestJobWithoutARecord(t *testing.T) {
+	f := slurmfarm.Start(t, 1)
+	owner := core.Owner{User: "u", Run: "torn", Attempt: 1}
+	p := site(t, f, Settings{})
+	if _, err := p.Acquire(t.Context(), driver.Request{Owner: owner, Nodes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(f.Dir, "scratch", "bee", leasesDir, leasedir.Name(owner), detailsName)); err != nil {
+		t.Fatal(err)
+	}
+	handles, err := p.List(t.Context(), owner)
+	if err != nil || len(handles) != 1 {
+		t.Fatalf("%v, %v", handles, err)
+	}
+	l, err := p.Recover(t.Context(), handles[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := f.Do("squeue", "--noheader"); err != nil || strings.TrimSpace(out) != "" {
+		t.Errorf("left in the queue: %v\n%s", err, out)
+	}
+}
+
+// TestRefusals: what cannot be is said before anything is submitted.
+func TestRefusals(t *testing.T) {
+	f := slurmfarm.Start(t, 1)
+	for name, c := range map[string]struct {
+		settings Settings
+		want     string
+	}{
+		"slot":      {Settings{Partition: "brief", Slot: time.Hour}, "longer than partition brief allows"},
+		"partition": {Settings{Partition: "nowhere"}, `no partition "nowhere"`},
+		"job":       {Settings{Job: "4711"}, "unknown to Slurm"},
+		"option":    {Settings{Options: []string{"--no-such-option"}}, "no-such-option"},
+		"feature":   {Settings{Constraint: "purple"}, "eature"},
+	} {
+		_, err := site(t, f, c.settings).Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: name, Attempt: 1}, Nodes: 1})
+		if err == nil || !strings.Contains(err.Error(), c.want) || core.Remedy(err) == "" {
+			t.Errorf("%s: %v (remedy %q), want %q", name, err, core.Remedy(err), c.want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(f.Dir, "scratch", "bee", leasesDir, "*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestParseRoom(t *testing.T) {
+	const out = "batch*|up|1-00:00:00|10|32\nbatch*|up|1-00:00:00|2|16+\nlong|down|infinite|4|64\n"
+	if r, err := parseRoom(out, ""); err != nil || r != (room{"batch", true, 12, 16, 24 * time.Hour}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := parseRoom(out, "long"); err != nil || r != (room{"long", false, 4, 64, 0}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "a|b\n", "batch*|up|x|1|1\n", "batch*|up|10:00|many|1\n"} {
+		if r, err := parseRoom(bad, ""); err == nil {
+			t.Errorf("%q gave %+v", bad, r)
+		}
+	}
+}
+
+func TestParseSpan(t *testing.T) {
+	for text, want := range map[string]time.Duration{"10:00": 10 * time.Minute, "1:00:00": time.Hour, "2-03:04:05": 51*time.Hour + 4*time.Minute + 5*time.Second,
+		"1-12": 36 * time.Hour, "infinite": 0} {
+		if got, err := parseSpan(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "x", "1", "1:2:3:4", "1-x"} {
+		if got, err := parseSpan(bad); err == nil {
+			t.Errorf("%q gave %v", bad, got)
+		}
+	}
+}
+
+func FuzzParseJobs(f *testing.F) {
+	f.Add("1|RUNNING|None|1763711000|1763714600|2|/a|b\n")
+	f.Add("2|PENDING|Resources|N/A|NOT_SET|2|\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		list, err := parseJobs(out)
+		if err == nil && len(list) != len(strings.Split(strings.TrimSuffix(out, "\n"), "\n")) && out != "" {
+			t.Errorf("%d jobs of %q", len(list), out)
+		}
+		for _, j := range list {
+			j.over()
+			j.waiting()
+			j.ending()
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	owner := core.Owner{User: "u", Run: "r1", Attempt: 2}
+	for name, c := range map[string]struct {
+		s    Settings
+		r    driver.Request
+		want string
+	}{
+		"whole nodes": {Settings{}, driver.Request{Nodes: 2}, "--nodes=2 --ntasks-per-node=1 --exclusive --mem=0"},
+		"cores": {Settings{Slots: 8, Slot: 90 * time.Second, MinSlot: time.Minute, Partition: "p", Account: "a"}, driver.Request{Nodes: 1, SlotsPerNode: 4, GPUs: 2},
+			"--nodes=1 --ntasks-per-node=1 --cpus-per-task=4 --time=2 --time-min=1 --gpus-per-node=2 --partition=p --account=a"},
+		"the user's": {Settings{Exclusive: true, Gres: "gpu:a100:1", Options: []string{"--mem=4G", "--mail-type=END"}}, driver.Request{Nodes: 1, GPUs: 1},
+			"--nodes=1 --ntasks-per-node=1 --exclusive --gres=gpu:a100:1 --mem=4G --mail-type=END"},
+	} {
+		c.r.Owner = owner
+		got := strings.Join((&provider{s: c.s}).options("/d", c.r), " ")
+		want := "--parsable --no-requeue --job-name=bee-r1 --chdir=/d --open-mode=append --output=/d/job.log " + c.want
+		if got != want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+}
