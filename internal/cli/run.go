@@ -25,6 +25,9 @@ type runOptions struct {
 	image  string
 	env    []string
 	pull   string
+	wait   time.Duration
+	// explain lists all sites before the run begins.
+	explain bool
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -50,6 +53,8 @@ Ctrl-C asks what to do.`,
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value")
+	f.DurationVar(&o.wait, "wait", 0, "go on asking for that `long` when no site can take the run, instead of the Beefile's wait")
+	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
 	return c
 }
@@ -64,6 +69,11 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 		return err
 	}
 	defer s.close()
+	if o.explain {
+		if err := explain(a.stderr, s.Prospects(ctx, sub)); err != nil {
+			return err
+		}
+	}
 	run, lock, err := s.Submit(ctx, sub)
 	if err != nil {
 		return err
@@ -108,6 +118,9 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 	}
 	if len(o.site) > 0 {
 		job.Sites = o.site
+	}
+	if o.wait > 0 {
+		job.Wait = o.wait
 	}
 	for _, e := range o.env {
 		key, value, ok := strings.Cut(e, "=")

@@ -27,6 +27,8 @@ type runView struct {
 	Created  time.Time      `json:"created"`
 	Ended    *time.Time     `json:"ended,omitempty"`
 	Attempts []attemptView  `json:"attempts"`
+	// Cost is that of all attempts so far, by the prices in the sites file.
+	Cost float64 `json:"cost,omitempty"`
 	// History tells what it waited for, and why sites were passed over.
 	History []state.Note `json:"history,omitempty"`
 }
@@ -41,6 +43,7 @@ type attemptView struct {
 	Number   int                        `json:"number"`
 	Site     string                     `json:"site"`
 	Provider string                     `json:"provider"`
+	Why      string                     `json:"why,omitempty"`
 	Runtime  string                     `json:"runtime"`
 	Hosts    []string                   `json:"hosts"`
 	Started  time.Time                  `json:"started"`
@@ -49,6 +52,7 @@ type attemptView struct {
 	Error    *errorView                 `json:"error,omitempty"`
 	Phases   map[protocol.Phase]float64 `json:"phases"`
 	Nodes    []nodeView                 `json:"nodes,omitempty"`
+	Cost     float64                    `json:"cost,omitempty"`
 }
 
 type nodeView struct {
@@ -66,22 +70,29 @@ type nodeView struct {
 func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	v := runView{ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
 		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{}}
+	prices := map[string]float64{}
 	if sub, err := control.SubmissionOf(r); err == nil {
 		v.Nodes = sub.Job.Nodes
+		for _, site := range sub.Sites {
+			prices[site.Name] = site.Price
+		}
 	}
 	attempts, err := s.Store.Attempts(ctx, r.ID)
 	if err != nil {
 		return v, err
 	}
 	for _, at := range attempts {
-		v.Attempts = append(v.Attempts, viewAttempt(at))
+		view := viewAttempt(at)
+		view.Cost = at.HostTime(time.Now()).Hours() * prices[at.Site]
+		v.Cost += view.Cost
+		v.Attempts = append(v.Attempts, view)
 	}
 	v.History, err = s.Store.Notes(ctx, r.ID)
 	return v, err
 }
 
 func viewAttempt(at state.Attempt) attemptView {
-	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Runtime: at.Runtime, Hosts: []string{},
+	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{}}
 	for _, h := range at.Hosts {
@@ -152,9 +163,18 @@ func (a *app) showRun(v runView) error {
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), durationText(v.Ended.Sub(v.Created)))
 	}
+	if v.Cost > 0 {
+		row("cost", "%.2f", v.Cost)
+	}
 	for _, at := range v.Attempts {
 		fmt.Fprintln(w)
 		row(fmt.Sprintf("attempt %d", at.Number), "site %s (%s), runtime %s", at.Site, at.Provider, orDash(at.Runtime))
+		if at.Why != "" {
+			row("  chosen", "%s", at.Why)
+		}
+		if at.Cost > 0 {
+			row("  cost", "%.2f", at.Cost)
+		}
 		row("  hosts", "%s", orDash(strings.Join(at.Hosts, ", ")))
 		if at.ExitCode != nil {
 			row("  exit code", "%d", *at.ExitCode)

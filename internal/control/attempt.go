@@ -78,12 +78,21 @@ func (a *attempt) usable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return fits(a.site.Name, facts, a.sub.Job.Nodes)
+}
+
+// fits holds what a site has against what a job wants.
+func fits(site string, facts driver.Facts, nodes int) error {
 	if !facts.Usable {
-		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: a.site.Name, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
+		kind := core.Unsupported
+		if facts.Passing {
+			kind = core.Transient
+		}
+		return &core.Error{Kind: kind, Op: "use site", Object: site, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
 	}
-	if facts.Hosts > 0 && facts.Hosts < a.sub.Job.Nodes {
-		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: a.site.Name,
-			Err:    fmt.Errorf("the job wants %d nodes, the site has %d", a.sub.Job.Nodes, facts.Hosts),
+	if facts.Hosts > 0 && facts.Hosts < nodes {
+		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site,
+			Err:    fmt.Errorf("the job wants %d nodes, the site has %d", nodes, facts.Hosts),
 			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: 2} for emulated ones."}
 	}
 	return nil
@@ -92,7 +101,7 @@ func (a *attempt) usable(ctx context.Context) error {
 // acquire writes the intent, gets the lease and writes its handle.
 func (a *attempt) acquire(ctx context.Context) error {
 	a.attempts++
-	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
+	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Record: state.Record{Why: a.why}, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
 	a.rec.Phases = map[protocol.Phase]time.Duration{protocol.PhaseImage: a.imageTook}
 	a.imageTook = 0
 	a.run.State = state.Running
@@ -102,15 +111,28 @@ func (a *attempt) acquire(ctx context.Context) error {
 	if err := a.c.Store.PutRun(ctx, a.run); err != nil {
 		return err
 	}
-	a.c.say(protocol.PhaseAcquire, fmt.Sprintf("site %s: %s", a.site.Name, a.provider.Info().Summary))
+	a.c.say(protocol.PhaseAcquire, a.choice())
 	return a.timed(ctx, protocol.PhaseAcquire, func() error {
-		lease, err := a.provider.Acquire(ctx, driver.Request{
-			Owner: a.owner(), Nodes: a.sub.Job.Nodes, SlotsPerNode: a.sub.Job.RanksPerNode, GPUs: int(a.sub.Job.GPUs), Binary: a.c.Binary})
+		lease, err := a.provider.Acquire(ctx, a.c.request(a.owner(), &a.sub.Job))
 		if err != nil {
 			return err
 		}
 		return a.hold(ctx, lease)
 	})
+}
+
+// choice says in one line where the run goes, and why there.
+func (a *attempt) choice() string {
+	text := fmt.Sprintf("site %s (%s): %s", a.site.Name, a.provider.Info().Summary, a.why)
+	if a.site.Slot > 0 {
+		text += fmt.Sprintf("; its slot is %s", a.site.Slot)
+	}
+	return text
+}
+
+// request is what a job asks of a site.
+func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
+	return driver.Request{Owner: o, Nodes: job.Nodes, SlotsPerNode: job.RanksPerNode, GPUs: int(job.GPUs), Binary: c.Binary}
 }
 
 // hold writes the handle of the attempt's lease.

@@ -3,13 +3,10 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -55,9 +52,15 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if err != nil {
 		return run, err
 	}
-	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts)}
+	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), asked: run.Created}
 	for _, rec := range attempts {
 		d.moved = d.moved || rec.Moved
+		if rec.ExitCode != nil && *rec.ExitCode != 0 && rec.Released {
+			d.retries++ // of one that is not released, adopt decides
+		}
+		if rec.Ended.After(d.asked) {
+			d.asked = rec.Ended
+		}
 	}
 	if run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		return run, nil
@@ -75,11 +78,13 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		if err != nil {
 			return d.run, err
 		}
-		if !out.next && !out.again && !out.moved {
+		switch {
+		case out.moved:
+			d.first, d.movedFrom = d.follower(attempts[n-1].Site), attempts[n-1].Site
+		case d.tryAgain(ctx, out):
+			d.first = d.place(attempts[n-1].Site)
+		case !out.next && !out.again:
 			return c.finish(ctx, d.run, out)
-		}
-		if out.moved {
-			d.first = d.after(attempts[n-1].Site)
 		}
 	}
 	out, err := d.walk(ctx)
@@ -91,68 +96,21 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 
 // drive is the carrying out of one run by this controller.
 type drive struct {
-	c        *Controller
-	run      state.Run
-	sub      Submission
-	stop     <-chan struct{}
-	attempts int         // made so far
-	first    int         // of the sites, where the walk begins
-	moved    bool        // an attempt has left a checkpoint
-	image    *core.Image // once it is there
+	c         *Controller
+	run       state.Run
+	sub       Submission
+	stop      <-chan struct{}
+	attempts  int         // made so far
+	first     int         // of the sites, where the walk begins
+	movedFrom string      // the site of the attempt before, where the run moves
+	why       string      // why the site of this attempt
+	moved     bool        // an attempt has left a checkpoint
+	retries   int         // attempts whose command failed
+	asked     time.Time   // since when no site has taken the run
+	image     *core.Image // once it is there
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration
-}
-
-// walk takes the run's sites in order until one of them brings it to an end.
-func (d *drive) walk(ctx context.Context) (outcome, error) {
-	var passed []string
-	pass := func(site spec.Site, why error) {
-		passed = append(passed, fmt.Sprintf("%s: %v", site.Name, why))
-		if len(d.sub.Sites) == 1 {
-			return
-		}
-		d.note(ctx, fmt.Sprintf("passing over site %s: %v", site.Name, why))
-	}
-	var last error
-	for tried, at := 0, d.first; tried < len(d.sub.Sites); at++ {
-		site := d.sub.Sites[at%len(d.sub.Sites)]
-		out, err := d.attempt(ctx, site)
-		if err != nil {
-			return outcome{}, err
-		}
-		switch {
-		case out.moved: // all sites are open to it again, the next one first
-			tried, passed, d.moved = 0, nil, true
-			continue
-		case !out.next:
-			return out, nil
-		}
-		pass(site, out.err)
-		last = out.err
-		tried++
-	}
-	if d.moved { // what it has done is not given up
-		return outcome{state: state.Suspended, err: &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
-			Err:    errors.New("none can take the run now: " + strings.Join(passed, "; ")),
-			Remedy: "Its checkpoint is at home. `bee resume " + d.run.ID + "` goes on from it, on another site with --site."}}, nil
-	}
-	if len(d.sub.Sites) == 1 {
-		return outcome{state: state.Failed, err: last}, nil
-	}
-	return outcome{state: state.Failed, err: &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
-		Err:    errors.New("none can take the run now: " + strings.Join(passed, "; ")),
-		Remedy: core.Remedy(last)}}, nil
-}
-
-// after is the place of the site that follows one in order of priority.
-func (d *drive) after(name string) int {
-	for i, s := range d.sub.Sites {
-		if s.Name == name {
-			return (i + 1) % len(d.sub.Sites)
-		}
-	}
-	return 0
 }
 
 // getImage makes sure, once, that the job's image is in the cache.

@@ -37,6 +37,11 @@ type fakeSite struct {
 	held     map[core.Owner]bool
 	released int
 	head     *fakeHead
+	// onAcquire and ready, if set, answer in place of acquire, and for a site
+	// with a queue; starts is what it forecasts.
+	onAcquire func() error
+	ready     func() (driver.Waiting, error)
+	starts    time.Time
 }
 
 func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
@@ -50,12 +55,31 @@ func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, e
 	if f.acquire != nil {
 		return nil, f.acquire
 	}
+	if f.onAcquire != nil {
+		if err := f.onAcquire(); err != nil {
+			return nil, err
+		}
+	}
 	f.held[r.Owner] = true
 	if f.once {
 		f.probe = driver.Facts{Reason: "its time is used up"}
 	}
-	return &fakeLease{f, r.Owner}, nil
+	return f.lease(r.Owner), nil
 }
+
+func (f *fakeSite) lease(o core.Owner) driver.Lease {
+	if f.ready != nil {
+		return &fakeQueued{&fakeLease{f, o}}
+	}
+	return &fakeLease{f, o}
+}
+
+// fakeQueued is a lease of a site with a queue.
+type fakeQueued struct{ *fakeLease }
+
+func (l *fakeQueued) Ready(context.Context) (driver.Waiting, error) { return l.f.ready() }
+
+func (f *fakeSite) Forecast(context.Context, driver.Request) (time.Time, error) { return f.starts, nil }
 
 func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
 	f.mu.Lock()
@@ -63,7 +87,7 @@ func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if f.lost || !f.held[h.Owner] {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("gone")}
 	}
-	return &fakeLease{f, h.Owner}, nil
+	return f.lease(h.Owner), nil
 }
 
 func (f *fakeSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) {

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"runtime"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -44,13 +45,17 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: c.Grace, Paths: c.Paths}
-		if c.Grace == 0 {
-			p.Checkpoint.Grace = spec.DefaultCheckpointGrace
-		}
+		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: checkpointGrace(c), Paths: c.Paths}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
+}
+
+func checkpointGrace(c *spec.Checkpoint) time.Duration {
+	if c.Grace == 0 {
+		return spec.DefaultCheckpointGrace
+	}
+	return c.Grace
 }
 
 // words is a Beefile command as an argument vector.

@@ -40,6 +40,8 @@ type Facts struct {
 	Slots int `json:"slots,omitempty"`
 	// Hosts is the number of hosts that can be had, 0 when unknown.
 	Hosts int `json:"hosts,omitempty"`
+	// Passing is set where what makes the site unusable may pass by itself.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // Provider gets hosts for runs on one site. A provider value is bound to its
@@ -104,6 +106,13 @@ type Lease interface {
 	// Release ends every node of the lease, gives the hosts back and removes
 	// each host's Dir. Idempotent.
 	Release(ctx context.Context) error
+}
+
+// Forecaster is what a provider with a queue may offer further.
+type Forecaster interface {
+	// Forecast tells when the site would grant a request made now, without
+	// making it. Zero: it cannot say.
+	Forecast(ctx context.Context, r Request) (time.Time, error)
 }
 
 // Queued is what a lease may offer further whose hosts come later: the site

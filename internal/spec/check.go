@@ -27,6 +27,10 @@ func (d *decoder) checkJob(j *Job) {
 	d.oneOf("runtime", j.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
 	d.oneOf("user", j.User, "root")
 	d.oneOf("scratch", j.Scratch, "memory", "disk")
+	d.oneOf("order", j.Order, OrderListed, OrderCheapest, OrderSoonest)
+	if j.Retry < 0 {
+		d.at("retry", "", "retry: %d cannot be", j.Retry)
+	}
 	for key := range j.Env {
 		d.variable("env", key)
 	}
@@ -180,6 +184,9 @@ func (d *decoder) checkSites(sites []Site) {
 		d.oneOf(at+".runtime", s.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
+		if s.Price < 0 {
+			d.at(at+".price", "", "%s.price: %v cannot be", at, s.Price)
+		}
 		if s.Slots < 0 {
 			d.at(at+".slots", "", "%s.slots: %d cannot be", at, s.Slots)
 		}

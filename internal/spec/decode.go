@@ -226,6 +226,20 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
 			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), i.GetToken().Value)
 		}
 		v.SetInt(x)
+	case reflect.Float64:
+		var x float64
+		switch n := n.(type) {
+		case *ast.FloatNode:
+			x = n.Value
+		case *ast.IntegerNode:
+			var err error
+			if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
+				d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			}
+		default:
+			d.problem(n.GetToken(), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
+		}
+		v.SetFloat(x)
 	case reflect.Bool:
 		b, ok := n.(*ast.BoolNode)
 		if !ok {

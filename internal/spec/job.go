@@ -64,6 +64,13 @@ type Job struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// Sites in order of priority; default: the order in the sites file.
 	Sites []string `yaml:"sites"`
+	// Order in which they are tried: listed (default), cheapest or soonest.
+	Order string `yaml:"order"`
+	// Wait is how long to go on asking when no site can take the run now;
+	// default: not at all, and a day for a run that has a checkpoint.
+	Wait time.Duration `yaml:"wait"`
+	// Retry is how often the run is tried again when its command fails.
+	Retry int `yaml:"retry"`
 
 	// Dir is the absolute directory of the Beefile, against which its
 	// relative paths were resolved.
@@ -131,6 +138,8 @@ type Site struct {
 	// Wait is how long to stay in the site's queue before the next site is
 	// tried; 0: as long as it takes.
 	Wait time.Duration `yaml:"wait"`
+	// Price of one host for one hour, in whatever unit the user counts.
+	Price float64 `yaml:"price"`
 	// Login is the login node of a slurm site, as ssh understands it; "": this
 	// machine is one.
 	Login string `yaml:"login"`

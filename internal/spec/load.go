@@ -95,6 +95,13 @@ func (j *Job) local(p string) string {
 	return filepath.Join(j.Dir, p)
 }
 
+// Words of Job.Order.
+const (
+	OrderListed   = "listed"
+	OrderCheapest = "cheapest"
+	OrderSoonest  = "soonest"
+)
+
 type sitesFile struct {
 	Sites []Site `yaml:"sites"`
 }

@@ -52,6 +52,18 @@ type Record struct {
 	Moved bool `json:"moved,omitempty"`
 }
 
+// HostTime is how long the attempt's hosts were held, added up.
+func (a *Attempt) HostTime(now time.Time) time.Duration {
+	if a.Granted.IsZero() || len(a.Hosts) == 0 {
+		return 0
+	}
+	end := a.Ended
+	if end.IsZero() {
+		end = now
+	}
+	return end.Sub(a.Granted) * time.Duration(len(a.Hosts))
+}
+
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power
 // failure: set it when something outside this machine is about to be made.
 func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {

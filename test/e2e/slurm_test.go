@@ -116,6 +116,20 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
 		t.Fatal(err, out)
 	}
+	var plan []struct {
+		Site   string
+		Usable bool
+		Start  time.Time
+	}
+	b.JSON(&plan, "plan", "--json", job)
+	if len(plan) != 2 || plan[0].Site != "cluster" || !plan[0].Usable || time.Until(plan[0].Start) < 5*time.Minute || time.Until(plan[1].Start) > time.Minute {
+		t.Errorf("the plan: %+v", plan)
+	}
+	if soonest := b.File("soonest.yaml", b.Read("job.yaml")+"order: soonest\n"); !strings.Contains(b.Must("plan", soonest), "laptop") {
+		t.Error("the laptop is not in the plan")
+	} else if r := b.Try("run", soonest); r.Code != 0 || !strings.Contains(r.Stderr, "site laptop (this machine): the soonest") {
+		t.Errorf("by the soonest start: %+v", r)
+	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	said(t, b, id, "it waits for nodes to become free")
 	queued := func() string {

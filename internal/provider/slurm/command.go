@@ -23,6 +23,17 @@ const commandTimeout = 90 * time.Second
 // is written out in full: the user's own variables for these programs do not
 // count.
 func call(ctx context.Context, name string, args ...string) (string, error) {
+	out, _, err := run(ctx, name, args...)
+	return out, err
+}
+
+// callBoth is call for what a program writes to its standard error too.
+func callBoth(ctx context.Context, name string, args ...string) (string, error) {
+	out, errs, err := run(ctx, name, args...)
+	return out + errs, err
+}
+
+func run(ctx context.Context, name string, args ...string) (output, words string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
@@ -31,15 +42,15 @@ func call(ctx context.Context, name string, args ...string) (string, error) {
 	}), "LC_ALL=C", "SLURM_TIME_FORMAT=%s")
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
+	err = c.Run()
 	if err == nil {
-		return out.String(), nil
+		return out.String(), errs.String(), nil
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", &core.Error{Kind: core.Unsupported, Op: "find", Object: name, Err: errors.New("Slurm's programs are not here"), //nolint:staticcheck // a name
+		return "", "", &core.Error{Kind: core.Unsupported, Op: "find", Object: name, Err: errors.New("Slurm's programs are not here"), //nolint:staticcheck // a name
 			Remedy: "Run bee on a login node, or name one at the site: `login: me@login.example.org`."}
 	}
-	return out.String(), explain(name, strings.TrimSpace(errs.String()), err)
+	return out.String(), errs.String(), explain(name, strings.TrimSpace(errs.String()), err)
 }
 
 // explain turns what Slurm said into an error with a kind and a remedy.

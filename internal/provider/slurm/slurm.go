@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -114,7 +115,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		return f, context.Cause(ctx)
 	}
 	if err != nil {
-		f.Reason, f.Remedy = err.Error(), core.Remedy(err)
+		f.Reason, f.Remedy, f.Passing = err.Error(), core.Remedy(err), core.IsKind(err, core.Transient)
 		return f, nil
 	}
 	f.Usable, f.Hosts, f.Slots = true, room.nodes, room.cores
@@ -149,6 +150,33 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 		return refuse(fmt.Sprintf("Lower the site's `slot` to %s.", room.limit), "its slot of %s is longer than partition %s allows, %s", p.s.Slot, room.partition, room.limit)
 	}
 	return nil
+}
+
+// Forecast implements driver.Forecaster: Slurm tells when it would start such a
+// job, as its queue is now.
+func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {
+	if err := p.fits(ctx, r); err != nil {
+		return time.Time{}, err
+	}
+	if p.s.Job != "" {
+		return time.Now(), nil
+	}
+	out, err := callBoth(ctx, "sbatch", append(p.options("/tmp", r), "--test-only", "--wrap=true")...)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parseForecast(out), nil
+}
+
+// parseForecast reads "sbatch: Job 3 to start at 1763711000 using 4 processors
+// on nodes h[1-2] in partition main".
+func parseForecast(out string) time.Time {
+	_, after, ok := strings.Cut(out, " to start at ")
+	if !ok {
+		return time.Time{}
+	}
+	when, _, _ := strings.Cut(after, " ")
+	return parseTime(when)
 }
 
 // errTransient is for what may pass.

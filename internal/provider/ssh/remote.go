@@ -28,18 +28,19 @@ type Agent struct {
 // The calls of an agent. Each names its site, so that the agent finds leases
 // again that an earlier agent made.
 const (
-	callFacts   = "facts"
-	callAcquire = "acquire"
-	callReady   = "ready"
-	callList    = "list"
-	callStatus  = "status"
-	callAlive   = "alive"
-	callLaunch  = "launch"
-	callDial    = "dial"
-	callStage   = "stage"
-	callFetch   = "fetch"
-	callRelease = "release"
-	callImage   = "image"
+	callFacts    = "facts"
+	callAcquire  = "acquire"
+	callReady    = "ready"
+	callForecast = "forecast"
+	callList     = "list"
+	callStatus   = "status"
+	callAlive    = "alive"
+	callLaunch   = "launch"
+	callDial     = "dial"
+	callStage    = "stage"
+	callFetch    = "fetch"
+	callRelease  = "release"
+	callImage    = "image"
 )
 
 type call struct {
@@ -125,6 +126,14 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 			return err
 		}
 		return s.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts(), Deadline: l.Deadline()})
+	case callForecast:
+		at := time.Now()
+		if fc, ok := p.(driver.Forecaster); ok {
+			if at, err = fc.Forecast(ctx, c.Request); err != nil {
+				return err
+			}
+		}
+		return s.Reply(at)
 	case callList:
 		handles, err := p.List(ctx, c.Owner)
 		if err != nil {

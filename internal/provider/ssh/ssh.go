@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -102,7 +103,7 @@ func (p *provider) call(host string) call { return call{Site: p.s.Site(host)} }
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	l, err := p.connect(ctx, p.s.Hosts[0])
 	if err != nil {
-		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
 	}
 	defer l.Close()
 	var f facts
@@ -113,6 +114,24 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		f.Facts.Hosts = len(p.s.Hosts)
 	}
 	return f.Facts, nil
+}
+
+// Forecast implements driver.Forecaster for a login node; hosts of a rack are
+// there at once.
+func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {
+	if p.info == nil {
+		return time.Now(), nil
+	}
+	l, err := p.connect(ctx, p.s.Hosts[0])
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer l.Close()
+	c := p.call(p.s.Hosts[0])
+	c.Request = r
+	var at time.Time
+	err = l.Call(ctx, callForecast, c, &at)
+	return at, transient(err)
 }
 
 // handle is what a lease keeps in its handle.

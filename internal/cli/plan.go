@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newPlanCommand() *cobra.Command {
+	var (
+		o      runOptions
+		asJSON bool
+	)
+	c := &cobra.Command{Use: "plan BEEFILE", Short: "Say where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
+		Long: `Ask every site what it would do with a job submitted now: whether it can take
+it, when it would start it, how much of its time slot is left for computing, and
+what an hour costs. Sites come in the order in which a run would try them.
+Nothing is submitted.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.plan(c.Context(), args[0], o, asJSON) }}
+	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
+	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) error {
+	o.pull = "missing"
+	sub, err := a.submission(file, o)
+	if err != nil {
+		return err
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	list := s.Prospects(ctx, sub)
+	if asJSON {
+		return a.writeJSON(list)
+	}
+	if err := explain(a.stdout, list); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.Usable {
+			return nil
+		}
+	}
+	return exitError{exitUnsupported}
+}
+
+// explain lists what each site would do, and which is the first to be tried.
+func explain(out io.Writer, list []control.Prospect) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "SITE\tWHAT\tSTART\tSLOT\tTO COMPUTE\tCOST/H\t")
+	chosen := false
+	for _, p := range list {
+		slot, compute, cost, remark := "-", "-", "-", ""
+		if p.SlotSeconds > 0 {
+			slot, compute = seconds(p.SlotSeconds), seconds(p.ComputeSeconds)
+		}
+		if p.CostPerHour > 0 {
+			cost = fmt.Sprintf("%.2f", p.CostPerHour)
+		}
+		switch {
+		case !p.Usable:
+			remark = "cannot take it: " + p.Reason
+		case !chosen:
+			chosen, remark = true, "would be taken"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Site, p.Summary, startText(p), slot, compute, cost, remark)
+	}
+	return w.Flush()
+}
+
+func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }
+
+func startText(p control.Prospect) string {
+	switch {
+	case !p.Usable:
+		return "-"
+	case p.Start.IsZero():
+		return "unknown"
+	case time.Until(p.Start) < time.Minute:
+		return "now"
+	}
+	return p.Start.Local().Format("2006-01-02 15:04")
+}

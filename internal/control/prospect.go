@@ -1,0 +1,71 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// Prospect is what a site would do with a job submitted now.
+type Prospect struct {
+	Site     string `json:"site"`
+	Provider string `json:"provider"`
+	Summary  string `json:"summary"`
+	// Usable sites come in the order in which a run would try them.
+	Usable bool   `json:"usable"`
+	Reason string `json:"reason,omitempty"` // why not
+	Remedy string `json:"remedy,omitempty"`
+	// Start is when the site means to grant the hosts; absent when it does not
+	// say.
+	Start time.Time `json:"start,omitzero"`
+	// Slots is the number of cores of each host, 0 when unknown.
+	Slots int `json:"slots,omitempty"`
+	// SlotSeconds is how long an attempt may take, and ComputeSeconds what is
+	// left of it for computing, before the job is asked to save itself; 0: no
+	// limit.
+	SlotSeconds    float64 `json:"slot_seconds,omitempty"`
+	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
+	// CostPerHour is that of all hosts of the job.
+	CostPerHour float64 `json:"cost_per_hour,omitempty"`
+}
+
+// Prospects asks every site what it would do with a job, in the order in which
+// a run would try them. It changes nothing.
+func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
+	starts := c.forecasts(ctx, sub, "plan")
+	byName := map[string]forecast{}
+	for i, site := range sub.Sites {
+		byName[site.Name] = starts[i]
+	}
+	sites := sub.Sites
+	if o := sub.Job.Order; o != "" && o != spec.OrderListed {
+		sites = inOrder(sites, o, starts)
+	}
+	list := make([]Prospect, 0, len(sites))
+	for _, site := range sites {
+		f := byName[site.Name]
+		p := Prospect{Site: site.Name, Provider: site.Provider, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
+			SlotSeconds: site.Slot.Seconds(), CostPerHour: site.Price * float64(sub.Job.Nodes)}
+		if provider, err := c.Provider(site); err == nil {
+			p.Summary = provider.Info().Summary
+		}
+		if f.err != nil {
+			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
+		}
+		if site.Slot > 0 {
+			p.ComputeSeconds = max(0, site.Slot-margin(&sub.Job)).Seconds()
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// margin is how long before its slot ends a job is told to end.
+func margin(job *spec.Job) time.Duration {
+	if c := job.Checkpoint; c != nil {
+		return checkpointGrace(c) + defaultGrace
+	}
+	return 2 * defaultGrace
+}

@@ -1,0 +1,266 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// How long the walk rests when no site could take the run, at first and at
+// most, and for how long it goes on asking for a run that has a checkpoint.
+const (
+	firstRest   = 30 * time.Second
+	longestRest = 15 * time.Minute
+	defaultWait = 24 * time.Hour
+)
+
+// passed is a site that could not take the run, and why.
+type passed struct {
+	site string
+	err  error
+}
+
+// walk takes the run's sites in order, round after round, until one of them
+// brings it to an end: Algorithm 1 of the BEE paper (J. Chen et al., "BEE:
+// Build and Execution Environment", 2018), with rests in between.
+func (d *drive) walk(ctx context.Context) (outcome, error) {
+	for pause := firstRest; ; pause = min(2*pause, longestRest) {
+		out, none, err := d.round(ctx)
+		if err != nil || none == nil {
+			return out, err
+		}
+		if !d.patient(none) {
+			return d.noSite(none), nil
+		}
+		if stopped, err := d.rest(ctx, none, pause); err != nil || stopped {
+			return outcome{state: state.Stopped, err: errStopped()}, err
+		}
+		d.first = 0
+	}
+}
+
+// round asks every site once, from the first one of this walk on. It gives what
+// became of the run, or why no site has taken it.
+func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
+	sites, none := d.ordered(ctx), []passed{}
+	for at := d.first; len(none) < len(sites); {
+		site := sites[at%len(sites)]
+		d.why = d.reason(site, none)
+		out, err := d.attempt(ctx, site)
+		if err != nil {
+			return outcome{}, nil, err
+		}
+		switch {
+		case out.moved: // all sites are open to it again
+			d.moved, d.movedFrom, d.asked, none = true, site.Name, time.Now(), []passed{}
+			sites, at = d.ordered(ctx), d.follower(site.Name)
+			continue
+		case d.tryAgain(ctx, out):
+			none = []passed{}
+			continue
+		case !out.next:
+			return out, nil, nil
+		}
+		none = append(none, passed{site.Name, out.err})
+		if len(sites) > 1 {
+			d.note(ctx, fmt.Sprintf("passing over site %s: %v", site.Name, out.err))
+		}
+		at++
+	}
+	return outcome{}, none, nil
+}
+
+// tryAgain tells whether a run whose own command failed gets another attempt,
+// and counts it.
+func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
+	if out.state != state.Failed || out.exit == nil || *out.exit == 0 || d.retries >= d.sub.Job.Retry || d.stopAsked() {
+		return false
+	}
+	d.retries++
+	d.note(ctx, fmt.Sprintf("%v; trying again (%d of %d)", out.err, d.retries, d.sub.Job.Retry))
+	return true
+}
+
+// patient tells whether it is worth asking again later.
+func (d *drive) patient(none []passed) bool {
+	wait := d.sub.Job.Wait
+	if wait == 0 && d.moved {
+		wait = defaultWait
+	}
+	return time.Since(d.asked) < wait && slices.ContainsFunc(none, func(p passed) bool { return core.KindOf(p.err) != core.Unsupported })
+}
+
+// rest waits before the next round.
+func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (stopped bool, err error) {
+	d.note(ctx, fmt.Sprintf("no site can take the run now (%s); asking again at %s", whyNone(none), time.Now().Add(pause).Format("15:04:05")))
+	d.run.State = state.Queued
+	if err := d.c.Store.PutRun(ctx, d.run); err != nil {
+		return false, err
+	}
+	work, cancel := d.untilStop(ctx)
+	defer cancel()
+	if sleep(work, pause) == nil {
+		return false, nil
+	}
+	if d.stopAsked() {
+		return true, nil
+	}
+	return false, context.Cause(ctx)
+}
+
+func whyNone(none []passed) string {
+	reasons := make([]string, len(none))
+	for i, p := range none {
+		reasons[i] = fmt.Sprintf("%s: %v", p.site, p.err)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// noSite is the outcome of a walk that found no site.
+func (d *drive) noSite(none []passed) outcome {
+	last := none[len(none)-1].err
+	e := &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
+		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last)}
+	switch {
+	case d.moved: // what it has done is not given up
+		e.Remedy = "Its checkpoint is at home. `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+		return outcome{state: state.Suspended, err: e}
+	case len(d.sub.Sites) == 1:
+		return outcome{state: state.Failed, err: last}
+	}
+	return outcome{state: state.Failed, err: e}
+}
+
+// follower is the place of the site at which a run goes on that was moved from
+// another: in order of priority, the one after it.
+func (d *drive) follower(name string) int {
+	if !d.listed() {
+		return 0
+	}
+	return (d.place(name) + 1) % len(d.sub.Sites)
+}
+
+func (d *drive) place(name string) int {
+	return max(0, slices.IndexFunc(d.sub.Sites, func(s spec.Site) bool { return s.Name == name }))
+}
+
+func (d *drive) listed() bool { return d.sub.Job.Order == "" || d.sub.Job.Order == spec.OrderListed }
+
+// reason says why a site is tried, for people.
+func (d *drive) reason(site spec.Site, none []passed) string {
+	switch {
+	case len(d.sub.Sites) == 1:
+		return "the only site"
+	case len(none) > 0:
+		names := make([]string, len(none))
+		for i, p := range none {
+			names[i] = p.site
+		}
+		return "after " + strings.Join(names, ", ")
+	case d.sub.Job.Order == spec.OrderCheapest:
+		return fmt.Sprintf("the cheapest, %g for each host and hour", site.Price)
+	case d.sub.Job.Order == spec.OrderSoonest:
+		return "the soonest"
+	case d.movedFrom != "":
+		return "the next after " + d.movedFrom
+	}
+	return "the first in order of priority"
+}
+
+// ordered gives the sites in the order in which the job wants them tried now.
+func (d *drive) ordered(ctx context.Context) []spec.Site {
+	if d.listed() {
+		return d.sub.Sites
+	}
+	return inOrder(d.sub.Sites, d.sub.Job.Order, d.c.forecasts(ctx, d.sub, d.run.ID))
+}
+
+// inOrder sorts sites by price, or by when they would start; what cannot say
+// comes last.
+func inOrder(sites []spec.Site, order string, starts []forecast) []spec.Site {
+	index := make([]int, len(sites))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int {
+		if order == spec.OrderCheapest {
+			switch {
+			case sites[a].Price < sites[b].Price:
+				return -1
+			case sites[a].Price > sites[b].Price:
+				return 1
+			}
+			return 0
+		}
+		x, y := starts[a], starts[b]
+		switch {
+		case (x.err == nil && !x.at.IsZero()) != (y.err == nil && !y.at.IsZero()):
+			if x.err == nil && !x.at.IsZero() {
+				return -1
+			}
+			return 1
+		case x.at.Sub(y.at).Abs() < soon: // as good as at once
+			return 0
+		}
+		return x.at.Compare(y.at)
+	})
+	sorted := make([]spec.Site, len(sites))
+	for i, at := range index {
+		sorted[i] = sites[at]
+	}
+	return sorted
+}
+
+// soon is a difference between expected starts that makes none.
+const soon = 10 * time.Second
+
+// forecast is when a site would start a run, as far as it can say.
+type forecast struct {
+	at    time.Time
+	facts driver.Facts
+	err   error
+}
+
+// forecastTimeout bounds how long one site may take to answer.
+const forecastTimeout = 30 * time.Second
+
+// forecasts asks all sites at once.
+func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) []forecast {
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	list := make([]forecast, len(sub.Sites))
+	var wg sync.WaitGroup
+	for i, site := range sub.Sites {
+		wg.Go(func() { list[i] = c.forecast(ctx, sub, site, run) })
+	}
+	wg.Wait()
+	return list
+}
+
+func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Site, run string) forecast {
+	p, err := c.Provider(site)
+	if err != nil {
+		return forecast{err: err}
+	}
+	facts, err := p.Probe(ctx)
+	if err == nil {
+		err = fits(site.Name, facts, sub.Job.Nodes)
+	}
+	if err != nil {
+		return forecast{facts: facts, err: err}
+	}
+	at := time.Now()
+	if f, ok := p.(driver.Forecaster); ok {
+		at, err = f.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
+	}
+	return forecast{at, facts, err}
+}

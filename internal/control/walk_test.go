@@ -1,0 +1,195 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// history gives the texts of a run's history.
+func history(t *testing.T, w *world, run string) string {
+	t.Helper()
+	notes, err := w.Store.Notes(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, n := range notes {
+		lines = append(lines, n.Text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestASiteIsAskedAgainLater: with a rest that grows, for as long as the job
+// wants, unless no waiting can help.
+func TestASiteIsAskedAgainLater(t *testing.T) {
+	closed := &core.Error{Kind: core.Transient, Err: errors.New("maintenance")}
+	for _, c := range []struct {
+		name   string
+		wait   time.Duration
+		opens  time.Duration // when the site takes runs again
+		err    error
+		state  state.RunState
+		atMost time.Duration
+	}{
+		{"it opens in time", 12 * time.Hour, 5 * time.Hour, closed, state.Succeeded, 5*time.Hour + longestRest},
+		{"it opens too late", 2 * time.Hour, 5 * time.Hour, closed, state.Failed, 2*time.Hour + longestRest},
+		{"nobody wants to wait", 0, time.Hour, closed, state.Failed, time.Second},
+		{"waiting does not help", 12 * time.Hour, time.Hour, &core.Error{Kind: core.Unsupported, Err: errors.New("too small")}, state.Failed, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a")
+				begun, tries := time.Now(), 0
+				w.sites["a"].onAcquire = func() error {
+					tries++
+					if time.Since(begun) < c.opens {
+						return c.err
+					}
+					return nil
+				}
+				run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Wait: c.wait}), nil)
+				if took := time.Since(begun); run.State != c.state || took > c.atMost {
+					t.Errorf("%s after %v and %d tries: %s\n%s", run.State, took, tries, run.Message, history(t, w, run.ID))
+				}
+				if tries > 60 {
+					t.Errorf("%d tries", tries)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
+}
+
+func TestStopWhileNoSiteTakesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		w.sites["a"].acquire = &core.Error{Kind: core.Transient, Err: errors.New("full")}
+		stop := make(chan struct{})
+		time.AfterFunc(time.Hour, func() { close(stop) })
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Wait: 24 * time.Hour}), stop)
+		if run.State != state.Stopped {
+			t.Errorf("got %+v", run)
+		}
+		w.Store.Close()
+	})
+}
+
+func TestOrderOfSites(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct{ order, want string }{{"", "a b c"}, {spec.OrderCheapest, "c a b"}, {spec.OrderSoonest, "b a c"}} {
+		w := newWorld(t, "a", "b", "c")
+		prices := map[string]float64{"a": 2, "b": 3, "c": 0.5}
+		w.sites["a"].starts, w.sites["b"].starts = now.Add(2*time.Hour), now.Add(time.Hour)
+		sub := Submission{Job: spec.Job{Name: "j", Nodes: 2, Volume: "/work", Order: c.order}}
+		for _, n := range w.names {
+			sub.Sites = append(sub.Sites, spec.Site{Name: n, Provider: "fake", Price: prices[n], Slot: time.Hour})
+		}
+		var got []string
+		for _, p := range w.Prospects(t.Context(), sub) {
+			got = append(got, p.Site)
+			if p.CostPerHour != 2*prices[p.Site] || p.SlotSeconds != 3600 || p.ComputeSeconds <= 0 || p.ComputeSeconds >= 3600 {
+				t.Errorf("%+v", p)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, want %s", c.order, got, c.want)
+		}
+		run, lock, err := w.Submit(t.Context(), sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.drive(t, run, nil)
+		lock.Unlock()
+		attempts, err := w.Store.Attempts(t.Context(), run.ID)
+		if err != nil || len(attempts) != 1 || !strings.HasPrefix(c.want, attempts[0].Site) || attempts[0].Why == "" {
+			t.Errorf("%s: attempts %+v, %v", c.order, attempts, err)
+		}
+	}
+}
+
+func TestRetry(t *testing.T) {
+	for retries, want := range map[int]int{0: 1, 2: 3} {
+		w := newWorld(t, "a", "b")
+		w.sites["a"].head = exiting(7)
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Retry: retries}), nil)
+		attempts, err := w.Store.Attempts(t.Context(), run.ID)
+		if err != nil || len(attempts) != want || run.State != state.Failed || run.ExitCode == nil || *run.ExitCode != 7 {
+			t.Errorf("retry %d: %d attempts, %+v, %v", retries, len(attempts), run, err)
+		}
+		if slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.Site != "a" }) {
+			t.Errorf("another site was taken: %+v", attempts)
+		}
+		w.nothingHeld(t)
+	}
+}
+
+// TestQueue: hosts that come later are waited for, with the reason told, for as
+// long as the site's `wait` says; who takes over keeps the place.
+func TestQueue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		wait   time.Duration
+		comes  time.Duration
+		lost   error
+		state  state.RunState
+		site   string
+		reason string
+	}{
+		{"they come", 0, 9 * time.Hour, nil, state.Succeeded, "a", "others are before us; expected to start at"},
+		{"they come too late", time.Hour, 9 * time.Hour, nil, state.Succeeded, "b", "did not come within 1h0m0s"},
+		{"the site drops the request", 0, 9 * time.Hour, &core.Error{Kind: core.Lost, Err: errors.New("cancelled by the staff")}, state.Succeeded, "b", "cancelled by the staff"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a", "b")
+				begun := time.Now()
+				w.sites["a"].ready = func() (driver.Waiting, error) {
+					if time.Since(begun) > c.comes {
+						return driver.Waiting{Ready: true}, nil
+					}
+					return driver.Waiting{Reason: "others are before us", Expected: begun.Add(c.comes)}, c.lost
+				}
+				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: "/work"}}
+				for _, n := range w.names {
+					s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake", Wait: c.wait})
+				}
+				run, lock, err := w.Submit(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer lock.Unlock()
+				// The first controller dies on the way.
+				dying, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				if _, err := w.Drive(dying, run.ID, nil); err == nil && c.lost == nil {
+					t.Fatal("it did not wait")
+				}
+				run = w.drive(t, run, nil)
+				attempts, err := w.Store.Attempts(t.Context(), run.ID)
+				if err != nil || run.State != c.state || attempts[len(attempts)-1].Site != c.site {
+					t.Errorf("%+v, %+v, %v", run, attempts, err)
+				}
+				if text := history(t, w, run.ID); !strings.Contains(text, c.reason) {
+					t.Errorf("%q is not in its history: %s", c.reason, text)
+				}
+				if c.site == "a" && (len(attempts) != 1 || attempts[0].Phases[protocol.PhaseQueue] < 8*time.Hour) {
+					t.Errorf("attempts %+v", attempts)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
+}
