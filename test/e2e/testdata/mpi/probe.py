@@ -21,9 +21,10 @@ if world.rank == 0:
 if mode == "exit" and world.rank == world.size - 1:
     sys.exit(7)  # after MPI_Finalize
 if mode == "abort" and world.rank == world.size - 1:
+    time.sleep(0.5)  # until the output of rank 0 is out
     world.Abort(7)
 if mode == "kill" and world.rank == world.size - 1:
-    time.sleep(0.5)  # until the output of rank 0 is out
+    time.sleep(0.5)  # likewise
     os.kill(os.getpid(), signal.SIGKILL)
 if mode in ("abort", "kill"):
     time.sleep(60)
