@@ -126,6 +126,8 @@ func phaseText(p protocol.Phase) string {
 		return "preparing the image"
 	case protocol.PhaseStart:
 		return "starting containers"
+	case protocol.PhaseSave:
+		return "the job writes its checkpoint"
 	case protocol.PhaseFetch:
 		return "bringing the outputs home"
 	case protocol.PhaseRelease:

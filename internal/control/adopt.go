@@ -69,10 +69,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	}
 	// Otherwise nothing of the user's has run: give back what there is, and
 	// start anew.
-	if out.again { // the new attempt must not meet what is left of this one
-		return out, a.release(ctx)
-	}
-	return out, a.letGo(ctx)
+	return out, a.letGo(ctx, out)
 }
 
 func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }

@@ -177,7 +177,7 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	}
 	if a.rec.N > 0 {
 		a.blame(out)
-		if err := a.letGo(ctx); err != nil {
+		if err := a.letGo(ctx, out); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -193,14 +193,19 @@ func (a *attempt) blame(out outcome) {
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,
 // the run need not wait for it: the attempt stays unreleased, and later
-// controllers try again.
-func (a *attempt) letGo(ctx context.Context) error {
+// controllers try again. Before another attempt begins, though, it is tried for
+// longer, as this one may still be computing there.
+func (a *attempt) letGo(ctx context.Context, out outcome) error {
+	begun, patience := time.Now(), time.Duration(0)
+	if out.again || a.rec.Launched && (out.next || out.moved) {
+		patience = releasePatience
+	}
 	var err error
-	for try := range releaseTries {
+	for try := 1; try <= releaseTries || time.Since(begun) < patience; try++ {
 		if err = a.release(ctx); err == nil || ctx.Err() != nil {
 			return err
 		}
-		sleep(ctx, time.Duration(try+1)*200*time.Millisecond) //nolint:errcheck // its end is seen by the next try
+		sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}
 	a.c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); later bee commands will try again", a.site.Name, err))
 	a.rec.Ended, a.rec.ReleaseTried = time.Now(), time.Now()

@@ -71,6 +71,9 @@ const (
 	releaseTimeout = 60 * time.Second
 	// releaseTries: what is just ending may still write where we remove.
 	releaseTries = 3
+	// releasePatience is for how long it is tried before the run goes on
+	// elsewhere.
+	releasePatience = 2 * time.Minute
 )
 
 // note says something that also belongs into the run's history.

@@ -68,7 +68,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
 	}
-	return out, a.letGo(ctx)
+	return out, a.letGo(ctx, out)
 }
 
 // judge turns an attempt's result into what it means for the run.

@@ -284,7 +284,12 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	why, saving := map[error]string{errSlotEnds: "the time slot ends soon", errSaveAsked: "its user wants it", errTakenBack: "the site takes its hosts back"}[cause]
 	if saving = saving && h.plan.Checkpoint != nil; saving {
 		signal = syscall.Signal(h.plan.Checkpoint.Signal)
-		h.journal.say(protocol.PhaseRun, why+": asking the job to write its checkpoint")
+		h.n.mu.Lock()
+		h.journal.end(h.n.phase)
+		h.n.mu.Unlock()
+		h.journal.begin(protocol.PhaseSave)
+		defer h.journal.end(protocol.PhaseSave)
+		h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
 	}
 	p.Signal(rest, signal) //nolint:errcheck // it may have ended just now
 	h.mu.Lock()

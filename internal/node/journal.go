@@ -53,8 +53,8 @@ func (j *journal) add(e protocol.Event) {
 	if e.Begin {
 		j.begun[e.Phase] = e.Time
 	}
-	if e.End {
-		j.phases[e.Phase] += e.Time.Sub(j.begun[e.Phase])
+	if since, ok := j.begun[e.Phase]; ok && e.End {
+		j.phases[e.Phase] += e.Time.Sub(since)
 		delete(j.begun, e.Phase)
 	}
 	if raw, err := json.Marshal(e); err == nil {

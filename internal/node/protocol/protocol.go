@@ -171,13 +171,14 @@ const (
 	PhaseStart   Phase = "start" // containers
 	PhaseSetup   Phase = "setup"
 	PhaseRun     Phase = "run"
+	PhaseSave    Phase = "save" // the job writes its checkpoint
 	PhaseFetch   Phase = "fetch"
 	PhaseRelease Phase = "release"
 )
 
 // Phases gives all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseFetch, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseSave, PhaseFetch, PhaseRelease}
 }
 
 // Event is one thing that happened in an attempt, for people and for records.
