@@ -29,6 +29,8 @@ type runView struct {
 	Attempts []attemptView  `json:"attempts"`
 	// Cost is that of all attempts so far, by the prices in the sites file.
 	Cost float64 `json:"cost,omitempty"`
+	// Checkpoints are those that are at home, oldest first.
+	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
 	// History tells what it waited for, and why sites were passed over.
 	History []state.Note `json:"history,omitempty"`
 }
@@ -86,6 +88,9 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 		view.Cost = at.HostTime(time.Now()).Hours() * prices[at.Site]
 		v.Cost += view.Cost
 		v.Attempts = append(v.Attempts, view)
+	}
+	if v.Checkpoints, err = s.Checkpoints(r.ID); err != nil {
+		return v, err
 	}
 	v.History, err = s.Store.Notes(ctx, r.ID)
 	return v, err
@@ -185,6 +190,14 @@ func (a *app) showRun(v runView) error {
 			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",
 				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS))
 		}
+	}
+	if len(v.Checkpoints) > 0 {
+		fmt.Fprintln(w)
+		row("checkpoints", "")
+	}
+	for _, c := range v.Checkpoints {
+		row("  "+c.Taken.Local().Format(time.DateTime), "attempt %d on %s, %s, %s, home in %s: %s", c.Attempt, orDash(c.Site), countText(c.Files, "file"), bytesText(c.Bytes),
+			seconds(c.Seconds), c.Path)
 	}
 	if len(v.History) > 0 {
 		fmt.Fprintln(w)

@@ -93,30 +93,36 @@ func (a *attempt) remembered() outcome {
 // begun tells whether the head's journal says that the user's setup or run
 // command was started.
 func (a *attempt) begun(ctx context.Context) bool {
+	is := false
+	err := a.journalled(ctx, func(e protocol.Event) bool {
+		is = e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun)
+		return is
+	})
+	// Without the journal, assume the worse: that it ran. Only a journal that
+	// was never begun means that it did not.
+	return is || err != nil && !core.IsKind(err, core.NotFound)
+}
+
+// journalled tells the events in the head's journal until one is enough.
+func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bool) error {
 	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "events.jsonl")
-	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local})
-	if err != nil {
-		// Without the journal, assume the worse: that it ran. Only a journal
-		// that was never begun means that it did not.
-		return !core.IsKind(err, core.NotFound)
+	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local}); err != nil {
+		return err
 	}
 	f, err := os.Open(local)
 	if err != nil {
-		return true
+		return err
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e protocol.Event
-		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			continue // a torn last line
-		}
-		if e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
-			return true
+		if json.Unmarshal(lines.Bytes(), &e) == nil && enough(e) { // a last line may be torn
+			break
 		}
 	}
-	return false
+	return nil
 }
 
 // cleanUp releases what an attempt of a run that is over still holds.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ type attempt struct {
 	theirs     core.Image
 	vm         *protocol.VM
 	checkpoint string
+	// keeping guards the checkpoints at home.
+	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
 	// ran is set once the user's command may have done something.

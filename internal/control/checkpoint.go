@@ -12,7 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +27,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A checkpoint is the run's volume as an attempt left it, at home, below
-// checkpoints/N of the run's directory, N being the attempt. It counts once
-// its manifest is there, which is written last: a directory without one is a
-// copy that was cut short. The last two are kept.
+// A checkpoint is the run's volume at home, below checkpoints/ of the run's
+// directory: as an attempt left it, or as the head kept it while the job ran. It
+// counts once its manifest is there, which is written last: a directory without
+// one is a copy that was cut short. The last two are kept.
 const (
 	checkpointsDir = "checkpoints"
 	manifestName   = "manifest.json"
@@ -41,18 +41,69 @@ const (
 // manifest holds what a checkpoint consists of, to find damage.
 type manifest struct {
 	Attempt int               `json:"attempt"`
+	Site    string            `json:"site,omitempty"`
 	Taken   time.Time         `json:"taken"`
-	Files   map[string]string `json:"files"` // path to SHA-256
+	Took    time.Duration     `json:"took,omitempty"` // to bring it home
+	Files   map[string]string `json:"files"`          // path to SHA-256
 	Bytes   int64             `json:"bytes"`
 }
 
-func (a *attempt) checkpointDir(n int) string {
-	return filepath.Join(a.c.Store.RunDir(a.run.ID), checkpointsDir, strconv.Itoa(n))
+// generation is one checkpoint of a run.
+type generation struct {
+	attempt int
+	// snapshot counts those that were kept while the attempt ran; 0 is the one
+	// that it left at its end.
+	snapshot int
+}
+
+// name is that of the directory: N, or N.K for a snapshot.
+func (g generation) name() string {
+	if g.snapshot == 0 {
+		return strconv.Itoa(g.attempt)
+	}
+	return strconv.Itoa(g.attempt) + "." + strconv.Itoa(g.snapshot)
+}
+
+func generationNamed(name string) (generation, bool) {
+	number, snapshot, is := strings.Cut(name, ".")
+	var g generation
+	var err1, err2 error
+	g.attempt, err1 = strconv.Atoi(number)
+	if is {
+		g.snapshot, err2 = strconv.Atoi(snapshot)
+	}
+	return g, err1 == nil && err2 == nil && g.name() == name
+}
+
+// compare orders generations by age.
+func (g generation) compare(o generation) int {
+	switch {
+	case g.attempt != o.attempt:
+		return g.attempt - o.attempt
+	case g.snapshot == 0 || o.snapshot == 0: // an attempt's end is its last
+		return o.snapshot - g.snapshot
+	}
+	return g.snapshot - o.snapshot
+}
+
+func (a *attempt) checkpointDir(g generation) string {
+	return filepath.Join(a.c.Store.RunDir(a.run.ID), checkpointsDir, g.name())
 }
 
 // keep brings the volume of an attempt home as a checkpoint.
 func (a *attempt) keep(ctx context.Context) error {
-	dir := a.checkpointDir(a.rec.N)
+	return a.keepAs(ctx, generation{attempt: a.rec.N}, protocol.VolumeDir(a.lease.Hosts()[0].Dir))
+}
+
+// keepSnapshot does the same with what the head has kept meanwhile.
+func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
+	return a.keepAs(ctx, generation{a.rec.N, n}, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, n))
+}
+
+func (a *attempt) keepAs(ctx context.Context, g generation, remote string) error {
+	a.keeping.Lock()
+	defer a.keeping.Unlock()
+	dir, begun := a.checkpointDir(g), time.Now()
 	if _, err := readManifest(dir); err == nil { // an earlier controller came as far
 		return nil
 	}
@@ -63,20 +114,21 @@ func (a *attempt) keep(ctx context.Context) error {
 		return err
 	}
 	volume := filepath.Join(dir, volumeName)
-	if err := a.fetch(ctx, protocol.VolumeDir(a.lease.Hosts()[0].Dir), volume); err != nil {
+	if err := a.fetch(ctx, remote, volume); err != nil {
 		return err
 	}
-	m := manifest{Attempt: a.rec.N, Taken: time.Now()}
+	m := manifest{Attempt: a.rec.N, Site: a.site.Name, Taken: time.Now()}
 	var err error
 	if m.Files, m.Bytes, err = sums(volume); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
 	// All of it has to be on the disk before the old site's copy goes.
 	if err := syncTree(dir); err != nil {
+		return err
+	}
+	m.Took = time.Since(begun)
+	raw, err := json.Marshal(m)
+	if err != nil {
 		return err
 	}
 	if err := renameio.WriteFile(filepath.Join(dir, manifestName), raw, 0o600); err != nil {
@@ -88,40 +140,73 @@ func (a *attempt) keep(ctx context.Context) error {
 
 // forgetOld removes all checkpoints but the last ones.
 func (a *attempt) forgetOld() error {
-	generations, err := a.generations()
+	list, err := a.generations()
 	if err != nil {
 		return err
 	}
-	for len(generations) > kept {
-		if err := filestream.RemoveAll(a.checkpointDir(generations[0])); err != nil {
+	for ; len(list) > kept; list = list[1:] {
+		if err := filestream.RemoveAll(a.checkpointDir(list[0])); err != nil {
 			return err
 		}
-		generations = generations[1:]
 	}
 	return nil
 }
 
-// generations lists the attempts that left a whole checkpoint, oldest first.
-func (a *attempt) generations() ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(a.c.Store.RunDir(a.run.ID), checkpointsDir))
+// generations lists the whole checkpoints, oldest first.
+func (a *attempt) generations() ([]generation, error) {
+	return generationsIn(a.c.Store.RunDir(a.run.ID))
+}
+
+func generationsIn(runDir string) ([]generation, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, checkpointsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var list []int
+	var list []generation
 	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
+		g, ok := generationNamed(e.Name())
+		if !ok {
 			continue
 		}
-		if _, err := readManifest(a.checkpointDir(n)); err == nil {
-			list = append(list, n)
+		if _, err := readManifest(filepath.Join(runDir, checkpointsDir, e.Name())); err == nil {
+			list = append(list, g)
 		}
 	}
-	sort.Ints(list)
+	slices.SortFunc(list, generation.compare)
 	return list, nil
+}
+
+// Checkpoint is one that a run has at home, for people.
+type Checkpoint struct {
+	Attempt int       `json:"attempt"`
+	Site    string    `json:"site"`
+	Taken   time.Time `json:"taken"`
+	// Seconds is how long it took to bring it home.
+	Seconds float64 `json:"seconds"`
+	Files   int     `json:"files"`
+	Bytes   int64   `json:"bytes"`
+	Path    string  `json:"path"`
+}
+
+// Checkpoints lists those that a run has at home, oldest first.
+func (c *Controller) Checkpoints(run string) ([]Checkpoint, error) {
+	list, err := generationsIn(c.Store.RunDir(run))
+	if err != nil {
+		return nil, err
+	}
+	var out []Checkpoint
+	for _, g := range list {
+		dir := filepath.Join(c.Store.RunDir(run), checkpointsDir, g.name())
+		m, err := readManifest(dir)
+		if err != nil {
+			continue // gone just now
+		}
+		out = append(out, Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, filepath.Join(dir, volumeName)})
+	}
+	return out, nil
 }
 
 // latest gives the volume of the newest checkpoint that is undamaged, or "".
@@ -146,17 +231,21 @@ func (a *attempt) latest() (string, error) {
 	return "", nil
 }
 
-// progressed tells whether the newest checkpoint differs from the one before
-// it in what a checkpoint consists of. A job that only writes the same again
-// would go round for ever.
+// progressed tells whether this attempt's checkpoint differs from the newest of
+// the attempts before it in what a checkpoint consists of. A job that only
+// writes the same again would go round for ever.
 func (a *attempt) progressed() (bool, error) {
-	generations, err := a.generations()
-	if err != nil || len(generations) < 2 {
+	list, err := a.generations()
+	if err != nil {
 		return true, err
 	}
+	before := slices.DeleteFunc(slices.Clone(list), func(g generation) bool { return g.attempt >= a.rec.N })
+	if len(before) == 0 {
+		return true, nil
+	}
 	var sides [2]map[string]string
-	for i, n := range generations[len(generations)-2:] {
-		m, err := readManifest(a.checkpointDir(n))
+	for i, g := range []generation{before[len(before)-1], list[len(list)-1]} {
+		m, err := readManifest(a.checkpointDir(g))
 		if err != nil {
 			return false, err
 		}
@@ -250,6 +339,10 @@ func syncTree(dir string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
+// lostInARow is how many attempts may be lost without a new checkpoint before a
+// run waits for its user: something is wrong with the sites, or with the job.
+const lostInARow = 10
+
 // moved is the outcome of an attempt whose checkpoint is at home.
 func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
 	if a.sub.Job.Checkpoint == nil || a.stopAsked() {
@@ -270,11 +363,35 @@ func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
 		return outcome{}, false, nil
 	}
-	generations, err := a.generations()
-	if err != nil || len(generations) == 0 {
+	list, err := a.generations()
+	if err != nil || len(list) == 0 {
 		return outcome{}, false, err
 	}
+	if a.rec.N-list[len(list)-1].attempt > lostInARow {
+		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
+			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
+			Remedy: "Its checkpoint is at home. `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
+	}
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
+}
+
+// lastSnapshot brings home what the head of a lost attempt has kept last, where
+// it can still be reached.
+func (a *attempt) lastSnapshot(ctx context.Context) {
+	if c := a.sub.Job.Checkpoint; c == nil || c.Every == 0 || len(a.lease.Hosts()) == 0 {
+		return
+	}
+	newest := 0
+	a.journalled(ctx, func(e protocol.Event) bool { //nolint:errcheck // then there is none
+		newest = max(newest, e.Snapshot)
+		return false
+	})
+	if newest == 0 {
+		return
+	}
+	if err := a.keepSnapshot(ctx, newest); err != nil {
+		a.c.say(protocol.PhaseFetch, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	}
 }
 
 // stageCheckpoint brings a checkpoint to the head as its volume.

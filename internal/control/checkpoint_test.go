@@ -151,11 +151,11 @@ func TestDamagedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err := a.generations(); err != nil || len(list) != 2 || list[0] != 2 {
+	if list, err := a.generations(); err != nil || len(list) != 2 || list[0] != (generation{attempt: 2}) {
 		t.Errorf("kept %v, %v", list, err)
 	}
 	damage := func(n int) {
-		if err := os.WriteFile(filepath.Join(a.checkpointDir(n), volumeName, "state"), []byte("x"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(a.checkpointDir(generation{attempt: n}), volumeName, "state"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 			damage(step.damaged)
 		}
 		if step.left > 0 {
-			want = filepath.Join(a.checkpointDir(step.left), volumeName)
+			want = filepath.Join(a.checkpointDir(generation{attempt: step.left}), volumeName)
 		}
 		if got, err := a.latest(); err != nil || got != want {
 			t.Errorf("with %d damaged: %q, %v", step.damaged, got, err)

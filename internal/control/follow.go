@@ -55,6 +55,9 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 			return outcome{}, err
 		}
 	}
+	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil && !a.rec.Fetched {
+		a.lastSnapshot(ctx)
+	}
 	on, is, err := a.moved(result)
 	if err != nil {
 		return outcome{}, err
@@ -193,6 +196,16 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			})
 		}
 	}()
+	snapshots, bringing := make(chan int, 1), make(chan struct{})
+	go func() {
+		defer close(bringing)
+		for n := range snapshots {
+			if err := a.keepSnapshot(ctx, n); err != nil && ctx.Err() == nil {
+				a.c.say(protocol.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
+			}
+		}
+	}()
+	defer func() { cancel(); close(snapshots); <-bringing }()
 	joined, markJoined := context.WithCancel(ctx)
 	defer markJoined()
 	go a.watchJoin(joined, head)
@@ -210,6 +223,13 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			if err := a.c.Store.PutRun(ctx, a.run); err != nil {
 				return err
 			}
+		}
+		if e.Snapshot > 0 { // the newest is enough: a late one is skipped
+			select {
+			case <-snapshots:
+			default:
+			}
+			snapshots <- e.Snapshot
 		}
 		if e.Result != nil {
 			result = e.Result

@@ -45,7 +45,8 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: checkpointGrace(c), Paths: c.Paths}
+		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: checkpointGrace(c), Paths: c.Paths,
+			File: c.File, Command: words(c.Command), Every: c.Every}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err

@@ -180,7 +180,10 @@ func (h *head) work(ctx context.Context) error {
 	}
 	h.n.setPhase(protocol.PhaseRun)
 	h.journal.begin(protocol.PhaseRun)
+	running, ran := context.WithCancel(ctx)
+	go h.takeSnapshots(running)
 	exit, err := h.task(ctx, h.plan.Run)
+	ran()
 	h.journal.end(protocol.PhaseRun)
 	if err != nil {
 		return err
@@ -278,34 +281,19 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	if ctx.Err() == nil {
 		return exit, err
 	}
-	rest := context.WithoutCancel(ctx)
-	signal := syscall.SIGTERM
-	cause := context.Cause(ctx)
-	why, saving := map[error]string{errSlotEnds: "the time slot ends soon", errSaveAsked: "its user wants it", errTakenBack: "the site takes its hosts back"}[cause]
-	if saving = saving && h.plan.Checkpoint != nil; saving {
-		signal = syscall.Signal(h.plan.Checkpoint.Signal)
-		h.n.mu.Lock()
-		h.journal.end(h.n.phase)
-		h.n.mu.Unlock()
-		h.journal.begin(protocol.PhaseSave)
-		defer h.journal.end(protocol.PhaseSave)
-		h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
-	}
-	p.Signal(rest, signal) //nolint:errcheck // it may have ended just now
+	rest, cause := context.WithoutCancel(ctx), context.Cause(ctx)
 	h.mu.Lock()
 	grace := h.grace
 	h.mu.Unlock()
+	if why, is := h.savingFor(cause); is {
+		h.saveAndEnd(rest, p, why, grace)
+		return core.Exit{}, cause
+	}
+	p.Signal(rest, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
 	bounded, cancel := context.WithTimeout(rest, grace)
 	defer cancel()
-	last, err := p.Wait(bounded)
-	if err != nil {
+	if _, err := p.Wait(bounded); err != nil {
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // see above
 	}
-	if saving && err == nil {
-		if last.Code == 0 { // it was done just then
-			return last, nil
-		}
-		h.saved = true
-	}
-	return core.Exit{}, context.Cause(ctx)
+	return core.Exit{}, cause
 }

@@ -15,6 +15,14 @@ import (
 type Checkpoint struct {
 	// Signal that asks the job to write its checkpoint and end; default TERM.
 	Signal string `yaml:"signal"`
+	// Command, in place of a signal, has it write its checkpoint; the job is
+	// then ended by TERM. File is a stop file, in the volume, on which it does
+	// so and ends by itself.
+	Command *Command `yaml:"command"`
+	File    string   `yaml:"file"`
+	// Every is how often a copy of the volume is also kept while the job runs;
+	// 0: never.
+	Every time.Duration `yaml:"every"`
 	// Grace is what it needs for that; default 60s.
 	Grace time.Duration `yaml:"grace"`
 	// Paths are what a checkpoint consists of, in the volume; default all of
@@ -40,6 +48,18 @@ func (d *decoder) checkCheckpoint(j *Job) {
 			d.at("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
 		}
 		return
+	}
+	asks := 0
+	for _, is := range []bool{c.Signal != "", c.Command != nil, c.File != ""} {
+		if is {
+			asks++
+		}
+	}
+	if asks > 1 {
+		d.at("checkpoint", "", "checkpoint: only one of `signal`, `command` and `file` can be given")
+	}
+	if c.File != "" && (!path.IsAbs(c.File) || !j.keeps(c.File)) {
+		d.at("checkpoint.file", "such as /work/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume)
 	}
 	if n := c.SignalNumber(); n == 0 || n == syscall.SIGKILL || n == syscall.SIGSTOP {
 		d.at("checkpoint.signal", "such as TERM or USR1", "checkpoint.signal: %q is no signal that a job could answer", c.Signal)

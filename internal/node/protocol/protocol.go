@@ -91,6 +91,11 @@ type Plan struct {
 type Checkpoint struct {
 	Signal int           `json:"signal"`
 	Grace  time.Duration `json:"grace"`
+	// File, in the volume, or Command ask for it in place of Signal, if set.
+	File    string   `json:"file,omitempty"`
+	Command []string `json:"command,omitempty"`
+	// Every is how often a copy is kept while the job runs; 0: never.
+	Every time.Duration `json:"every,omitempty"`
 	// Paths are container paths or patterns; none: the whole volume.
 	Paths []string `json:"paths,omitempty"`
 }
@@ -140,6 +145,9 @@ func VolumeDir(dir string) string { return path.Join(dir, "volume") }
 // InputsDir holds inputs whose target lies outside the volume.
 func InputsDir(dir string) string { return path.Join(dir, "inputs") }
 
+// SnapshotDir is a copy of the volume that the head has kept while the job ran.
+func SnapshotDir(dir string, n int) string { return path.Join(dir, "snapshots", strconv.Itoa(n)) }
+
 // ArchivePath is where the controller stages the flattened image on the head,
 // when the head's cache does not have it.
 func ArchivePath(dir string) string { return path.Join(dir, "image.bee") }
@@ -186,6 +194,8 @@ type Event struct {
 	Seq   int64     `json:"seq"` // from 1, without gaps
 	Time  time.Time `json:"time"`
 	Phase Phase     `json:"phase,omitempty"`
+	// Snapshot is the number of a copy of the volume that the head has kept.
+	Snapshot int `json:"snapshot,omitempty"`
 	// Begin and End mark the bounds of Phase.
 	Begin bool `json:"begin,omitempty"`
 	End   bool `json:"end,omitempty"`

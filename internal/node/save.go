@@ -1,0 +1,258 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"golang.org/x/sys/unix"
+)
+
+// savingFor tells why the job shall save itself when its attempt ends for a
+// cause; false: it shall not.
+func (h *head) savingFor(cause error) (string, bool) {
+	if h.plan.Checkpoint == nil {
+		return "", false
+	}
+	switch cause { //nolint:errorlint // these very values
+	case errSlotEnds:
+		return "the time slot ends soon", true
+	case errSaveAsked:
+		return "its user wants it", true
+	case errTakenBack:
+		return "the site takes its hosts back", true
+	}
+	return "", false
+}
+
+// saveAndEnd has the job write its checkpoint and end, and kills it when the
+// grace is over. Exit code 0 means nothing here: many programs end with it when
+// they were asked to stop, and one that was done just then is soon done again.
+func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, grace time.Duration) {
+	h.n.mu.Lock()
+	h.journal.end(h.n.phase)
+	h.n.mu.Unlock()
+	h.journal.begin(protocol.PhaseSave)
+	defer h.journal.end(protocol.PhaseSave)
+	h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	wrote, err := h.ask(ctx, p)
+	if err != nil {
+		h.journal.say(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint: "+err.Error())
+	}
+	_, err = p.Wait(ctx)
+	h.forgetStopFile()
+	if err != nil {
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+	}
+	h.saved = wrote || err == nil
+}
+
+// ask asks the job to save itself, in the way that the Beefile names. wrote is
+// true where it is known to have done so already.
+func (h *head) ask(ctx context.Context, p driver.Process) (wrote bool, err error) {
+	c := h.plan.Checkpoint
+	switch {
+	case c.File != "":
+		err := os.WriteFile(h.stopFile(), nil, 0o644)
+		if err != nil {
+			p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
+		}
+		return false, err
+	case len(c.Command) > 0:
+		err := h.saveCommand(ctx)
+		p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // see above
+		return err == nil, err
+	}
+	return false, p.Signal(ctx, syscall.Signal(c.Signal))
+}
+
+// stopFile is the job's stop file on this host.
+func (h *head) stopFile() string {
+	rel := strings.TrimPrefix(h.plan.Checkpoint.File, strings.TrimSuffix(h.plan.Volume, "/")+"/")
+	return filepath.Join(protocol.VolumeDir(h.n.config.Host.Dir), rel)
+}
+
+// forgetStopFile keeps it from ending the next attempt too.
+func (h *head) forgetStopFile() {
+	if h.plan.Checkpoint.File != "" {
+		os.Remove(h.stopFile()) //nolint:errcheck // the job may have removed it
+	}
+}
+
+// saveCommand runs the command that has the job write its checkpoint, in the
+// job's container.
+func (h *head) saveCommand(ctx context.Context) error {
+	b := h.n.box
+	log, err := os.OpenFile(filepath.Join(protocol.NodeDir(h.n.config.Host.Dir, 0), "node.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p, err := b.Exec(ctx, driver.Command{Args: h.plan.Checkpoint.Command, Env: b.env, Dir: b.workdir, User: b.user, Stdout: log, Stderr: log})
+	if err != nil {
+		return err
+	}
+	exit, err := p.Wait(ctx)
+	switch {
+	case err != nil:
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		return fmt.Errorf("`checkpoint.command` did not end in time: %w", err)
+	case exit.Code != 0:
+		return fmt.Errorf("`checkpoint.command` ended with exit code %d; `bee logs --node 0` shows what it wrote", exit.Code)
+	}
+	return nil
+}
+
+// takeSnapshots keeps a copy of the volume every so often while the job runs,
+// for the controller to bring home: so that a lost host costs little.
+func (h *head) takeSnapshots(ctx context.Context) {
+	c := h.plan.Checkpoint
+	if c == nil || c.Every == 0 {
+		return
+	}
+	for n := 1; ; n++ {
+		select {
+		case <-time.After(c.Every):
+		case <-ctx.Done():
+			return
+		}
+		begun := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, c.Grace+c.Every)
+		err := h.snapshot(bounded, n)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errNothingYet):
+			h.journal.say(protocol.PhaseRun, "no checkpoint to keep: "+err.Error())
+			n--
+		case err != nil:
+			h.journal.say(protocol.PhaseRun, "warning: no checkpoint was kept: "+err.Error())
+		default:
+			h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Message: fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))})
+			os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
+		}
+	}
+}
+
+var errNothingYet = errors.New("the job has not written what `checkpoint.paths` name") //nolint:gochecknoglobals // a constant
+
+// steady is how long the files of a checkpoint must not have changed to count
+// as whole.
+const steady = time.Second
+
+// snapshot copies the volume as it is, with the files of a checkpoint as they
+// were at one moment at which nobody wrote to them. They are copied first: what
+// a job appends to besides may be longer than its checkpoint says, never shorter.
+func (h *head) snapshot(ctx context.Context, n int) error {
+	c, dir := h.plan.Checkpoint, h.n.config.Host.Dir
+	if len(c.Command) > 0 {
+		if err := h.saveCommand(ctx); err != nil {
+			return err
+		}
+	}
+	target := protocol.SnapshotDir(dir, n)
+	fresh, parts := target+".new", target+".parts"
+	for _, old := range []string{fresh, parts} {
+		if err := filestream.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	defer filestream.RemoveAll(parts) //nolint:errcheck // see takeSnapshots
+	volume := protocol.VolumeDir(dir)
+	for {
+		before, err := h.checkpointFiles(volume)
+		if err != nil {
+			return err
+		}
+		if len(c.Paths) > 0 && len(before) == 0 {
+			return errNothingYet
+		}
+		for rel := range before {
+			if err := copyPart(ctx, filepath.Join(volume, rel), filepath.Join(parts, rel)); err != nil {
+				return err
+			}
+		}
+		if after, err := h.checkpointFiles(volume); err == nil && unchanged(before, after) {
+			break
+		}
+		select {
+		case <-time.After(steady):
+		case <-ctx.Done():
+			return errors.New("its files do not stop changing")
+		}
+	}
+	if err := filestream.Copy(ctx, volume, fresh, nil); err != nil {
+		return err
+	}
+	files, err := h.checkpointFiles(parts)
+	for rel := range files {
+		err = errors.Join(err, os.Rename(filepath.Join(parts, rel), filepath.Join(fresh, rel)))
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(fresh, target)
+}
+
+func copyPart(ctx context.Context, from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return filestream.Copy(ctx, from, to, nil)
+}
+
+// stamp tells a version of a file.
+type stamp struct {
+	size, inode int64
+	changed     unix.Timespec
+}
+
+// checkpointFiles gives the files below a copy of the volume that
+// `checkpoint.paths` name; none where a checkpoint is all of it.
+func (h *head) checkpointFiles(root string) (map[string]stamp, error) {
+	found := map[string]stamp{}
+	for _, pattern := range h.plan.Checkpoint.Paths {
+		rel := strings.TrimPrefix(pattern, strings.TrimSuffix(h.plan.Volume, "/")+"/")
+		matches, err := filepath.Glob(filepath.Join(root, rel))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range matches {
+			var st unix.Stat_t
+			if err := unix.Lstat(m, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+				continue // gone just now, or a directory, whose files are copied with the volume
+			}
+			name, err := filepath.Rel(root, m)
+			if err != nil {
+				return nil, err
+			}
+			found[name] = stamp{st.Size, int64(st.Ino), st.Mtim}
+		}
+	}
+	return found, nil
+}
+
+// unchanged tells whether two looks saw the same files, written to long enough
+// ago.
+func unchanged(a, b map[string]stamp) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, s := range a {
+		if b[name] != s || time.Since(time.Unix(s.changed.Unix())) < steady {
+			return false
+		}
+	}
+	return true
+}

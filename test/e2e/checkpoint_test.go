@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// steadyCounter writes its own checkpoint at every step, as many codes do.
+const steadyCounter = `|
+  n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
+  while [ $n -lt 80 ]; do n=$((n+1)); sleep 0.25
+    [ $((n % 12)) = 0 ] && { echo $n > state.new; mv state.new state; }
+    [ -e STOP ] && { echo $n > state; exit 0; }
+  done
+  echo $n > done`
+
+// TestALostHostCostsLittle: a copy is kept while the job runs, and the run goes
+// on from it when its first host is gone.
+func TestALostHostCostsLittle(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	testkit.Eventually(t, 60*time.Second, func() error {
+		var v struct{ Checkpoints []struct{ Files int } }
+		b.JSON(&v, "show", "--json", id)
+		if len(v.Checkpoints) == 0 {
+			return errors.New("no checkpoint is at home: " + b.Try("logs", "--controller", id).Stdout)
+		}
+		return nil
+	})
+	b.Must("emulate", "kill", id, "0")
+	v := b.Await(id, 90*time.Second)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "80\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestAskedByCommandOrFile: the two ways to have a job save itself that are no
+// signals. Neither is left over for the next attempt.
+func TestAskedByCommandOrFile(t *testing.T) {
+	for name, how := range map[string]string{"file": "file: /work/STOP", "command": "command: 'touch /work/STOP; sleep 1'"} {
+		t.Run(name, func(t *testing.T) {
+			run := steadyCounter
+			if name == "command" {
+				run = strings.Replace(run, "echo \"from", "rm -f STOP; echo \"from", 1)
+			}
+			b, job := busyboxJob(t, "workdir: /work", fmt.Sprintf("checkpoint: {grace: 5s, %s}", how), "outputs: [{from: /work/*, to: results}]", "run: "+run)
+			id := strings.TrimSpace(b.Must("run", "-d", job))
+			begun(t, b, id)
+			time.Sleep(time.Second) // in which it counts
+			b.Must("checkpoint", id)
+			v := b.Await(id, time.Minute)
+			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Phases["save"] == 0 {
+				t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+			}
+			if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "80\n" {
+				t.Errorf("attempts began %q", log)
+			}
+		})
+	}
+}
