@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/local"
@@ -43,6 +44,8 @@ func run(args []string) int {
 			return rootless.ChildMain()
 		case "init":
 			return pid1.Main(args[2:])
+		case ranks.Command, ranks.WaitCommand:
+			return ranks.Main(args[1:])
 		case slurm.HostArg:
 			return slurm.HostMain(args[2:])
 		case ssh.RemoteArg:

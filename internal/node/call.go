@@ -17,6 +17,7 @@ const (
 	callSync       = "sync"        // head to node: take the volume from your parent in the tree
 	callForget     = "forget"      // head to node: what all hosts have (see spread.go)
 	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
+	callSignal     = "signal"      // head to node: a signal for the ranks there, whether there were any
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
 	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it

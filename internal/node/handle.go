@@ -28,7 +28,7 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		return s.Reply(n.config.Rank)
 	case callSpread:
 		return n.sendSpread(ctx, s)
-	case callBegin, callStart, callSync, callForget, callEnd, callGather:
+	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callGather:
 		if from.rank != 0 {
 			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
 		}
@@ -84,6 +84,16 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 			return err
 		}
 		return s.Reply(endReply{n.endBox(r.Grace)})
+	case callSignal:
+		var number int
+		if err := s.Params(&number); err != nil {
+			return err
+		}
+		some, err := n.signalRanks(ctx, number)
+		if err != nil {
+			return n.failed("signal the ranks on", err)
+		}
+		return s.Reply(some)
 	case callGather:
 		return n.sendOutputs(ctx, s)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
@@ -234,7 +236,8 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 		return core.Exit{}, err
 	}
 	defer errR.Close()
-	p, err := b.Exec(ctx, driver.Command{Args: argv, Env: b.env, Dir: b.workdir, User: b.user, Stdout: outW, Stderr: errW})
+	env := append(slices.Clone(b.env), ranks.TaskVariable+"=1")
+	p, err := b.Exec(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, User: b.user, Stdout: outW, Stderr: errW})
 	outW.Close()
 	errW.Close()
 	if e, ok := errors.AsType[*pid1.StartError](err); ok {

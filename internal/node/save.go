@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,10 +56,12 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 		h.journal.say(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
 	_, err = p.Wait(ctx)
-	h.forgetStopFile()
-	if err != nil {
+	if err == nil { // a shell may die of the signal before what it has started
+		h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
+	} else {
 		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 	}
+	h.forgetStopFile()
 	h.saved = wrote || err == nil
 }
 
@@ -73,7 +81,51 @@ func (h *head) ask(ctx context.Context, p driver.Process) (wrote bool, err error
 		p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // see above
 		return err == nil, err
 	}
-	return false, p.Signal(ctx, syscall.Signal(c.Signal))
+	some, err := h.signalRanks(ctx, c.Signal)
+	if !some { // no MPI job runs: the signal is for the command itself
+		err = errors.Join(err, p.Signal(ctx, syscall.Signal(c.Signal)))
+	}
+	return false, err
+}
+
+// signalRanks sends a signal to the ranks on all hosts at once, and tells
+// whether there are any.
+func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
+	some := make([]bool, h.n.config.Size)
+	var own error
+	var wg sync.WaitGroup
+	wg.Go(func() { some[0], own = h.n.signalRanks(ctx, number) })
+	err := h.all(func(rank int, p *wire.Peer) error { return p.Call(ctx, callSignal, number, &some[rank]) })
+	wg.Wait()
+	return slices.Contains(some, true), errors.Join(own, err)
+}
+
+// signalRanks sends a signal to the ranks in this node's container.
+func (n *node) signalRanks(ctx context.Context, number int) (bool, error) {
+	exit, err := n.inBox(ctx, ranks.Command, strconv.Itoa(number))
+	if err == nil && exit.Code != 0 && exit.Code != ranks.None {
+		err = fmt.Errorf("bee %s ended with exit code %d", ranks.Command, exit.Code)
+	}
+	return err == nil && exit.Code == 0, err
+}
+
+// inBox runs one of bee's own commands in this node's container.
+func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
+	n.mu.Lock()
+	b := n.box
+	n.mu.Unlock()
+	if b == nil {
+		return core.Exit{}, errors.New("the container does not run")
+	}
+	p, err := b.Exec(ctx, driver.Command{Args: append([]string{"/.bee/bee"}, args...), Env: b.env, Dir: "/", User: b.user})
+	if err != nil {
+		return core.Exit{}, err
+	}
+	exit, err := p.Wait(ctx)
+	if err != nil {
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+	}
+	return exit, err
 }
 
 // stopFile is the job's stop file on this host.
