@@ -31,6 +31,8 @@ type attempt struct {
 	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
+	// over is set once the head is known to have ended by itself.
+	over bool
 	// ran is set once the user's command may have done something.
 	ran bool
 }
@@ -200,7 +202,7 @@ func (a *attempt) blame(out outcome) {
 // longer, as this one may still be computing there.
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
 	begun, patience := time.Now(), time.Duration(0)
-	if out.again || a.rec.Launched && (out.next || out.moved) {
+	if out.again || a.rec.Launched && !a.over && (out.next || out.moved) {
 		patience = releasePatience
 	}
 	var err error

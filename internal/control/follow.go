@@ -38,6 +38,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
+	a.over = err == nil
 	for p, took := range result.Phases {
 		a.rec.Phases[p] += took
 	}

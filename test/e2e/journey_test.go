@@ -33,7 +33,7 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("input/md.mdp", "nsteps          = 600", "nsteps          = 100000")
+	write("input/md.mdp", "nsteps          = 600", "nsteps          = 80000")
 	write("job.yaml", "-deffnm md\noutputs", "-deffnm md -reprod\nresume: mpirun gmx_mpi -quiet mdrun -deffnm md -reprod -cpi md.cpt\ncheckpoint: {grace: 15s, paths: [/work/md.cpt]}\noutputs")
 	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"))
 	sites := b.File("journey.yaml", fmt.Sprintf(`sites:
