@@ -17,7 +17,7 @@ import (
 // machine makes the runtime that puts a virtual machine between a node's host
 // and its container.
 func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
-	program := []string{qemu.Program()}
+	program := qemu.Choose(m.Tree)
 	accel := m.Accel
 	if accel == "" || accel == "auto" {
 		self, err := os.Executable()

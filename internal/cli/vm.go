@@ -3,13 +3,17 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -17,7 +21,7 @@ import (
 func (a *app) newVMCommand() *cobra.Command {
 	c := &cobra.Command{Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.newVMBuildCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
+	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
 	return c
 }
 
@@ -60,6 +64,51 @@ Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	f.BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+// bundleScript starts a bundle's QEMU from wherever it lies.
+const bundleScript = `#!/bin/sh
+d=$(cd "$(dirname "$0")" && pwd)
+QEMU_MODULE_DIR=$d/modules exec "$d/loader" --library-path "$d/lib" "$d/qemu" -L "$d/share" "$@"
+`
+
+func (a *app) newVMBundleCommand() *cobra.Command {
+	return &cobra.Command{Use: "bundle DIRECTORY", Short: "Write a QEMU that runs from any directory of any Linux host",
+		Long: `Write a QEMU that runs from any directory of any Linux host of this
+architecture: with its own loader, libraries, modules and firmware, of Debian's
+packages. Runs need no such thing: one travels with the guest image, and is used
+on hosts that have none. This is for trying it by hand.`,
+		Example: "  bee vm bundle ./qemu && ./qemu/qemu-system-x86_64 --version",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			recipe := guestimage.Recipe(guestimage.Options{Arch: runtime.GOARCH})
+			ui := newProgress(a, false)
+			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, runtime.GOARCH, "missing", func(message string, done, total int64) {
+				ui.report(protocol.Event{Message: message, Done: done, Total: total})
+			})
+			ui.clear()
+			if err != nil {
+				return err
+			}
+			tree, release, err := store.Tree(c.Context(), i.ID)
+			if err != nil {
+				return err
+			}
+			defer release()
+			if err := filestream.Copy(c.Context(), filepath.Join(tree, "qemu"), args[0], nil); err != nil {
+				return err
+			}
+			program := filepath.Join(args[0], qemu.Program())
+			if err := os.WriteFile(program, []byte(bundleScript), 0o755); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.stdout, program)
+			return err
+		}}
 }
 
 func (a *app) newVMShellCommand() *cobra.Command {

@@ -62,7 +62,7 @@ type Runtime struct{ o Options }
 // New makes the runtime.
 func New(o Options) *Runtime {
 	if o.Program == nil {
-		o.Program = []string{qemu.Program()}
+		o.Program = qemu.Choose(o.Guest)
 	}
 	return &Runtime{o: o}
 }

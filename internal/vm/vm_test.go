@@ -2,7 +2,9 @@ package vm
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,31 @@ func TestConformance(t *testing.T) {
 		only = []string{"Exec", "Mounts", "Root", "KillOwner"}
 	}
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, AtOnce: 2, OwnKernel: true, Only: only}.Run(t)
+}
+
+// TestHostsWithoutQEMU: the one that travels with the guest image boots it, and
+// takes nothing from its host.
+func TestHostsWithoutQEMU(t *testing.T) {
+	tree := guest(t)
+	t.Setenv("BEE_TEST_BINARY", testkit.Binary(t))
+	t.Setenv(guestVariable, tree)
+	t.Setenv("PATH", t.TempDir())
+	bundled := qemu.Bundled(tree)
+	if got := qemu.Choose(tree); bundled == nil || !slices.Equal(got, bundled) {
+		t.Fatalf("without one in PATH, %q is chosen", got)
+	}
+	out, err := exec.Command(filepath.Join(tree, "qemu", "loader"), "--library-path", filepath.Join(tree, "qemu", "lib"), "--list", filepath.Join(tree, "qemu", "qemu")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if _, from, ok := strings.Cut(line, " => "); ok && !strings.HasPrefix(from, tree) {
+			t.Errorf("a library of the host's is used: %s", line)
+		}
+	}
+	if f, err := newRuntime().Probe(t.Context()); err != nil || !f.Usable {
+		t.Errorf("it does not boot: %+v, %v", f, err)
+	}
 }
 
 func TestAccelIsFoundByTrying(t *testing.T) {

@@ -47,7 +47,7 @@ func (m Machine) Start() (*Process, error) {
 		kind := core.Permanent
 		remedy := ""
 		if errors.Is(err, exec.ErrNotFound) {
-			kind, remedy = core.Unsupported, "Install QEMU (Debian: qemu-system-x86), or make a bundle of it that travels with the run: `bee vm bundle`."
+			kind, remedy = core.Unsupported, "Install QEMU (Debian: qemu-system-x86), or use a guest image that carries one, as those of `bee vm build` do."
 		}
 		return nil, &core.Error{Kind: kind, Op: "start virtual machine", Err: err, Remedy: remedy}
 	}

@@ -1,6 +1,11 @@
 package qemu
 
-import "runtime"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
 
 // Program is the name of the QEMU for guests of this host's architecture.
 func Program() string {
@@ -8,4 +13,28 @@ func Program() string {
 		return "qemu-system-aarch64"
 	}
 	return "qemu-system-x86_64"
+}
+
+// Bundled is the command of the QEMU that travels in a guest image's tree, or
+// nil where it has none. It needs nothing of its host: its own loader starts it
+// with its own libraries, modules and firmware, from whatever directory.
+func Bundled(tree string) []string {
+	dir := filepath.Join(tree, "qemu")
+	if _, err := os.Stat(filepath.Join(dir, "loader")); err != nil {
+		return nil
+	}
+	return []string{"/usr/bin/env", "QEMU_MODULE_DIR=" + filepath.Join(dir, "modules"),
+		filepath.Join(dir, "loader"), "--library-path", filepath.Join(dir, "lib"), filepath.Join(dir, "qemu"), "-L", filepath.Join(dir, "share")}
+}
+
+// Choose gives the host's own QEMU, which its administrators keep, or else the
+// bundled one.
+func Choose(tree string) []string {
+	if _, err := exec.LookPath(Program()); err == nil {
+		return []string{Program()}
+	}
+	if b := Bundled(tree); b != nil {
+		return b
+	}
+	return []string{Program()} // whose absence is told when it is started
 }
