@@ -28,7 +28,7 @@ func (a *app) newPsCommand() *cobra.Command {
 			}
 			views := make([]runView, len(runs))
 			for i, r := range runs {
-				if views[i], err = s.view(c.Context(), r); err != nil {
+				if views[i], err = s.summary(c.Context(), r); err != nil {
 					return err
 				}
 			}

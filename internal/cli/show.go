@@ -69,7 +69,21 @@ type nodeView struct {
 }
 
 // view gathers what the state knows of a run.
+// view is all that there is to say of a run.
 func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
+	v, err := s.summary(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	if v.Checkpoints, err = s.Checkpoints(r.ID); err != nil {
+		return v, err
+	}
+	v.History, err = s.Store.Notes(ctx, r.ID)
+	return v, err
+}
+
+// summary is a run without what only matters to who looks at that one.
+func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 	v := runView{ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
 		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{}}
 	prices := map[string]float64{}
@@ -89,11 +103,7 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 		v.Cost += view.Cost
 		v.Attempts = append(v.Attempts, view)
 	}
-	if v.Checkpoints, err = s.Checkpoints(r.ID); err != nil {
-		return v, err
-	}
-	v.History, err = s.Store.Notes(ctx, r.ID)
-	return v, err
+	return v, nil
 }
 
 func viewAttempt(at state.Attempt) attemptView {
