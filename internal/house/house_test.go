@@ -20,7 +20,7 @@ func allowed() map[string][]string {
 		"internal/filestream":           {"internal/core"},
 		"internal/procid":               {"internal/core"},
 		"internal/wire":                 {"internal/core"},
-		"internal/leasedir":             {"internal/core"},
+		"internal/leasedir":             {"internal/core", "internal/filestream"},
 		"internal/spec":                 {"internal/core"},
 		"internal/driver":               {"internal/core"},
 		"internal/node/protocol":        {"internal/core"},

@@ -6,6 +6,7 @@ package leasedir
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"golang.org/x/sys/unix"
 )
 
@@ -121,4 +123,133 @@ func flock(ctx context.Context, f *os.File) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Kind is a driver's leases: the name and version of its handles, and the
+// directory that they lie in, below each base.
+type Kind struct {
+	Driver  string
+	Version int
+	Leases  string
+}
+
+// handleData is the Data of the handles of all kinds.
+type handleData struct {
+	Dir string `json:"dir"`
+}
+
+// Dir is an owner's lease in a base.
+func (k Kind) Dir(base string, o core.Owner) string { return filepath.Join(base, k.Leases, Name(o)) }
+
+// Handle is that of a lease's directory.
+func (k Kind) Handle(dir string, o core.Owner) core.Handle {
+	data, err := json.Marshal(handleData{dir})
+	if err != nil {
+		panic(err) // plain data: this cannot happen
+	}
+	return core.Handle{Driver: k.Driver, Version: k.Version, Owner: o, Data: data}
+}
+
+// Find gives the directory of a handle, and the base that it lies in. NotFound
+// when it is gone.
+func (k Kind) Find(h core.Handle) (dir, base string, err error) {
+	invalid := func(format string, a ...any) error {
+		return &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf(format, a...)}
+	}
+	var data handleData
+	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != k.Driver || h.Version != k.Version {
+		return "", "", invalid("not a handle of this version (%s %d)", h.Driver, h.Version)
+	}
+	owner, ok := OwnerNamed(filepath.Base(data.Dir))
+	leases := filepath.Dir(data.Dir)
+	if !ok || owner != h.Owner || filepath.Base(leases) != k.Leases || !filepath.IsAbs(data.Dir) {
+		return "", "", invalid("%q is no lease", data.Dir)
+	}
+	if _, err := os.Lstat(data.Dir); err != nil {
+		return "", "", &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
+	}
+	return data.Dir, filepath.Dir(leases), nil
+}
+
+// List gives every lease of the owner's in some bases, whole or not.
+func (k Kind) List(q core.Owner, bases ...string) ([]core.Handle, error) {
+	var out []core.Handle
+	for _, base := range bases {
+		leases := filepath.Join(base, k.Leases)
+		entries, err := os.ReadDir(leases)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
+		}
+		for _, e := range entries {
+			if o, ok := OwnerNamed(e.Name()); ok && o.Matches(q) {
+				out = append(out, k.Handle(filepath.Join(leases, e.Name()), o))
+			}
+		}
+	}
+	return out, nil
+}
+
+// Empty takes the run's directory away from where others see it and removes it
+// with all that is in the lease's directory but that itself. The caller holds
+// the lock.
+func Empty(dir, base string, o core.Owner) error {
+	if err := Unclaim(dir, RunDir(base, o.Run)); err != nil {
+		return &core.Error{Op: "release", Object: o.String(), Err: err}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := filestream.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return &core.Error{Op: "remove the files of", Object: o.String(), Err: err,
+				Remedy: "Files of other users (made by a container engine with ids of its own) have to be removed as root, or with `podman unshare rm -r`."}
+		}
+	}
+	return nil
+}
+
+// Release locks a lease's directory, has destroy end and remove what the lease
+// consists of, and removes the directory last: as long as anything is left,
+// List finds it. What is gone is success.
+func Release(ctx context.Context, dir string, o core.Owner, destroy func(context.Context) error) error {
+	unlock, err := Lock(ctx, dir, false)
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return Discard(ctx, dir, o, destroy)
+}
+
+// Discard is Release for who holds the lock.
+func Discard(ctx context.Context, dir string, o core.Owner, destroy func(context.Context) error) error {
+	if err := destroy(ctx); err != nil {
+		return err
+	}
+	if err := filestream.RemoveAll(dir); err != nil {
+		return &core.Error{Op: "release", Object: o.String(), Err: err}
+	}
+	return nil
+}
+
+// Scratch expands the variables in a scratch directory's name.
+func Scratch(name string) (string, error) {
+	var unset string
+	dir := os.Expand(name, func(variable string) string {
+		v, ok := os.LookupEnv(variable)
+		if !ok {
+			unset = variable
+		}
+		return v
+	})
+	switch {
+	case unset != "":
+		return "", fmt.Errorf("scratch names the variable %s, which is not set", unset)
+	case !filepath.IsAbs(dir):
+		return "", fmt.Errorf("scratch %s must be an absolute path", dir)
+	}
+	return filepath.Clean(dir), nil
 }

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +27,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{owner: r.Owner, base: p.base, dir: filepath.Join(p.base, leasesDir, leasedir.Name(r.Owner)), argv: p.s.NodeArgv}
+	l := &lease{owner: r.Owner, base: p.base, dir: kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	}
 	l.details = details{Binary: r.Binary, Emulated: p.s.EmulatedHosts > 0}
 	if err := p.make(ctx, l, r); err != nil {
-		if cerr := l.discard(context.WithoutCancel(ctx)); cerr != nil {
+		if cerr := leasedir.Discard(context.WithoutCancel(ctx), l.dir, l.owner, l.destroy); cerr != nil {
 			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
 		}
 		return nil, err
@@ -166,51 +165,24 @@ func dropOldProbes(dir string) {
 	}
 }
 
-// handleData is the Data of our handles.
-type handleData struct {
-	Dir string `json:"dir"`
-}
-
-func handleOf(dir string, o core.Owner) core.Handle {
-	data, _ := json.Marshal(handleData{dir})
-	return core.Handle{Driver: "local", Version: handleVersion, Owner: o, Data: data}
+func kind() leasedir.Kind {
+	return leasedir.Kind{Driver: "local", Version: handleVersion, Leases: leasesDir}
 }
 
 // Recover gives the lease of a handle. One that is half-made, or whose hosts
 // are gone, is given too, as not live: its files can be fetched, and it has to
 // be released.
 func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
-	var data handleData
-	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != "local" || h.Version != handleVersion {
-		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("not a handle of this version (%s %d)", h.Driver, h.Version)}
+	dir, base, err := kind().Find(h)
+	if err != nil {
+		return nil, err
 	}
-	owner, ok := leasedir.OwnerNamed(filepath.Base(data.Dir))
-	leases := filepath.Dir(data.Dir)
-	if !ok || owner != h.Owner || filepath.Base(leases) != leasesDir || !filepath.IsAbs(data.Dir) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("%q is no lease", data.Dir)}
-	}
-	if _, err := os.Lstat(data.Dir); err != nil {
-		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
-	}
-	l := &lease{owner: owner, base: filepath.Dir(leases), dir: data.Dir, argv: p.s.NodeArgv}
+	l := &lease{owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv}
 	l.details, _ = readDetails(l.dir)
 	return l, nil
 }
 
 // List gives every lease of the owner's, whole or not.
 func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
-	var out []core.Handle
-	for _, base := range p.bases() {
-		leases := filepath.Join(base, leasesDir)
-		entries, err := os.ReadDir(leases)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
-		}
-		for _, e := range entries {
-			if o, ok := leasedir.OwnerNamed(e.Name()); ok && o.Matches(q) {
-				out = append(out, handleOf(filepath.Join(leases, e.Name()), o))
-			}
-		}
-	}
-	return out, nil
+	return kind().List(q, p.bases()...)
 }

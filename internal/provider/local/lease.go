@@ -26,7 +26,7 @@ type lease struct {
 	details details
 }
 
-func (l *lease) Handle() core.Handle { return handleOf(l.dir, l.owner) }
+func (l *lease) Handle() core.Handle { return kind().Handle(l.dir, l.owner) }
 func (l *lease) Hosts() []core.Host  { return l.details.Hosts }
 func (l *lease) Deadline() time.Time { return time.Time{} }
 
@@ -105,28 +105,9 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 }
 
 // Release ends the nodes or the emulated hosts, then removes the run's
-// directory, and the lease's own last: as long as anything is left, List
-// finds it.
+// directory, and the lease's own last.
 func (l *lease) Release(ctx context.Context) error {
-	unlock, err := leasedir.Lock(ctx, l.dir, false)
-	if core.IsKind(err, core.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return l.discard(ctx)
-}
-
-func (l *lease) discard(ctx context.Context) error {
-	if err := l.destroy(ctx); err != nil {
-		return err
-	}
-	if err := filestream.RemoveAll(l.dir); err != nil {
-		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
-	}
-	return nil
+	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 
 // destroy ends and removes everything but the lease's own directory, which
@@ -138,18 +119,5 @@ func (l *lease) destroy(ctx context.Context) error {
 	if err := emulate.Destroy(ctx, l.dir); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "end the emulated hosts of", Object: l.owner.String(), Err: err}
 	}
-	if err := leasedir.Unclaim(l.dir, leasedir.RunDir(l.base, l.owner.Run)); err != nil {
-		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
-	}
-	entries, err := os.ReadDir(l.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := filestream.RemoveAll(filepath.Join(l.dir, e.Name())); err != nil {
-			return &core.Error{Op: "remove the files of", Object: l.owner.String(), Err: err,
-				Remedy: "Files of other users (made by a container engine with ids of its own) have to be removed as root, or with `podman unshare rm -r`."}
-		}
-	}
-	return nil
+	return leasedir.Empty(l.dir, l.base, l.owner)
 }

@@ -94,7 +94,7 @@ func TestOwnerNames(t *testing.T) {
 func TestForeignHandles(t *testing.T) {
 	p := newProvider(t, Settings{Scratch: scratch(t)})
 	o := core.Owner{User: "u", Run: "r", Attempt: 1}
-	good := handleOf("/nonexistent/bee/.leases/u@r@1", o)
+	good := kind().Handle("/nonexistent/bee/.leases/u@r@1", o)
 	if _, err := p.Recover(t.Context(), good); !core.IsKind(err, core.NotFound) {
 		t.Errorf("got %v, want not found", err)
 	}

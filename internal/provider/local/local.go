@@ -17,6 +17,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 // Settings of a site of this provider.
@@ -78,16 +79,9 @@ func New(s Settings) (driver.Provider, error) {
 	if s.Scratch == "" {
 		s.Scratch = DefaultScratch()
 	}
-	var unset string
-	s.Scratch = os.Expand(s.Scratch, func(name string) string {
-		v, ok := os.LookupEnv(name)
-		if !ok {
-			unset = name
-		}
-		return v
-	})
-	if unset != "" {
-		return nil, invalid("scratch names the variable %s, which is not set", unset)
+	var err error
+	if s.Scratch, err = leasedir.Scratch(s.Scratch); err != nil {
+		return nil, invalid("%w", err)
 	}
 	if s.Cache == "" {
 		dir, err := os.UserCacheDir()
@@ -96,10 +90,9 @@ func New(s Settings) (driver.Provider, error) {
 		}
 		s.Cache = filepath.Join(dir, "bee")
 	}
-	if !filepath.IsAbs(s.Scratch) || !filepath.IsAbs(s.Cache) {
-		return nil, invalid("scratch %s and cache %s must be absolute paths", s.Scratch, s.Cache)
+	if !filepath.IsAbs(s.Cache) {
+		return nil, invalid("cache %s must be an absolute path", s.Cache)
 	}
-	s.Scratch = filepath.Clean(s.Scratch)
 	return &provider{s: s, base: filepath.Join(s.Scratch, "bee")}, nil
 }
 

@@ -24,6 +24,8 @@ import (
 // leasesDir holds one directory for each lease, in <scratch>/bee.
 const leasesDir = ".slurm"
 
+func kind() leasedir.Kind { return leasedir.Kind{Driver: "slurm", Version: 1, Leases: leasesDir} }
+
 // The files in a lease's directory.
 const (
 	detailsName  = "lease.json"   // written when the job is submitted
@@ -76,7 +78,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 			return nil, err
 		}
 	}
-	l := p.leaseIn(filepath.Join(p.base, leasesDir, leasedir.Name(r.Owner)), r.Owner)
+	l := &lease{p: p, owner: r.Owner, base: p.base, dir: kind().Dir(p.base, r.Owner)}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -94,16 +96,12 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	if err := p.make(ctx, l, r); err != nil {
-		if cerr := l.discard(context.WithoutCancel(ctx)); cerr != nil {
+		if cerr := leasedir.Discard(context.WithoutCancel(ctx), l.dir, l.owner, l.destroy); cerr != nil {
 			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
 		}
 		return nil, err
 	}
 	return l, nil
-}
-
-func (p *provider) leaseIn(dir string, o core.Owner) *lease {
-	return &lease{p: p, owner: o, base: p.base, dir: dir}
 }
 
 // make makes everything that a lease consists of, and submits the job last.
@@ -284,51 +282,22 @@ func writeKeys(dir string) error {
 	return writeJSON(filepath.Join(dir, keysName), k)
 }
 
-// handleData is the Data of our handles.
-type handleData struct {
-	Dir string `json:"dir"`
-}
-
-func handleOf(dir string, o core.Owner) core.Handle {
-	data, _ := json.Marshal(handleData{dir})
-	return core.Handle{Driver: "slurm", Version: handleVersion, Owner: o, Data: data}
-}
-
 // Recover gives the lease of a handle. One that is half-made, or whose job is
 // over, is given too, as not live: its files can be fetched, and it has to be
 // released.
 func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
-	var data handleData
-	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != "slurm" || h.Version != handleVersion {
-		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("not a handle of this version (%s %d)", h.Driver, h.Version)}
+	dir, base, err := kind().Find(h)
+	if err != nil {
+		return nil, err
 	}
-	owner, ok := leasedir.OwnerNamed(filepath.Base(data.Dir))
-	leases := filepath.Dir(data.Dir)
-	if !ok || owner != h.Owner || filepath.Base(leases) != leasesDir || !filepath.IsAbs(data.Dir) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("%q is no lease", data.Dir)}
-	}
-	if _, err := os.Lstat(data.Dir); err != nil {
-		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
-	}
-	l := &lease{p: p, owner: owner, base: filepath.Dir(leases), dir: data.Dir}
+	l := &lease{p: p, owner: h.Owner, base: base, dir: dir}
 	l.read()
 	return l, nil
 }
 
 // List gives every lease of the owner's, whole or not.
 func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
-	leases := filepath.Join(p.base, leasesDir)
-	entries, err := os.ReadDir(leases)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &core.Error{Op: "list leases", Object: leases, Err: err}
-	}
-	var out []core.Handle
-	for _, e := range entries {
-		if o, ok := leasedir.OwnerNamed(e.Name()); ok && o.Matches(q) {
-			out = append(out, handleOf(filepath.Join(leases, e.Name()), o))
-		}
-	}
-	return out, nil
+	return kind().List(q, p.base)
 }
 
 // provisional are the hosts before they are granted: as much as it takes to

@@ -53,7 +53,7 @@ func (l *lease) granted() *terms {
 }
 
 // Handle implements driver.Lease.
-func (l *lease) Handle() core.Handle { return handleOf(l.dir, l.owner) }
+func (l *lease) Handle() core.Handle { return kind().Handle(l.dir, l.owner) }
 
 // Hosts implements driver.Lease. Before they are granted, their directory is
 // all that is known of them.
@@ -250,27 +250,9 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 }
 
 // Release ends the job, or the step, then removes the run's directory, and the
-// lease's own last: as long as anything is left, List finds it.
+// lease's own last.
 func (l *lease) Release(ctx context.Context) error {
-	unlock, err := leasedir.Lock(ctx, l.dir, false)
-	if core.IsKind(err, core.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return l.discard(ctx)
-}
-
-func (l *lease) discard(ctx context.Context) error {
-	if err := l.destroy(ctx); err != nil {
-		return err
-	}
-	if err := filestream.RemoveAll(l.dir); err != nil {
-		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
-	}
-	return nil
+	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 
 // destroy ends the job and removes everything but the lease's own directory,
@@ -280,19 +262,7 @@ func (l *lease) destroy(ctx context.Context) error {
 	if err := l.endJobs(ctx); err != nil {
 		return fmt.Errorf("end the Slurm job of %s: %w", l.owner, err)
 	}
-	if err := leasedir.Unclaim(l.dir, leasedir.RunDir(l.base, l.owner.Run)); err != nil {
-		return &core.Error{Op: "release", Object: l.owner.String(), Err: err}
-	}
-	entries, err := os.ReadDir(l.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := filestream.RemoveAll(filepath.Join(l.dir, e.Name())); err != nil {
-			return &core.Error{Op: "remove the files of", Object: l.owner.String(), Err: err}
-		}
-	}
-	return nil
+	return leasedir.Empty(l.dir, l.base, l.owner)
 }
 
 // endJobs ends whatever was submitted from the lease's directory, which is the

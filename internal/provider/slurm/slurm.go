@@ -23,6 +23,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 // Settings of a site of this provider.
@@ -53,9 +54,6 @@ type Settings struct {
 	HostArgv, NodeArgv []string
 }
 
-// handleVersion is that of the handles' Data.
-const handleVersion = 1
-
 type provider struct {
 	s    Settings
 	base string // <scratch>/bee
@@ -73,24 +71,15 @@ func New(s Settings) (driver.Provider, error) {
 		}
 		s.Scratch = filepath.Join(home, ".bee")
 	}
-	var unset string
-	s.Scratch = os.Expand(s.Scratch, func(name string) string {
-		v, ok := os.LookupEnv(name)
-		if !ok {
-			unset = name
-		}
-		return v
-	})
-	if unset != "" {
-		return nil, invalid("scratch names the variable %s, which is not set on the login node", unset)
+	scratch, err := leasedir.Scratch(s.Scratch)
+	if err != nil {
+		return nil, invalid("%w (on the login node)", err)
 	}
-	if !filepath.IsAbs(s.Scratch) {
-		return nil, invalid("scratch %s must be an absolute path", s.Scratch)
-	}
+	s.Scratch = scratch
 	if s.Slots < 0 {
 		return nil, invalid("cannot use %d slots", s.Slots)
 	}
-	return &provider{s: s, base: filepath.Join(filepath.Clean(s.Scratch), "bee")}, nil
+	return &provider{s: s, base: filepath.Join(s.Scratch, "bee")}, nil
 }
 
 // Info names the driver, as it is with these settings.
