@@ -233,3 +233,30 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// TestAKilledSlurmd: Slurm takes the node for lost and ends the job; the run
+// goes on elsewhere, from what was kept meanwhile.
+func TestAKilledSlurmd(t *testing.T) {
+	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2", "workdir: /work",
+		"checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 60*time.Second, func() error {
+		var v struct{ Checkpoints []struct{ Files int } }
+		b.JSON(&v, "show", "--json", id)
+		if len(v.Checkpoints) == 0 {
+			return errors.New("no checkpoint is at home: " + b.Must("show", id))
+		}
+		return nil
+	})
+	if out, err := farm.Do("pkill", "-KILL", "-f", "'slurmd -D.* -N h2'"); err != nil {
+		t.Fatal(err, out)
+	}
+	v := b.Await(id, 3*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") {
+		t.Errorf("attempts began %q", log)
+	}
+	farm.StartNode(t, 2) // so that Slurm can tidy up there
+}
