@@ -21,7 +21,16 @@ import (
 func (a *app) newVMCommand() *cobra.Command {
 	c := &cobra.Command{Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
+	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMImageCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
+	return c
+}
+
+// newVMImageCommand is where people look for guest images, which are images
+// like any other in the cache.
+func (a *app) newVMImageCommand() *cobra.Command {
+	c := &cobra.Command{Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.newVMBuildCommand(), a.newImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImagePushCommand(), a.newImageRmCommand())
 	return c
 }
 
