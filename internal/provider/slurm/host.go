@@ -35,6 +35,8 @@ const (
 	idleTimeout = 15 * time.Minute
 	linger      = 3 * time.Second
 	stopGrace   = 3 * time.Second
+
+	handshakeTimeout = 10 * time.Second
 )
 
 // announcement is what an agent says of itself.
@@ -154,6 +156,9 @@ func (a *agent) announce(port int) error {
 			say.Addrs = append(say.Addrs, net.JoinHostPort(ip.IP.String(), strconv.Itoa(port)))
 		}
 	}
+	if len(say.Addrs) == 0 { // a machine that is a whole cluster, without a network
+		say.Addrs = []string{net.JoinHostPort("localhost", strconv.Itoa(port))}
+	}
 	return writeJSON(announcementPath(a.dir, rank), say)
 }
 
@@ -186,7 +191,10 @@ func (a *agent) accept(l net.Listener) {
 		}
 		go func() {
 			defer conn.Close()
-			if err := conn.(*tls.Conn).HandshakeContext(context.Background()); err != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+			err := conn.(*tls.Conn).HandshakeContext(ctx)
+			cancel()
+			if err != nil {
 				return // a stranger
 			}
 			peer, err := wire.NewPeer(conn, false, "the controller")

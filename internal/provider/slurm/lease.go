@@ -265,6 +265,11 @@ func (l *lease) destroy(ctx context.Context) error {
 	return leasedir.Empty(l.dir, l.base, l.owner)
 }
 
+// completingTimeout is how long Slurm may take to tidy up after a job before we
+// do not wait for it any more: a site's epilog may take minutes, and nothing of
+// ours runs by then.
+const completingTimeout = 20 * time.Second
+
 // endJobs ends whatever was submitted from the lease's directory, which is the
 // working directory of its jobs: also one whose number was never written.
 func (l *lease) endJobs(ctx context.Context) error {
@@ -279,6 +284,7 @@ func (l *lease) endJobs(ctx context.Context) error {
 	if l.details.Job != "" && !l.details.Own {
 		return l.endStep(ctx)
 	}
+	begun := time.Now()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		list, err := jobsIn(ctx, l.dir)
 		if err != nil {
@@ -286,11 +292,12 @@ func (l *lease) endJobs(ctx context.Context) error {
 		}
 		left := 0
 		for _, j := range list {
-			if j.over() {
+			tidying := j.state == "COMPLETING"
+			if j.over() || tidying && time.Since(begun) > completingTimeout {
 				continue
 			}
 			left++
-			if j.state == "COMPLETING" {
+			if tidying {
 				continue
 			}
 			if _, err := call(ctx, "scancel", j.id); err != nil && !core.IsKind(err, core.NotFound) {
