@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // begin carries an attempt from its lease to its launched nodes. Where a site
@@ -101,12 +102,23 @@ func (a *attempt) await(ctx context.Context) error {
 	}
 	w, err := q.Ready(ctx)
 	if err == nil && !w.Ready || core.IsKind(err, core.Transient) {
-		err = a.timed(ctx, protocol.PhaseQueue, func() error { return a.queue(ctx, q, w) })
+		err = a.timed(ctx, protocol.PhaseQueue, func() error {
+			if err := a.enter(ctx, state.Queued); err != nil {
+				return err
+			}
+			return errors.Join(a.queue(ctx, q, w), a.enter(ctx, state.Running))
+		})
 	}
 	if err != nil {
 		return err
 	}
 	return a.hold(ctx, a.lease)
+}
+
+// enter records a state of the run.
+func (a *attempt) enter(ctx context.Context, s state.RunState) error {
+	a.run.State = s
+	return a.c.Store.PutRun(context.WithoutCancel(ctx), a.run)
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) error {

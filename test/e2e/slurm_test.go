@@ -140,6 +140,9 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 		return out
 	}
 	first := queued()
+	if out := b.Must("ps"); !strings.Contains(out, "queued") {
+		t.Errorf("it waits, and bee ps says\n%s", out)
+	}
 	for _, p := range b.Processes() {
 		var pid int
 		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " drive ") {
