@@ -87,7 +87,7 @@ func (s *Store) PutRun(ctx context.Context, r Run) error {
 	}
 	_, err := s.db.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
-message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done`,
+message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission`,
 		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission))
 	if err != nil {
 		return fmt.Errorf("record run %s: %w", r.ID, err)

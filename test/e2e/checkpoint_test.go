@@ -67,3 +67,34 @@ func TestAskedByCommandOrFile(t *testing.T) {
 		})
 	}
 }
+
+// TestARunIsSuspendedAndResumed: its only site is gone for good; with another
+// one it goes on where it was.
+func TestARunIsSuspendedAndResumed(t *testing.T) {
+	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1s", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	testkit.Eventually(t, 60*time.Second, func() error {
+		var v struct{ Checkpoints []struct{ Files int } }
+		b.JSON(&v, "show", "--json", id)
+		if len(v.Checkpoints) == 0 {
+			return errors.New("no checkpoint is at home: " + b.Must("show", id))
+		}
+		return nil
+	})
+	if err := farm.Kill(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if v := b.Await(id, 2*time.Minute); v.State != "suspended" || v.Error == nil || !strings.Contains(v.Error.Remedy, "bee resume "+id) {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	both := b.File("both.yaml", b.Read("slot.yaml")+"  - {name: laptop, provider: local}\n")
+	b.Must("--sites", both, "resume", "--site", "laptop", id)
+	v := b.Await(id, 90*time.Second)
+	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
