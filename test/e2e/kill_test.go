@@ -143,3 +143,71 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 		t.Error("it did not count to its end")
 	}
 }
+
+// TestKillAnythingOnACluster does the same where there are more kinds of
+// processes: the controller, its ssh, the agents on the login node and on the
+// compute nodes, srun, the nodes and what runs in their containers.
+func TestKillAnythingOnACluster(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	b, farm, job := cluster(t, 2, ", slot: 10m", "nodes: 2", "run: 'sleep 0.3; echo done >/work/result; echo done'", "outputs: [{from: /work/result, to: ./results}]")
+	victims := func() []int {
+		var found []int
+		entries, _ := os.ReadDir("/proc")
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil {
+				continue
+			}
+			command, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+			words := strings.ReplaceAll(string(command), "\x00", " ")
+			ours := strings.Contains(words, b.Dir) || strings.Contains(words, farm.Dir)
+			if node, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && strings.Contains(string(node), "BEE_TERM_IS_NOTICE=1") && strings.Contains(string(node), farm.Slurm) {
+				ours = true
+			}
+			for _, spared := range []string{"sshd", "slurmd ", "slurmctld", "munged", "emulated-hosts", "sshfarm-dial", "slurmstepd"} {
+				ours = ours && !strings.Contains(words, spared)
+			}
+			if ours && words != "" {
+				found = append(found, pid)
+			}
+		}
+		return found
+	}
+	ends := map[string]int{}
+	for i := range max(killCount(t)/5, 2) {
+		os.RemoveAll(b.Work + "/results")
+		c := b.Command("run", "-q", job)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond) // the random moment, not a wait for something
+		if list := victims(); len(list) > 0 {
+			kill(list[random.IntN(len(list))])
+		}
+		c.Wait()
+		ids := strings.Fields(b.Must("ps", "-aq"))
+		if len(ids) == 0 {
+			ends["never recorded"]++
+			continue
+		}
+		v := b.Await(ids[0], 120*time.Second)
+		ends[v.State]++
+		switch {
+		case v.State == "succeeded":
+			if got := b.Read("results/result"); got != "done\n" {
+				t.Fatalf("round %d: succeeded, but the result holds %q", i, got)
+			}
+		case v.State != "failed" || v.Error == nil && v.ExitCode == nil:
+			t.Fatalf("round %d: ended as %+v\n%s", i, v, b.Must("show", v.ID))
+		}
+		b.Must("sweep")
+		nothingQueued(t, farm)
+		b.Must("rm", v.ID)
+	}
+	t.Log(fmt.Sprint(ends))
+	if ends["succeeded"] == 0 {
+		t.Errorf("no run succeeded: %v", ends)
+	}
+}
