@@ -48,7 +48,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	case rec.Launched && gone: // the hosts are gone, with all that was on them
 		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
 			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again."}}
-		if on, is, err := a.moved(&protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
+		if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
 			return outcome{}, err
 		} else if is {
 			out, a.rec.Moved = on, true

@@ -344,7 +344,7 @@ func syncTree(dir string) error {
 const lostInARow = 10
 
 // moved is the outcome of an attempt whose checkpoint is at home.
-func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
+func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
 	if a.sub.Job.Checkpoint == nil || a.stopAsked() {
 		return outcome{}, false, nil
 	}
@@ -367,12 +367,29 @@ func (a *attempt) moved(r *protocol.Result) (outcome, bool, error) {
 	if err != nil || len(list) == 0 {
 		return outcome{}, false, err
 	}
-	if a.rec.N-list[len(list)-1].attempt > lostInARow {
+	lost, err := a.launchedSince(ctx, list[len(list)-1].attempt)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	if lost > lostInARow {
 		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
 			Remedy: "Its checkpoint is at home. `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
 	}
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
+}
+
+// launchedSince counts the attempts after one that got as far as their hosts;
+// those that a site did not take say nothing.
+func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
+	attempts, err := a.c.Store.Attempts(ctx, a.run.ID)
+	count := 0
+	for _, rec := range attempts {
+		if rec.N > n && rec.Launched {
+			count++
+		}
+	}
+	return count, err
 }
 
 // lastSnapshot brings home what the head of a lost attempt has kept last, where

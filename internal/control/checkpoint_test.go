@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -43,6 +45,53 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 		t.Errorf("attempts %+v, %v", attempts, err)
 	}
 	w.nothingHeld(t)
+}
+
+// TestASuspendedRunHoldsNothing: what could not be released when it was
+// suspended is released by a later command.
+func TestASuspendedRunHoldsNothing(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.sites["a"].head = saving()
+	w.sites["b"].probe = driver.Facts{Reason: "it is down"}
+	leaveVolume(t, w.sites["a"].dir, "1")
+	run := w.submitJob(t, movable())
+	w.sites["a"].once = true
+	gone := &core.Error{Kind: core.Transient, Err: errors.New("no way")}
+	w.sites["a"].release = []error{gone, gone, gone}
+	if got := w.drive(t, run, nil); got.State != state.Suspended || len(w.sites["a"].held) != 1 {
+		t.Fatalf("got %+v, held %v", got, w.sites["a"].held)
+	}
+	if got := w.drive(t, run, nil); got.State != state.Suspended {
+		t.Errorf("got %+v", got)
+	}
+	w.nothingHeld(t)
+}
+
+// TestManyLostAttempts: with a checkpoint and no progress, a run waits for its
+// user after a while; attempts that no site has taken do not count.
+func TestManyLostAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		w.sites["a"].head = saving()
+		leaveVolume(t, w.sites["a"].dir, "1")
+		tries := 0
+		w.sites["a"].onAcquire = func() error {
+			if tries++; tries > 1 {
+				w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+			}
+			if tries%2 == 0 {
+				return &core.Error{Kind: core.Transient, Err: errors.New("not now")}
+			}
+			return nil
+		}
+		got := w.drive(t, w.submitJob(t, movable()), nil)
+		attempts, err := w.Store.Attempts(t.Context(), got.ID)
+		if err != nil || got.State != state.Suspended || len(attempts) < 2*lostInARow || !strings.Contains(got.Message, "host f0 was lost") {
+			t.Errorf("after %d attempts %+v, %v", len(attempts), got, err)
+		}
+		w.nothingHeld(t)
+		w.Store.Close()
+	})
 }
 
 // TestNoSiteIsLeft suspends a run that has done something, and goes on later.

@@ -62,10 +62,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			d.asked = rec.Ended
 		}
 	}
-	if run.State == state.Suspended && !run.StopAsked { // until it is resumed
-		return run, nil
-	}
-	if run.State.Final() {
+	if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		for _, rec := range attempts {
 			if !rec.Released {
 				err = errors.Join(err, d.cleanUp(ctx, rec))

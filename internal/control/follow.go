@@ -59,7 +59,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil && !a.rec.Fetched {
 		a.lastSnapshot(ctx)
 	}
-	on, is, err := a.moved(result)
+	on, is, err := a.moved(ctx, result)
 	if err != nil {
 		return outcome{}, err
 	}
