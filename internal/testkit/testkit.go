@@ -50,6 +50,15 @@ func RequireUser(t testing.TB) {
 	}
 }
 
+// Once skips, as root, a test that takes long and cares for no user: the run as
+// an ordinary one, whose rights are fewer, covers it.
+func Once(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 && Strict() {
+		t.Skip("covered by the run as an ordinary user")
+	}
+}
+
 // Eventually polls check until it gives nil, and fails the test with its last
 // error when the time is over.
 func Eventually(t testing.TB, within time.Duration, check func() error) {

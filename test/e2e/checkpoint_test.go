@@ -22,6 +22,7 @@ const steadyCounter = `|
 // TestALostHostCostsLittle: a copy is kept while the job runs, and the run goes
 // on from it when its first host is gone.
 func TestALostHostCostsLittle(t *testing.T) {
+	testkit.Once(t)
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local}\n")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
@@ -46,6 +47,7 @@ func TestALostHostCostsLittle(t *testing.T) {
 // TestAskedByCommandOrFile: the two ways to have a job save itself that are no
 // signals. Neither is left over for the next attempt.
 func TestAskedByCommandOrFile(t *testing.T) {
+	testkit.Once(t)
 	for name, how := range map[string]string{"file": "file: /work/STOP", "command": "command: 'touch /work/STOP; sleep 1'"} {
 		t.Run(name, func(t *testing.T) {
 			run := steadyCounter
@@ -71,6 +73,7 @@ func TestAskedByCommandOrFile(t *testing.T) {
 // TestARunIsSuspendedAndResumed: its only site is gone for good; with another
 // one it goes on where it was.
 func TestARunIsSuspendedAndResumed(t *testing.T) {
+	testkit.Once(t)
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1s", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))

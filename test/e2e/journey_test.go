@@ -17,7 +17,7 @@ import (
 // cluster, a host lost among machines behind ssh, the end on this machine. What
 // it computes is the same, to the last digit, as without any of that.
 func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
-	testkit.RequireUser(t) // it takes minutes, and is the users' own way
+	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	farm := slurmfarm.Start(t, 2)
 	b := testkit.NewBee(t)

@@ -148,6 +148,7 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 // processes: the controller, its ssh, the agents on the login node and on the
 // compute nodes, srun, the nodes and what runs in their containers.
 func TestKillAnythingOnACluster(t *testing.T) {
+	testkit.Once(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -112,6 +112,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 // TestABusyClusterIsPassedOver: after `wait`, with the reason in plain words,
 // also when the controller died meanwhile.
 func TestABusyClusterIsPassedOver(t *testing.T) {
+	testkit.Once(t)
 	b, farm, job := cluster(t, 2, ", wait: 4s}\n  - {name: laptop, provider: local", "run: hostname >/work/where", "outputs: [{from: /work/where, to: results}]")
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
 		t.Fatal(err, out)
@@ -165,6 +166,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 }
 
 func TestADrainedNodeIsWaitedFor(t *testing.T) {
+	testkit.Once(t)
 	b, farm, job := cluster(t, 2, "", "nodes: 2", "run: hostname")
 	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=drain", "reason=tests"); err != nil {
 		t.Fatal(err, out)
@@ -183,6 +185,7 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 }
 
 func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
+	testkit.Once(t)
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
 		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -240,6 +243,7 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 // TestAKilledSlurmd: Slurm takes the node for lost and ends the job; the run
 // goes on elsewhere, from what was kept meanwhile.
 func TestAKilledSlurmd(t *testing.T) {
+	testkit.Once(t)
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2", "workdir: /work",
 		"checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	id := strings.TrimSpace(b.Must("run", "-d", job))
