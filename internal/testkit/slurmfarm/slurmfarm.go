@@ -63,6 +63,11 @@ func Start(t testing.TB, n int) *Farm {
 		}
 		return err
 	})
+	// Idle nodes may still refuse their first job.
+	testkit.Eventually(t, 30*time.Second, func() error {
+		_, err := f.Do("srun", fmt.Sprintf("--nodes=%d", n), "--mpi=none", "true")
+		return err
+	})
 	return f
 }
 
