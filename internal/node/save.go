@@ -145,7 +145,7 @@ func (h *head) forgetStopFile() {
 // job's container.
 func (h *head) saveCommand(ctx context.Context) error {
 	b := h.n.box
-	log, err := os.OpenFile(filepath.Join(protocol.NodeDir(h.n.config.Host.Dir, 0), "node.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(protocol.NodeLogPath(h.n.config.Host.Dir, 0), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

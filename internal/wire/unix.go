@@ -2,12 +2,14 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,6 +50,21 @@ func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	}
 	defer done()
 	return (&net.Dialer{}).DialContext(ctx, "unix", short)
+}
+
+// DialSocket is DialUnix with an error that tells, as leases promise, a socket
+// on which nobody listens (NotFound) from one that cannot be reached now
+// (Transient).
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := DialUnix(ctx, path)
+	if err == nil {
+		return conn, nil
+	}
+	e := &core.Error{Kind: core.Transient, Op: "dial", Object: path, Err: err}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		e.Kind = core.NotFound
+	}
+	return nil, e
 }
 
 // shortPath gives a name for a path that fits an address: where it is too

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -50,10 +51,10 @@ func Command(b spec.Build, o Options) []string {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 	}
 	for _, c := range b.Copy {
-		argv = append(argv, `--customize-hook=mkdir -p "$1"`+quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
+		argv = append(argv, `--customize-hook=mkdir -p "$1"`+shell.Quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
 	}
 	for i, r := range b.Run {
-		script := quote(r)
+		script := shell.Quote(r)
 		if len(r) > longScript {
 			script = `"$` + scriptVariable(i) + `"`
 		}
@@ -101,9 +102,7 @@ func keysNamed(sources []string) bool {
 // mode: a file under its name, a directory's contents.
 func copyHook(c spec.Copy) string {
 	if info, err := os.Stat(c.From); err == nil && !info.IsDir() {
-		return "upload " + quote(c.From) + " " + quote(c.To)
+		return "upload " + shell.Quote(c.From) + " " + shell.Quote(c.To)
 	}
-	return "sync-in " + quote(c.From) + " " + quote(c.To)
+	return "sync-in " + shell.Quote(c.From) + " " + shell.Quote(c.To)
 }
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

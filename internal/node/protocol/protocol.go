@@ -148,6 +148,10 @@ func InputsDir(dir string) string { return path.Join(dir, "inputs") }
 // SnapshotDir is a copy of the volume that the head has kept while the job ran.
 func SnapshotDir(dir string, n int) string { return path.Join(dir, "snapshots", strconv.Itoa(n)) }
 
+// NodeLogPath is where a node's starter has what the node says of itself, and
+// what goes wrong.
+func NodeLogPath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "node.log") }
+
 // ArchivePath is where the controller stages the flattened image on the head,
 // when the head's cache does not have it.
 func ArchivePath(dir string) string { return path.Join(dir, "image.bee") }

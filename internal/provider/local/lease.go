@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -15,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/leasedir"
-	"golang.org/x/sys/unix"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 type lease struct {
@@ -67,21 +66,11 @@ func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, er
 	if err := l.checkHost("dial", host); err != nil {
 		return nil, err
 	}
-	dir, err := unix.Open(filepath.Dir(socket), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		defer unix.Close(dir)
-		// Through the descriptor, as an address holds 107 bytes only.
-		var d net.Dialer
-		var c net.Conn
-		if c, err = d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(socket))); err == nil {
-			return c, nil
-		}
+	conn, err := wire.DialSocket(ctx, socket)
+	if err != nil {
+		return nil, l.fail("dial", host, err)
 	}
-	e := &core.Error{Kind: core.Transient, Op: "dial " + l.details.Hosts[host].Name, Object: socket, Err: err}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
-		e.Kind = core.NotFound
-	}
-	return nil, e
+	return conn, nil
 }
 
 func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {

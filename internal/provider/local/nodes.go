@@ -22,11 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogPath is where the node of a host writes what goes wrong.
-func LogPath(h core.Host) string {
-	return filepath.Join(protocol.NodeDir(h.Dir, h.Index), "node.log")
-}
-
 // nodeRecord is the file in the lease's directory that tells a node's process.
 const nodeRecord = "node"
 
@@ -77,12 +72,12 @@ func (l *lease) launchEmulated(ctx context.Context, h core.Host, config []byte) 
 		return err
 	}
 	binary, argv := l.nodeArgv()
-	_, err = c.Launch(ctx, emulate.Command{Host: h.Index, Path: binary, Argv: argv, Env: l.env(), Tag: nodeRecord, Stdin: config, Log: LogPath(h)})
+	_, err = c.Launch(ctx, emulate.Command{Host: h.Index, Path: binary, Argv: argv, Env: l.env(), Tag: nodeRecord, Stdin: config, Log: protocol.NodeLogPath(h.Dir, h.Index)})
 	return err
 }
 
 func (l *lease) launchHere(ctx context.Context, h core.Host, config []byte) error {
-	log, err := os.OpenFile(LogPath(h), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(protocol.NodeLogPath(h.Dir, h.Index), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -113,7 +108,7 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, config []byte) erro
 	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() })
 	defer stop()
 	if _, err := stdin.Write(config); err != nil {
-		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(LogPath(h)))
+		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(protocol.NodeLogPath(h.Dir, h.Index)))
 	}
 	// Where the node has ended since, Wait has closed it already.
 	_ = stdin.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -162,7 +163,7 @@ func (p *provider) submit(ctx context.Context, dir string, step []string, r driv
 	script := "#!/bin/sh\n# Starts bee's agent on each node of this job; bee talks to them from the login node.\n" +
 		"unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE\nexec"
 	for _, word := range step {
-		script += " " + quote(word)
+		script += " " + shell.Quote(word)
 	}
 	path := filepath.Join(dir, scriptName)
 	if err := os.WriteFile(path, []byte(script+"\n"), 0o700); err != nil {
@@ -227,8 +228,6 @@ func has(options []string, prefix string) bool {
 func minutes(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Minute-1)/time.Minute), 10)
 }
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // startStep starts the agents' step in a job of the user's. The srun process
 // outlives this one.

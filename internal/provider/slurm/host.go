@@ -225,7 +225,7 @@ func (a *agent) handle(ctx context.Context, method string, s *wire.Stream) error
 		time.AfterFunc(50*time.Millisecond, a.finish) // for the answer to be on its way
 		return err
 	case callDial:
-		conn, err := dialUnix(ctx, c.Path)
+		conn, err := wire.DialSocket(ctx, c.Path)
 		if err != nil {
 			return err
 		}
@@ -238,19 +238,6 @@ func (a *agent) handle(ctx context.Context, method string, s *wire.Stream) error
 	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
 }
 
-// dialUnix connects to a socket of any length of path.
-func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
-	conn, err := wire.DialUnix(ctx, socket)
-	if err == nil {
-		return conn, nil
-	}
-	e := &core.Error{Kind: core.Transient, Op: "dial", Object: socket, Err: err}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
-		e.Kind = core.NotFound
-	}
-	return nil, e
-}
-
 // launch starts the node, once.
 func (a *agent) launch(c hostCall) error {
 	a.mu.Lock()
@@ -258,11 +245,10 @@ func (a *agent) launch(c hostCall) error {
 	if a.node != nil {
 		return nil // by a controller that did not hear of it
 	}
-	dir := protocol.NodeDir(c.Host.Dir, c.Host.Index)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(protocol.NodeDir(c.Host.Dir, c.Host.Index), 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(protocol.NodeLogPath(c.Host.Dir, c.Host.Index), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

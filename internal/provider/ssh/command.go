@@ -3,7 +3,8 @@ package ssh
 import (
 	"fmt"
 	"sort"
-	"strings"
+
+	"github.com/bee-hpc/bee/internal/shell"
 )
 
 // sshCommand is the command line of the OpenSSH client. The user's own
@@ -59,7 +60,5 @@ if command -v sha256sum >/dev/null 2>&1 && ! echo "$s  $t" | sha256sum -c >/dev/
 chmod 700 "$t" && mv "$t" "$b" || exit 1
 fi
 exec "$b" %s`, sums["amd64"], sums["arm64"], RemoteArg)
-	return "exec /bin/sh -c " + quote(script)
+	return "exec /bin/sh -c " + shell.Quote(script)
 }
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
