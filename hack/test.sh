@@ -14,7 +14,15 @@ fi
 user=bee-test
 id "$user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$user"
 shared=$(mktemp -d /var/tmp/bee-test.XXXXXX)
-trap 'rm -rf "$shared"' EXIT
+daemon=
+clean() {
+  if [ -n "$daemon" ]; then
+    kill "$daemon" && wait "$daemon" || true
+    umount "$shared/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
+  fi
+  rm -rf "$shared"
+}
+trap clean EXIT
 chmod 755 "$shared"
 install -m 755 bin/bee "$shared/bee"
 export BEE_TEST_BINARY=$shared/bee
@@ -33,11 +41,16 @@ for package in $(go list ./...); do
 done
 chown -R "$user": "$shared/src" "$shared/tests"
 mkdir "$shared/tmp" "$shared/cache-$user" && chown "$user": "$shared/tmp" "$shared/cache-$user"
+# A docker daemon that this user may use, as where an administrator runs one.
+mkdir "$shared/docker"
+dockerd --group "$user" -H "unix://$shared/docker.sock" --data-root "$shared/docker/data" --exec-root "$shared/docker/exec" --pidfile "$shared/docker/pid" \
+  --bridge=none --iptables=false --ip6tables=false --storage-driver=vfs > "$shared/docker/log" 2>&1 &
+daemon=$!
 failed=0
 while read -r dir test; do
   if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
       env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
-      BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 30m > "$shared/out" 2>&1); then
+      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 30m > "$shared/out" 2>&1); then
     echo "ok   $dir (as $user)"
   else
     failed=1
