@@ -54,7 +54,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Identity", s.identity}, {"Mounts", s.mounts},
+		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"Mounts", s.mounts},
 		{"Names", s.names}, {"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
 		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
 	} {

@@ -154,6 +154,14 @@ func (s RuntimeSuite) confined(t *testing.T) {
 	if got := want(t, box, "grep NoNewPrivs /proc/self/status | tr -dc 0-9"); got != "1" {
 		t.Errorf("NoNewPrivs is %s", got)
 	}
+	for script, refusal := range map[string]string{"timeout 5 nc -l -p 81": "ermission denied", "start-stop-daemon -S -c $(id -u) -x /bin/true": "set groups"} {
+		if s.NamespaceRoot && os.Getuid() == 0 && strings.Contains(refusal, "groups") {
+			continue // of its own namespace, which holds no other groups
+		}
+		if r := run(t, box, "", shell(script)); r.exit.Code == 0 || !strings.Contains(r.err, refusal) {
+			t.Errorf("%s: ended with %d: %s", script, r.exit.Code, r.err)
+		}
+	}
 	if s.NamespaceRoot && os.Getuid() == 0 {
 		if r := run(t, box, "", shell("mknod /work/null c 1 3 || mount -o remount,rw /a/deep/fixed || echo 1 > /proc/sys/kernel/sysrq")); r.exit.Code == 0 {
 			t.Error("root inside has power outside")
