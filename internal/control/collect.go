@@ -73,7 +73,6 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			// The log of the provider's own making lies with the host's first node.
 			remote := protocol.NodeLogPath(host.Dir, host.Index)
 			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: remote, Local: NodeLog(home, a.rec.N, host.Index)}) //nolint:errcheck // see above
 		})

@@ -98,12 +98,13 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runti
 	return configs, nil
 }
 
-func encode(c protocol.Config) []byte {
+// nodeCommand starts the node of a configuration.
+func nodeCommand(c protocol.Config) driver.NodeCommand {
 	raw, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a Config is plain data: this cannot happen
 	}
-	return raw
+	return driver.NodeCommand{Host: c.Rank, Config: raw, Log: protocol.NodeLogPath(c.Host.Dir, c.Rank)}
 }
 
 // wantArch is the architecture for which the image is resolved before a lease

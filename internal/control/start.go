@@ -197,7 +197,7 @@ func (a *attempt) deadline() time.Time {
 
 // launch starts the head, learns its addresses, and starts the others.
 func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
-	if err := a.lease.Launch(ctx, driver.NodeCommand{Host: 0, Config: encode(configs[0])}); err != nil {
+	if err := a.lease.Launch(ctx, nodeCommand(configs[0])); err != nil {
 		return err
 	}
 	if len(configs) == 1 {
@@ -222,7 +222,7 @@ func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			errs[i] = a.lease.Launch(ctx, driver.NodeCommand{Host: i, Config: encode(configs[i])})
+			errs[i] = a.lease.Launch(ctx, nodeCommand(configs[i]))
 		})
 	}
 	wg.Wait()

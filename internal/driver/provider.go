@@ -153,6 +153,9 @@ type NodeCommand struct {
 	// closed. It holds keys and secrets: it must not touch a command line,
 	// an environment or a world-readable file.
 	Config []byte
+	// Log is the absolute path on the host of the file to which what the node
+	// writes is added. Its directory is made.
+	Log string
 }
 
 // Transfer is one copy between this machine and a host.

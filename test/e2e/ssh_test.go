@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +26,14 @@ func rack(t *testing.T, hosts int, lines ...string) (*testkit.Bee, *sshfarm.Farm
 	farm := sshfarm.Start(t, hosts)
 	b, job := busyboxJob(t, lines...)
 	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml",
-		"sites:\n  - {name: rack, provider: ssh, hosts: ["+strings.Join(farm.Names, ", ")+"], scratch: "+filepath.Join(farm.Dir, "scratch")+", slots: 2}\n"))
+		"sites:\n  - {name: rack, provider: ssh, hosts: ["+strings.Join(farm.Names, ", ")+"], scratch: "+farm.Private+", slots: 2}\n"))
 	return b, farm, job
 }
 
 func left(t *testing.T, farm *sshfarm.Farm) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, func() error {
-		runs, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "*", "bee", "[^.]*"))
+		runs, _ := filepath.Glob(filepath.Join(farm.Private, "*", "bee", "[^.]*"))
 		if len(runs) > 0 {
 			return os.ErrExist
 		}
@@ -60,6 +61,22 @@ func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
 	// The second time the image is there already.
 	if r := b.Try("run", "-q", job); r.Code != 0 {
 		t.Errorf("second run: %+v", r)
+	}
+	// What each host's node wrote came home.
+	for node := range 3 {
+		b.Must("logs", "--node", strconv.Itoa(node), "small")
+	}
+}
+
+func TestHostsBehindSSHShareTheVolumeWhereTheyShareTheScratch(t *testing.T) {
+	b, farm, job := rack(t, 2, "nodes: 2", `run: '/.bee/rsh h1 "hostname >/work/name"; cat /work/name'`)
+	shared := filepath.Join(farm.Dir, "scratch")
+	sites := b.File("shared.yaml", strings.Replace(b.Read("sites.yaml"), farm.Private, shared, 1))
+	if r := b.Try("run", "-q", "--sites", sites, job); r.Code != 0 || r.Stdout != "h1\n" {
+		t.Fatalf("got %+v", r)
+	}
+	if runs, _ := filepath.Glob(filepath.Join(shared, "*", "bee", "[^.]*")); len(runs) > 0 {
+		t.Errorf("left: %v", runs)
 	}
 }
 

@@ -39,6 +39,9 @@ type nodeAnswer struct {
 	Session  bool   `json:"session"` // whether it leads a session of its own
 }
 
+// standInWords are what a stand-in node says to its log.
+const standInWords = "stand-in node: here I am"
+
 // StandInNode plays `bee node` in the suite for providers: it takes a
 // configuration from its standard input, answers on a socket, and ends on
 // SIGTERM or SIGINT. A driver's TestMain calls it in the process that Launch starts.
@@ -54,6 +57,7 @@ func StandInNode() int {
 		fmt.Fprintln(os.Stderr, "stand-in node: more than a configuration on standard input")
 		return 1
 	}
+	fmt.Fprintln(os.Stderr, standInWords)
 	a := nodeAnswer{Config: c.Config}
 	a.Hostname, _ = os.Hostname()
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
@@ -106,6 +110,11 @@ func socketPath(h core.Host) string {
 	return filepath.Join(h.Dir, fmt.Sprintf("stand-in-%d.sock", h.Index))
 }
 
+// nodeLog is where a stand-in node's words go.
+func nodeLog(h core.Host) string {
+	return filepath.Join(h.Dir, "logs", fmt.Sprintf("stand-in-%d.log", h.Index))
+}
+
 // start launches a stand-in node and waits until it answers.
 func (s ProviderSuite) start(t testing.TB, l driver.Lease, host int, config string) *standIn {
 	t.Helper()
@@ -113,7 +122,7 @@ func (s ProviderSuite) start(t testing.TB, l driver.Lease, host int, config stri
 	_, _ = rand.Read(secret)
 	c, err := json.Marshal(nodeConfig{socketPath(l.Hosts()[host]), config, hex.EncodeToString(secret)})
 	check(t, err)
-	if err := l.Launch(t.Context(), driver.NodeCommand{Host: host, Config: c}); err != nil {
+	if err := l.Launch(t.Context(), driver.NodeCommand{Host: host, Config: c, Log: nodeLog(l.Hosts()[host])}); err != nil {
 		t.Fatal(err)
 	}
 	return s.ask(t, l, host)
@@ -151,6 +160,11 @@ func (s ProviderSuite) launch(t *testing.T) {
 			t.Errorf("host %d: calls itself %q, we call it %q", i, n.Hostname, h.Name)
 		}
 		s.wantAlive(t, l, i, true)
+		log := filepath.Join(t.TempDir(), "log")
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Remote: nodeLog(h), Local: log}))
+		if raw, err := os.ReadFile(log); err != nil || !strings.Contains(string(raw), standInWords) {
+			t.Errorf("host %d: the log is %q, %v", i, raw, err)
+		}
 	}
 	_, err := l.Dial(t.Context(), 0, filepath.Join(l.Hosts()[0].Dir, "nothing.sock"))
 	if !core.IsKind(err, core.NotFound) {

@@ -45,7 +45,7 @@ func actOnce(p driver.Provider, o core.Owner, nodes int) error {
 	}
 	for i, h := range l.Hosts() {
 		config, _ := json.Marshal(map[string]string{"socket": filepath.Join(h.Dir, fmt.Sprint(i)), "config": strings.Repeat("x", 100_000)})
-		if err := l.Launch(ctx, driver.NodeCommand{Host: i, Config: config}); err != nil {
+		if err := l.Launch(ctx, driver.NodeCommand{Host: i, Config: config, Log: filepath.Join(h.Dir, fmt.Sprint(i, ".log"))}); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func TestHostsEnd(t *testing.T) {
 	if alive, err := r.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || err != nil {
 		t.Errorf("node: %v, %v", alive, err)
 	}
-	if err := r.Launch(t.Context(), driver.NodeCommand{Host: 0}); err == nil {
+	if err := r.Launch(t.Context(), driver.NodeCommand{Log: nodeLog(r)}); err == nil {
 		t.Error("launched on a dead host")
 	}
 	if err := r.Fetch(t.Context(), driver.Transfer{Remote: l.Hosts()[0].Dir + "/result", Local: t.TempDir() + "/r"}); err != nil {

@@ -157,6 +157,8 @@ func TestScratchChanges(t *testing.T) {
 	noTrace(t, old)
 }
 
+func nodeLog(l driver.Lease) string { return filepath.Join(l.Hosts()[0].Dir, "node.log") }
+
 // A node that does not heed SIGTERM is killed.
 func TestStubbornNode(t *testing.T) {
 	dir := scratch(t)
@@ -165,7 +167,7 @@ func TestStubbornNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := acquire(t, p, core.Owner{User: "u", Run: "r", Attempt: 1})
-	if err := l.Launch(t.Context(), driver.NodeCommand{}); err != nil {
+	if err := l.Launch(t.Context(), driver.NodeCommand{Log: nodeLog(l)}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(50 * time.Millisecond) // let it set its trap
@@ -196,7 +198,7 @@ func BenchmarkLease(b *testing.B) {
 		}
 		for b.Loop() {
 			l := acquire(b, p, core.Owner{User: "u", Run: "r", Attempt: 1})
-			if err := l.Launch(b.Context(), driver.NodeCommand{}); err != nil {
+			if err := l.Launch(b.Context(), driver.NodeCommand{Log: nodeLog(l)}); err != nil {
 				b.Fatal(err)
 			}
 			if err := l.Release(b.Context()); err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -39,14 +38,13 @@ func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 		return err
 	}
 	h := l.details.Hosts[c.Host]
-	if err := os.MkdirAll(protocol.NodeDir(h.Dir, h.Index), 0o700); err != nil {
-		return l.fail("launch node on", c.Host, err)
-	}
-	var err error
-	if l.details.Emulated {
-		err = l.launchEmulated(ctx, h, c.Config)
-	} else {
-		err = l.launchHere(ctx, h, c.Config)
+	err := os.MkdirAll(filepath.Dir(c.Log), 0o700)
+	switch {
+	case err != nil:
+	case l.details.Emulated:
+		err = l.launchEmulated(ctx, h, c)
+	default:
+		err = l.launchHere(ctx, h, c)
 	}
 	if err != nil {
 		return l.fail("launch node on", c.Host, err)
@@ -66,18 +64,18 @@ func (l *lease) nodeArgv() (binary string, argv []string) {
 
 func (l *lease) env() []string { return append(os.Environ(), markVariable+"="+l.dir) }
 
-func (l *lease) launchEmulated(ctx context.Context, h core.Host, config []byte) error {
+func (l *lease) launchEmulated(ctx context.Context, h core.Host, n driver.NodeCommand) error {
 	c, err := emulate.Open(ctx, l.dir)
 	if err != nil {
 		return err
 	}
 	binary, argv := l.nodeArgv()
-	_, err = c.Launch(ctx, emulate.Command{Host: h.Index, Path: binary, Argv: argv, Env: l.env(), Tag: nodeRecord, Stdin: config, Log: protocol.NodeLogPath(h.Dir, h.Index)})
+	_, err = c.Launch(ctx, emulate.Command{Host: h.Index, Path: binary, Argv: argv, Env: l.env(), Tag: nodeRecord, Stdin: n.Config, Log: n.Log})
 	return err
 }
 
-func (l *lease) launchHere(ctx context.Context, h core.Host, config []byte) error {
-	log, err := os.OpenFile(protocol.NodeLogPath(h.Dir, h.Index), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeCommand) error {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -107,8 +105,8 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, config []byte) erro
 	// A node that does not read blocks us only once the pipe is full.
 	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() })
 	defer stop()
-	if _, err := stdin.Write(config); err != nil {
-		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(protocol.NodeLogPath(h.Dir, h.Index)))
+	if _, err := stdin.Write(c.Config); err != nil {
+		return fmt.Errorf("the node ended before it took its configuration: %w%s", err, tail(c.Log))
 	}
 	// Where the node has ended since, Wait has closed it already.
 	_ = stdin.Close()

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -245,10 +244,10 @@ func (a *agent) launch(c hostCall) error {
 	if a.node != nil {
 		return nil // by a controller that did not hear of it
 	}
-	if err := os.MkdirAll(protocol.NodeDir(c.Host.Dir, c.Host.Index), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(protocol.NodeLogPath(c.Host.Dir, c.Host.Index), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(c.Path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

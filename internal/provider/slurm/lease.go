@@ -211,11 +211,10 @@ func (l *lease) HasImage(_ context.Context, _ int, id string) (bool, error) {
 
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
-	t, err := l.check("launch node on", c.Host)
-	if err != nil {
+	if _, err := l.check("launch node on", c.Host); err != nil {
 		return err
 	}
-	return l.ask(ctx, c.Host, callLaunch, hostCall{Host: t.Hosts[c.Host], Config: c.Config, Argv: l.p.s.NodeArgv}, nil)
+	return l.ask(ctx, c.Host, callLaunch, hostCall{Path: c.Log, Config: c.Config, Argv: l.p.s.NodeArgv}, nil)
 }
 
 // Dial implements driver.Lease.

@@ -21,10 +21,9 @@ const (
 )
 
 type hostCall struct {
-	Host   core.Host `json:"host,omitzero"`
-	Argv   []string  `json:"argv,omitempty"` // of a node; default: the agent's own binary's
-	Config []byte    `json:"config,omitempty"`
-	Path   string    `json:"path,omitempty"`
+	Argv   []string `json:"argv,omitempty"` // of a node; default: the agent's own binary's
+	Config []byte   `json:"config,omitempty"`
+	Path   string   `json:"path,omitempty"`
 }
 
 // connectTimeout is how long one address of an agent is tried.

@@ -2,11 +2,14 @@ package ssh
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +67,29 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return g.Waiting, &core.Error{Kind: core.Lost, Err: errors.New(g.Lost)}
 	}
 	return g.Waiting, nil
+}
+
+// share makes the first host's directory that of all hosts where all of them
+// see it, so that the job's files are the same everywhere.
+func (l *lease) share(ctx context.Context) error {
+	if len(l.hosts) < 2 {
+		return nil
+	}
+	mark := path.Join(l.hosts[0].Dir, ".mark-"+rand.Text())
+	fill := func(c *call) { c.Path = mark }
+	if err := l.about(ctx, 0, callMark, fill, nil); err != nil {
+		return err
+	}
+	defer l.about(ctx, 0, callUnmark, fill, nil) //nolint:errcheck // it goes with the directory
+	sees, errs := make([]bool, len(l.hosts)), make([]error, len(l.hosts))
+	l.p.each(len(l.hosts), func(i int) { errs[i] = l.about(ctx, i, callSees, fill, &sees[i]) })
+	if err := errors.Join(errs...); err != nil || slices.Contains(sees, false) {
+		return err
+	}
+	for i := range l.hosts {
+		l.hosts[i].Dir = l.hosts[0].Dir
+	}
+	return nil
 }
 
 // Handle implements driver.Lease.
@@ -192,7 +218,7 @@ func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error)
 
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
-	return l.about(ctx, n.Host, callLaunch, func(c *call) { c.Config = n.Config }, nil)
+	return l.about(ctx, n.Host, callLaunch, func(c *call) { c.Config, c.Path = n.Config, n.Log }, nil)
 }
 
 // Dial implements driver.Lease: a stream of the host's connection.
@@ -238,17 +264,25 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	return filestream.Receive(ctx, &r, t.Local)
 }
 
-// Release implements driver.Lease, on all hosts at once.
+// Release implements driver.Lease, on all hosts at once; but a directory that
+// all share goes when its users have ended.
 func (l *lease) Release(ctx context.Context) error {
-	errs := make([]error, len(l.h.Leases))
-	l.p.each(len(l.h.Leases), func(i int) {
+	n := len(l.h.Leases)
+	errs := make([]error, n)
+	release := func(i int) {
 		if l.h.Leases[i].Driver == "" { // the host never granted one
 			return
 		}
 		if err := l.ask(ctx, i, callRelease, l.call(i, 0), nil); err != nil && !core.IsKind(err, core.NotFound) {
 			errs[i] = fmt.Errorf("release %s: %w", l.h.Hosts[i], err)
 		}
-	})
+	}
+	last := 0
+	if n > 1 && len(l.hosts) == n && l.hosts[0].Dir != "" && l.hosts[0].Dir == l.hosts[1].Dir {
+		last = 1
+	}
+	l.p.each(n-last, func(i int) { release(last + i) })
+	l.p.each(last, release)
 	l.close()
 	return errors.Join(errs...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // Agent is what `bee remote` needs on a host: the provider to speak for there
@@ -41,6 +42,9 @@ const (
 	callFetch    = "fetch"
 	callRelease  = "release"
 	callImage    = "image"
+	callMark     = "mark" // makes a file, for others to see
+	callSees     = "sees"
+	callUnmark   = "unmark"
 )
 
 type call struct {
@@ -49,7 +53,7 @@ type call struct {
 	Request driver.Request  `json:"request"`
 	Handle  core.Handle     `json:"handle"`
 	Host    int             `json:"host"`           // index in the agent's lease
-	Path    string          `json:"path,omitempty"` // socket, or file
+	Path    string          `json:"path,omitempty"` // socket, log, or file
 	Image   string          `json:"image,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
 }
@@ -167,6 +171,18 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 			return err
 		}
 		return s.Reply(st)
+	case callMark:
+		if err := os.WriteFile(c.Path, nil, 0o600); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	case callUnmark:
+		if err := os.Remove(c.Path); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	case callSees: // and can it write there?
+		return s.Reply(unix.Access(c.Path, unix.W_OK) == nil)
 	case callAlive:
 		alive := true
 		if checker, ok := l.(driver.NodeChecker); ok {
@@ -177,7 +193,7 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		}
 		return s.Reply(alive)
 	case callLaunch:
-		if err := l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config}); err != nil {
+		if err := l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config, Log: c.Path}); err != nil {
 			return err
 		}
 		return s.Reply(nil)

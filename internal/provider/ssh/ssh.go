@@ -197,6 +197,9 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		}
 	}
 	l.hosts = l.h.Known
+	if err := l.share(ctx); err != nil {
+		return fail(err)
+	}
 	return l, nil
 }
 

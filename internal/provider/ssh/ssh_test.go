@@ -48,12 +48,17 @@ func TestMain(m *testing.M) {
 
 func site(t testing.TB, f *sshfarm.Farm, hosts ...string) driver.Provider {
 	t.Helper()
+	return siteOn(t, f, f.Private, hosts...)
+}
+
+func siteOn(t testing.TB, f *sshfarm.Farm, scratch string, hosts ...string) driver.Provider {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := New(Settings{Name: "rack", Hosts: hosts, Site: func(host string) json.RawMessage {
-		return fmt.Appendf(nil, `{"Name": "rack", "Slots": 2, "Scratch": %q}`, filepath.Join(f.Dir, "scratch", host))
+		return fmt.Appendf(nil, `{"Name": "rack", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, "bee-"+host))
 	},
 		Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
 			if arch == runtime.GOARCH {
@@ -70,6 +75,23 @@ func site(t testing.TB, f *sshfarm.Farm, hosts ...string) driver.Provider {
 func TestConformance(t *testing.T) {
 	f := sshfarm.Start(t, 3)
 	drivertest.ProviderSuite{Nodes: 3, New: func(t testing.TB) driver.Provider { return site(t, f, f.Names...) }}.Run(t)
+}
+
+func TestHostsThatShareAFileSystem(t *testing.T) {
+	f := sshfarm.Start(t, 2)
+	drivertest.ProviderSuite{Nodes: 2, New: func(t testing.TB) driver.Provider { return siteOn(t, f, filepath.Join(f.Dir, "scratch"), f.Names...) }}.Run(t)
+	for scratch, shared := range map[string]bool{filepath.Join(f.Dir, "scratch"): true, f.Private: false} {
+		l, err := siteOn(t, f, scratch, f.Names...).Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "shared", Attempt: 1}, Nodes: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := l.Hosts(); (h[0].Dir == h[1].Dir) != shared {
+			t.Errorf("in %s: %s and %s", scratch, h[0].Dir, h[1].Dir)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {

@@ -53,6 +53,9 @@ type Farm struct {
 	// Dir holds the ssh client's configuration and, in bin, an `ssh` that uses
 	// it: put bin first in PATH. Its cache is the hosts' XDG_CACHE_HOME.
 	Dir, Config, Bin string
+	// Private is a directory of which host N sees only bee-hN, on a disk of
+	// its own; all else is shared.
+	Private string
 	// Address of each host, and sshd's port.
 	Addrs []string
 }
@@ -65,7 +68,7 @@ func Start(t testing.TB, n int, env ...string) *Farm {
 		must(t, os.MkdirAll("/run/sshd", 0o755)) // sshd's own chroot, else made by the package's service
 	}
 	f := &Farm{Dir: t.TempDir()}
-	f.Bin, f.Config = filepath.Join(f.Dir, "bin"), filepath.Join(f.Dir, "ssh_config")
+	f.Bin, f.Config, f.Private = filepath.Join(f.Dir, "bin"), filepath.Join(f.Dir, "ssh_config"), filepath.Join(f.Dir, "private")
 	must(t, os.Mkdir(f.Bin, 0o755))
 	must(t, os.Mkdir(filepath.Join(f.Dir, "emulated"), 0o700))
 	self, err := os.Executable()
@@ -73,7 +76,9 @@ func Start(t testing.TB, n int, env ...string) *Farm {
 	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self}
 	for i := range n {
 		f.Names = append(f.Names, fmt.Sprintf("h%d", i))
-		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: f.Names[i]})
+		own := filepath.Join(f.Private, "bee-"+f.Names[i])
+		must(t, os.MkdirAll(own, 0o700))
+		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: f.Names[i], Hide: f.Private, Keep: own})
 	}
 	f.Client, err = emulate.Start(t.Context(), spec)
 	must(t, err)
