@@ -19,6 +19,11 @@ const (
 	linkName = "eth0"
 	// prefixBits of the hosts' network, 10.x.0.0/16.
 	prefixBits = 16
+	// maxKnown is the number of hosts up to which each knows all others' link
+	// addresses from the start. The kernel keeps at most some 1,000 learned
+	// ones for all hosts of the machine together (net.ipv4.neigh.default.
+	// gc_thresh3), which 32 hosts that all speak with each other exceed.
+	maxKnown = 512
 	// maxHosts is what the addresses are enough for.
 	maxHosts = 250 * 250
 )
@@ -29,6 +34,7 @@ type network struct {
 	nl     *netlink.Handle
 	bridge *netlink.Bridge
 	second byte // of the addresses
+	hosts  int
 	rate   int64
 	delay  int64
 }
@@ -45,7 +51,7 @@ func newNetwork(s Spec) (*network, error) {
 	// people who read logs.
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(s.Dir))
-	n := &network{nl: nl, second: byte(1 + hash.Sum32()%250), rate: s.LinkRate, delay: s.LinkDelay}
+	n := &network{nl: nl, hosts: len(s.Hosts), second: byte(1 + hash.Sum32()%250), rate: s.LinkRate, delay: s.LinkDelay}
 	off := false
 	n.bridge = &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}, MulticastSnooping: &off}
 	if err := nl.LinkAdd(n.bridge); err != nil {
@@ -72,6 +78,11 @@ func (n *network) addr(host int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, n.second, byte(host / 250), byte(1 + host%250)})
 }
 
+// linkAddr is the link address that goes with an address.
+func linkAddr(a netip.Addr) net.HardwareAddr {
+	return append(net.HardwareAddr{0x02, 0}, a.AsSlice()...)
+}
+
 func ipNet(a netip.Addr) *netlink.Addr {
 	return &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(prefixBits, 32)}}
 }
@@ -89,9 +100,10 @@ func (n *network) connect(h *host) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	veth := &netlink.Veth{
-		LinkAttrs:     netlink.LinkAttrs{Name: h.port, MasterIndex: n.bridge.Index, Flags: net.FlagUp, TxQLen: 1000},
-		PeerName:      linkName,
-		PeerNamespace: netlink.NsFd(h.netns.Fd()),
+		LinkAttrs:        netlink.LinkAttrs{Name: h.port, MasterIndex: n.bridge.Index, Flags: net.FlagUp, TxQLen: 1000},
+		PeerName:         linkName,
+		PeerHardwareAddr: linkAddr(h.addr),
+		PeerNamespace:    netlink.NsFd(h.netns.Fd()),
 	}
 	if err := n.nl.LinkAdd(veth); err != nil {
 		return fmt.Errorf("add link: %w", err)
@@ -119,7 +131,27 @@ func (n *network) configure(h *host) error {
 	if err := nl.LinkSetUp(link); err != nil {
 		return fmt.Errorf("link up: %w", err)
 	}
+	if err := n.introduce(nl, link, h); err != nil {
+		return fmt.Errorf("neighbours: %w", err)
+	}
 	return n.shape(nl, link)
+}
+
+// introduce tells a host the others' link addresses.
+func (n *network) introduce(nl *netlink.Handle, link netlink.Link, h *host) error {
+	if n.hosts > maxKnown {
+		return nil
+	}
+	for i := range n.hosts {
+		if i == h.index {
+			continue
+		}
+		a := n.addr(i)
+		if err := nl.NeighAdd(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: unix.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: linkAddr(a)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shape limits what goes out by a link's end.

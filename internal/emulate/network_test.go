@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -287,6 +288,21 @@ func TestNesting(t *testing.T) {
 	c := start(t, spec(t, 1))
 	if got := sh(t, c, 0, "unshare -Urmpf --mount-proc sh -c 'mount -t tmpfs x /mnt && echo $$ && ls /proc | grep -c ^[0-9]'"); !strings.HasPrefix(got, "1\n") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The kernel's table of learned link addresses is one for all hosts, and too
+// small for many: these are known from the start.
+func TestHostsKnowEachOther(t *testing.T) {
+	c := start(t, spec(t, 3))
+	for i := range 3 {
+		table := sh(t, c, i, "cat /proc/net/arp")
+		for j, h := range c.Hosts() {
+			const permanent = "0x6"
+			if j != i && !regexp.MustCompile(regexp.QuoteMeta(h.Addr)+` +\S+ +`+permanent+` `).MatchString(table) {
+				t.Errorf("host %d learns host %d only when it speaks with it:\n%s", i, j, table)
+			}
+		}
 	}
 }
 

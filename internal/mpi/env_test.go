@@ -33,7 +33,7 @@ func TestEnvironmentServesAllFamilies(t *testing.T) {
 		"HYDRA_LAUNCHER_EXEC=/.bee/rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=/.bee/rsh",
 		"OMPI_MCA_orte_default_hostfile=/.bee/run/hosts.ompi", "PRTE_MCA_prte_default_hostfile=/.bee/run/hosts.ompi",
 		"HYDRA_HOST_FILE=/.bee/run/hosts.hydra", "I_MPI_HYDRA_HOST_FILE=/.bee/run/hosts.hydra",
-		"OMPI_MCA_btl_tcp_if_include=10.0.0.0/24", "I_MPI_PERHOST=2",
+		"OMPI_MCA_btl_tcp_if_include=10.0.0.0/24", "I_MPI_PERHOST=2", "PMIX_MCA_gds=hash",
 	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %s", want)
@@ -46,6 +46,9 @@ func TestEnvironmentServesAllFamilies(t *testing.T) {
 		if strings.Contains(all, never) {
 			t.Errorf("%s is set:\n%s", never, all)
 		}
+	}
+	if env := Environment(testJob(Host{Name: "a", Slots: 2}, Host{Name: "b", Slots: 64})); slices.Contains(env, "PMIX_MCA_gds=hash") {
+		t.Error("many ranks get no store in shared memory")
 	}
 	j := testJob(Host{Name: "a", Slots: 1})
 	j.Root, j.Interface = true, "eth0"

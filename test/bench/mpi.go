@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// mpiImage has an empty MPI program in C, so that its launch is measured and
+// not the start of an interpreter, and NetPIPE.
+const mpiImage = `build:
+  debian: bookworm
+  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, netpipe-openmpi]
+  run: ["printf '#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n' | mpicc -x c - -o /usr/local/bin/empty"]
+`
+
+// launch times an MPI program that only starts, over more and more hosts.
+func (b *bench) launch(rounds int) error {
+	if err := b.write("launch.yaml", "name: launch\n"+mpiImage+"ranks_per_node: 1\nrun: mpirun --oversubscribe empty\n"); err != nil {
+		return err
+	}
+	var one time.Duration
+	for _, hosts := range []int{1, 2, 8, 32, 64} {
+		if err := b.write("lab.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", hosts)); err != nil {
+			return err
+		}
+		took, err := b.median(max(rounds/6, 1), b.bee, "--sites", "lab.yaml", "run", "-q", "--nodes", strconv.Itoa(hosts), "launch.yaml")
+		if err != nil {
+			return err
+		}
+		if hosts == 1 {
+			one = took
+			b.row("`mpirun` of an empty MPI program over 1 emulated host", took, "", 0)
+			continue
+		}
+		b.row(fmt.Sprintf("the same over %d", hosts), took, "1 host", one)
+	}
+	return nil
+}
+
+// netpipe runs NetPIPE inside and outside, two ranks on one host.
+func (b *bench) netpipe(rounds int) error {
+	if err := b.write("netpipe.yaml", "name: netpipe\n"+mpiImage+`ranks_per_node: 2
+workdir: /work
+run: mpirun NPopenmpi -u 4194304 -o np.out
+outputs: [{from: /work/np.out, to: inside}]
+`); err != nil {
+		return err
+	}
+	return b.byTurns(rounds, turns{what: "NetPIPE", file: "np.out", parse: netpipeFigures,
+		figures: []figure{{name: "latency of 8 bytes", unit: "µs", less: true}, {name: "bandwidth of 64 KiB", unit: "Gbit/s"}, {name: "best bandwidth", unit: "Gbit/s"}},
+		inside:  []string{b.bee, "run", "-q", "netpipe.yaml"},
+		native:  []string{"mpirun", "-n", "2", "NPopenmpi", "-u", "4194304", "-o", "np.out"}})
+}
+
+// netpipeFigures reads NetPIPE's table: bytes, Mbit/s, seconds one way.
+func netpipeFigures(text string) (map[string]float64, error) {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		var size int
+		var rate, seconds float64
+		if _, err := fmt.Sscan(line, &size, &rate, &seconds); err != nil {
+			return nil, fmt.Errorf("NetPIPE's line %q: %w", line, err)
+		}
+		switch size {
+		case 8:
+			out["latency of 8 bytes"] = seconds * 1e6
+		case 64 << 10:
+			out["bandwidth of 64 KiB"] = rate / 1000
+		}
+		out["best bandwidth"] = max(out["best bandwidth"], rate/1000)
+	}
+	return out, nil
+}
