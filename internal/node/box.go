@@ -50,7 +50,12 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 const settleTime = 500 * time.Millisecond
 
 // settle makes the node small, for the memory is the job's.
-func (n *node) settle() { time.AfterFunc(settleTime, debug.FreeOSMemory) }
+func (n *node) settle() {
+	time.AfterFunc(settleTime, func() {
+		debug.SetGCPercent(40)
+		debug.FreeOSMemory()
+	})
+}
 
 // startBox makes the image ready and starts this node's container.
 func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {

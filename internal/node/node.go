@@ -74,8 +74,7 @@ func Main(o Options) int {
 		fmt.Fprintf(os.Stderr, "bee node: read configuration: %v\n", err)
 		return 1
 	}
-	debug.SetGCPercent(40) // it idles beside programs that want the memory
-	debug.SetMemoryLimit(64 << 20)
+	debug.SetMemoryLimit(64 << 20) // it idles beside programs that want the memory
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if os.Getenv(core.NoticeVariable) != "" {
 		ends = ends[1:]

@@ -19,6 +19,7 @@ import (
 // Times of the end: after TERM to all, KILL.
 const (
 	endGrace    = 2 * time.Second
+	settleTime  = 500 * time.Millisecond
 	holdTimeout = 60 * time.Second // an init that no node ever takes hold of ends by itself
 )
 
@@ -67,7 +68,13 @@ func Listen(dir string) (*net.UnixListener, error) {
 // connection of the node that holds the container closes. Then all processes
 // of the container are ended.
 func Serve(l *net.UnixListener) error {
-	debug.SetGCPercent(20) // it is idle nearly always, and there is one on every host
+	// It is idle nearly always, and there is one on every host; but collecting
+	// at once would cost short jobs time.
+	small := time.AfterFunc(settleTime, func() {
+		debug.SetGCPercent(20)
+		debug.FreeOSMemory()
+	})
+	defer small.Stop()
 	s := &server{processes: map[int]chan core.Exit{}, held: make(chan struct{}), end: make(chan struct{})}
 	// Where the runtime gives no PID namespace, orphans shall still come to us.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
