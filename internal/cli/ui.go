@@ -148,8 +148,10 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", v, units[i])
 }
 
-// durationText is a duration as people read it.
+// durationText is a duration as people read it. A clock that was put back in
+// the meantime makes none of them negative.
 func durationText(d time.Duration) string {
+	d = max(d, 0)
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()

@@ -51,7 +51,8 @@ func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, a := range held {
-		if !slices.Contains(runs, a.Run) && time.Since(a.ReleaseTried) > retryRelease {
+		tried := time.Since(a.ReleaseTried).Abs() // a clock that was put back must not put it off for long
+		if !slices.Contains(runs, a.Run) && tried > retryRelease {
 			runs = append(runs, a.Run)
 		}
 	}

@@ -52,7 +52,8 @@ type Record struct {
 	Moved bool `json:"moved,omitempty"`
 }
 
-// HostTime is how long the attempt's hosts were held, added up.
+// HostTime is how long the attempt's hosts were held, added up; none where the
+// clock was put back in the meantime.
 func (a *Attempt) HostTime(now time.Time) time.Duration {
 	if a.Granted.IsZero() || len(a.Hosts) == 0 {
 		return 0
@@ -61,7 +62,7 @@ func (a *Attempt) HostTime(now time.Time) time.Duration {
 	if end.IsZero() {
 		end = now
 	}
-	return end.Sub(a.Granted) * time.Duration(len(a.Hosts))
+	return max(end.Sub(a.Granted), 0) * time.Duration(len(a.Hosts))
 }
 
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power

@@ -244,3 +244,15 @@ func TestManyOpenANewStore(t *testing.T) {
 		all.Wait()
 	}
 }
+
+func TestAClockPutBackMakesNoNegativeCost(t *testing.T) {
+	granted := time.Now()
+	a := Attempt{Ended: granted.Add(-time.Hour), Record: Record{Granted: granted, Hosts: []core.Host{{}, {}}}}
+	if got := a.HostTime(granted); got != 0 {
+		t.Errorf("two hosts were held for %v", got)
+	}
+	a.Ended = time.Time{}
+	if got := a.HostTime(granted.Add(time.Hour)); got != 2*time.Hour {
+		t.Errorf("two hosts were held for %v", got)
+	}
+}

@@ -45,7 +45,10 @@ func (b *bench) run(quick bool, only string) error {
 	if b.dir, err = os.MkdirTemp("/var/tmp", "bee-bench-"); err != nil {
 		return err
 	}
-	defer exec.Command("rm", "-rf", b.dir).Run() //nolint:errcheck // a temporary directory
+	defer func() {
+		exec.Command("umount", b.dir+"/podman/overlay").Run() //nolint:errcheck // podman leaves it mounted, if it came to that
+		exec.Command("rm", "-rf", b.dir).Run()                //nolint:errcheck // a temporary directory
+	}()
 	b.env = append(os.Environ(), "USER="+strconv.Itoa(os.Getuid()), "BEE_STATE="+b.dir+"/state", "BEE_SCRATCH="+b.dir+"/scratch")
 	rounds := 30
 	if quick {

@@ -7,41 +7,50 @@ import (
 	"time"
 )
 
-// mpiImage has an empty MPI program in C, so that its launch is measured and
-// not the start of an interpreter, and NetPIPE.
-const mpiImage = `build:
+// mpiImage gives an image with an empty MPI program in C, so that its launch
+// is measured and not the start of an interpreter.
+func mpiImage(packages string) string {
+	return `build:
   debian: bookworm
-  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, netpipe-openmpi]
+  packages: [` + packages + `, gcc, libc6-dev]
   run: ["printf '#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n' | mpicc -x c - -o /usr/local/bin/empty"]
 `
+}
+
+const openMPI = "openmpi-bin, libopenmpi-dev, netpipe-openmpi"
 
 // launch times an MPI program that only starts, over more and more hosts.
 func (b *bench) launch(rounds int) error {
-	if err := b.write("launch.yaml", "name: launch\n"+mpiImage+"ranks_per_node: 1\nrun: mpirun --oversubscribe empty\n"); err != nil {
-		return err
-	}
-	var one time.Duration
-	for _, hosts := range []int{1, 2, 8, 32, 64} {
-		if err := b.write("lab.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", hosts)); err != nil {
+	for _, family := range []struct{ name, image, run string }{
+		{"Open MPI", mpiImage(openMPI), "mpirun --oversubscribe empty"},
+		{"MPICH", mpiImage("mpich, libmpich-dev"), "mpirun empty"},
+	} {
+		if err := b.write("launch.yaml", "name: launch\n"+family.image+"ranks_per_node: 1\nrun: "+family.run+"\n"); err != nil {
 			return err
 		}
-		took, err := b.median(max(rounds/6, 1), b.bee, "--sites", "lab.yaml", "run", "-q", "--nodes", strconv.Itoa(hosts), "launch.yaml")
-		if err != nil {
-			return err
+		var one time.Duration
+		for _, hosts := range []int{1, 2, 8, 32, 64} {
+			if err := b.write("lab.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", hosts)); err != nil {
+				return err
+			}
+			took, err := b.median(max(rounds/6, 1), b.bee, "--sites", "lab.yaml", "run", "-q", "--nodes", strconv.Itoa(hosts), "launch.yaml")
+			if err != nil {
+				return err
+			}
+			if hosts == 1 {
+				one = took
+				b.row("`mpirun` ("+family.name+") of an empty program over 1 emulated host", took, "", 0)
+				continue
+			}
+			b.row(fmt.Sprintf("the same over %d", hosts), took, "1 host", one)
 		}
-		if hosts == 1 {
-			one = took
-			b.row("`mpirun` of an empty MPI program over 1 emulated host", took, "", 0)
-			continue
-		}
-		b.row(fmt.Sprintf("the same over %d", hosts), took, "1 host", one)
 	}
 	return nil
 }
 
 // netpipe runs NetPIPE inside and outside, two ranks on one host.
 func (b *bench) netpipe(rounds int) error {
-	if err := b.write("netpipe.yaml", "name: netpipe\n"+mpiImage+`ranks_per_node: 2
+	if err := b.write("netpipe.yaml", "name: netpipe\n"+mpiImage(openMPI)+`ranks_per_node: 2
 workdir: /work
 run: mpirun NPopenmpi -u 4194304 -o np.out
 outputs: [{from: /work/np.out, to: inside}]

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"golang.org/x/sys/unix"
+)
+
+// smallDisk mounts a file system of that size on a new directory of
+// the test's, and gives what enlarges it.
+func smallDisk(t *testing.T, b *testkit.Bee, name, size string) (dir string, enlarge func()) {
+	t.Helper()
+	testkit.RequireRoot(t)
+	dir = filepath.Dir(b.File(name+"/hidden", ""))
+	if err := unix.Mount("small", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, func() {
+		if err := unix.Mount("small", dir, "tmpfs", unix.MS_REMOUNT, "size=1g"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAFullCacheIsToldAndLeavesNothing(t *testing.T) {
+	b, job := busyboxJob(t, "run: echo never")
+	dir, enlarge := smallDisk(t, b, "small", "1500k")
+	r := b.Try("--cache", dir, "run", "-q", job)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "nearly full") || !strings.Contains(r.Stderr, "bee image prune") {
+		t.Fatalf("got %+v", r)
+	}
+	if left, _ := os.ReadDir(dir + "/tmp"); len(left) > 0 {
+		t.Errorf("left in it: %v", left)
+	}
+	enlarge()
+	if r := b.Try("--cache", dir, "run", "-q", job); r.Code != 0 {
+		t.Errorf("with more space: %+v", r)
+	}
+}
+
+// What a job computed stays on its site until there is room for it at home.
+func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "run: head -c 3000000 /dev/zero >/work/out", "outputs: [{from: /work/out, to: results}]")
+	dir, enlarge := smallDisk(t, b, "results", "1000k")
+	r := b.Try("run", "-q", job)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "no space left") || !strings.Contains(r.Stderr, "They are safe on site") {
+		t.Fatalf("got %+v", r)
+	}
+	enlarge()
+	testkit.Eventually(t, 20*time.Second, func() error { // any command goes on with it
+		b.Must("ps")
+		info, err := os.Stat(dir + "/out")
+		if err == nil && info.Size() != 3000000 {
+			err = os.ErrInvalid
+		}
+		return err
+	})
+	if v := b.Await("small", 20*time.Second); v.State != "succeeded" {
+		t.Errorf("it ended as %s", v.State)
+	}
+}
+
+func TestAFullStateDirectoryIsTold(t *testing.T) {
+	b, job := busyboxJob(t, "run: echo never")
+	dir, enlarge := smallDisk(t, b, "small", "1000k")
+	if err := os.WriteFile(dir+"/filler", make([]byte, 2<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	r := b.Try("--state", dir+"/state", "run", "-q", job)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "disk") || !strings.Contains(r.Stderr, "BEE_STATE") {
+		t.Fatalf("got %+v", r)
+	}
+	enlarge()
+	if r := b.Try("--state", dir+"/state", "run", "-q", job); r.Code != 0 || r.Stdout != "never\n" {
+		t.Errorf("with more space: %+v", r)
+	}
+}
