@@ -70,6 +70,37 @@ func (c *container) Console() (string, error) {
 	return string(raw[max(0, len(raw)-maxConsole):]), err
 }
 
+// describe tells how it stands in a guest that does not do what it should: by
+// its own words, if it still has any, and its console.
+func (c *container) describe() string {
+	said := make(chan string, 1)
+	go func() {
+		said <- c.ask("ps axf -o pid,stat,wchan:20,time,args; tail -n 20 /run/dockerd.log /run/containerd.log")
+	}() // it ends with the machine
+	text := "it answers nothing"
+	select {
+	case text = <-said:
+	case <-time.After(stopTimeout):
+	}
+	return text + "\n" + c.machine.Said()
+}
+
+// ask runs a shell script as the guest's root and gives what it says.
+func (c *container) ask(script string) string {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Close()
+	_, err = execute(c.machine.root, driver.Command{Args: []string{"sh", "-c", script}, Stdout: w, Stderr: w})
+	w.Close()
+	if err != nil {
+		return err.Error()
+	}
+	text, _ := io.ReadAll(r)
+	return string(text)
+}
+
 // execute has the guest start a process whose standard streams are ours.
 func execute(peer *wire.Peer, cmd driver.Command) (driver.Process, error) {
 	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, User: cmd.User, TTY: cmd.TTY}

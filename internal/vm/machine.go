@@ -161,7 +161,7 @@ func writeInitrd(path, modules, binary string, c agent.Config) error {
 
 // sparse makes a file that takes no space yet.
 func sparse(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -57,14 +57,19 @@ type Fabric struct {
 }
 
 // Runtime implements driver.Runtime: each container gets a machine of its own.
-type Runtime struct{ o Options }
+type Runtime struct {
+	o Options
+	// patience is how long a guest may take to start a container. That takes a
+	// few seconds under software emulation, and as long for a large image.
+	patience time.Duration
+}
 
 // New makes the runtime.
 func New(o Options) *Runtime {
 	if o.Program == nil {
 		o.Program = qemu.Choose(o.Guest)
 	}
-	return &Runtime{o: o}
+	return &Runtime{o: o, patience: 2 * time.Minute}
 }
 
 // Info implements driver.Runtime.
@@ -157,6 +162,27 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU})
 		b.config.Fabric = &f.Interface
 	}
+	request := agent.StartRequest{Spec: inner}
+	if request.Files, err = runFiles(s.RunDir); err != nil {
+		return nil, err
+	}
+	request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
+	c, err := r.bring(ctx, b, s, request)
+	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
+		r.tell("trying another virtual machine: " + err.Error())
+		c, err = r.bring(ctx, b, s, request)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// errStuck tells of a guest that answers no more, or not in time.
+var errStuck = errors.New("the guest is stuck")
+
+// bring boots a machine and starts the container in it.
+func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, request agent.StartRequest) (*container, error) {
 	begun := time.Now()
 	m, err := b.start(ctx)
 	if err != nil {
@@ -165,12 +191,13 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	c := &container{machine: m, spec: s}
 	r.tell(fmt.Sprintf("virtual machine up after %v (kernel %v, root %v, docker %v)", time.Since(begun).Round(10*time.Millisecond), m.hello.Init, m.hello.Root, m.hello.Docker))
 	begun = time.Now()
-	request := agent.StartRequest{Spec: inner}
-	if request.Files, err = runFiles(s.RunDir); err == nil {
-		request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
-		err = c.call(ctx, agent.CallStart, request, nil)
-	}
-	if err != nil {
+	bounded, cancel := context.WithTimeoutCause(ctx, r.patience, errStuck)
+	defer cancel()
+	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
+		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
+			err = &core.Error{Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
+				Err: fmt.Errorf("%w: no container within %v\n%s", errStuck, r.patience, c.describe())}
+		}
 		m.Kill()
 		return nil, err
 	}

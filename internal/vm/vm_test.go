@@ -5,8 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
@@ -80,6 +83,46 @@ func TestHostsWithoutQEMU(t *testing.T) {
 	}
 	if f, err := newRuntime().Probe(t.Context()); err != nil || !f.Usable {
 		t.Errorf("it does not boot: %+v, %v", f, err)
+	}
+}
+
+// A guest that gets stuck before anything of the user's has run in it is
+// replaced by another.
+func TestAStuckGuestIsReplaced(t *testing.T) {
+	testkit.Once(t)
+	binary := testkit.Binary(t)
+	t.Setenv("BEE_TEST_BINARY", binary)
+	t.Setenv(guestVariable, guest(t))
+	r := newRuntime().(*Runtime)
+	r.patience = 40 * time.Second
+	var told []string
+	r.o.Told = func(message string) {
+		told = append(told, message)
+		if len(told) == 1 { // it is up, and has no container yet
+			freezeChildren(t)
+		}
+	}
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true, Only: []string{"Codes"}}.Run(t)
+	if len(told) < 4 || !strings.Contains(told[1], "the guest is stuck") || !strings.Contains(told[1], "console") {
+		t.Errorf("told: %q", told)
+	}
+}
+
+// freezeChildren stops this process's machines.
+func freezeChildren(t *testing.T) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		raw, _ := os.ReadFile(file)
+		f := strings.Fields(string(raw))
+		if len(f) < 4 || f[3] != strconv.Itoa(os.Getpid()) || !strings.HasPrefix(f[1], "(qemu") {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[0]); err != nil || syscall.Kill(pid, syscall.SIGSTOP) != nil {
+			t.Errorf("%s cannot be stopped: %v", f[0], err)
+		}
 	}
 }
 

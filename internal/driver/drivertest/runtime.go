@@ -64,6 +64,9 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	}
 }
 
+// suiteTimeout is what any one thing may take, on a loaded machine too.
+const suiteTimeout = 5 * time.Minute
+
 var counter struct {
 	sync.Mutex
 	n int
@@ -102,7 +105,7 @@ func (s RuntimeSuite) spec(t testing.TB) driver.ContainerSpec {
 
 func (s RuntimeSuite) start(t testing.TB, c driver.ContainerSpec) driver.Container {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
 	defer cancel()
 	box, err := s.New(t).Start(ctx, c)
 	if err != nil {
@@ -133,7 +136,7 @@ func run(t testing.TB, box driver.Container, stdin string, cmd driver.Command) r
 }
 
 func tryRun(ctx context.Context, box driver.Container, stdin string, cmd driver.Command) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
 	defer cancel()
 	if cmd.Env == nil {
 		cmd.Env = []string{"PATH=/bin:/usr/bin"}

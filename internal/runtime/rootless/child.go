@@ -2,6 +2,7 @@ package rootless
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func (s *setup) enter(ready *os.File) error {
 		return err
 	}
 	if s.ProbeOnly {
-		if err := mountProc(root); err != nil {
+		if err := errors.Join(mountProc(root), pivot(root)); err != nil {
 			return err
 		}
 		ready.WriteString("ready")
@@ -93,11 +94,27 @@ func pivot(root string) error {
 	}
 	// New and old root stacked on one place need no directory in the image:
 	// pivot_root(2), NOTES.
-	if err := unix.PivotRoot(".", "."); err != nil {
+	if err := unix.PivotRoot(".", "."); errors.Is(err, unix.EINVAL) {
+		return cover()
+	} else if err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount the host's root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+// cover moves the working directory, a mount, over a root that cannot be taken
+// away: that of a host which runs from its initial RAM file system, as diskless
+// nodes of clusters do (pivot_root(2), NOTES). What lies below is out of reach
+// for whoever may not chroot.
+func cover() error {
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("move the image's root over the host's: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("chroot: %w", err)
 	}
 	return unix.Chdir("/")
 }
