@@ -55,7 +55,7 @@ func (s *setup) enter(ready *os.File) error {
 		what string
 		do   func(string) error
 	}{
-		{"mount /proc", mountProc}, {"mount /sys", mountSys}, {"mount /dev", s.mountDev},
+		{"mount /proc", mountProc}, {"mount /sys", mountSys}, {"shield the kernel", s.shield}, {"mount /dev", s.mountDev},
 		{"mount /.bee", s.mountBee}, {"write /etc", s.writeEtc}, {"mount", s.mountAll}, {"enter the root", pivot},
 	}
 	for _, step := range steps {

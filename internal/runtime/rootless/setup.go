@@ -27,6 +27,8 @@ type setup struct {
 	Devices     []string       `json:"devices"`
 	Seccomp     bool           `json:"seccomp"`
 	UserName    string         `json:"user_name"`
+	// HostRoot tells that the container's files are root's on the host.
+	HostRoot bool `json:"host_root,omitempty"`
 	// ProbeOnly makes the child try everything on an empty tree and exit.
 	ProbeOnly bool `json:"probe_only,omitempty"`
 }
@@ -35,7 +37,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, UserName: "user"}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, UserName: "user", HostRoot: os.Geteuid() == 0}
 	var err error
 	abs := func(p string) string {
 		a, e := filepath.Abs(p)
