@@ -35,22 +35,11 @@ type Prospect struct {
 // a run would try them. It changes nothing.
 func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	starts := c.forecasts(ctx, sub, "plan")
-	byName := map[string]forecast{}
-	for i, site := range sub.Sites {
-		byName[site.Name] = starts[i]
-	}
-	sites := sub.Sites
-	if o := sub.Job.Order; o != "" && o != spec.OrderListed {
-		sites = inOrder(sites, o, starts)
-	}
-	list := make([]Prospect, 0, len(sites))
-	for _, site := range sites {
-		f := byName[site.Name]
-		p := Prospect{Site: site.Name, Provider: site.Provider, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
+	list := make([]Prospect, 0, len(sub.Sites))
+	for _, i := range inOrder(sub, starts) {
+		site, f := sub.Sites[i], starts[i]
+		p := Prospect{Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
 			SlotSeconds: site.Slot.Seconds(), CostPerHour: site.Price * float64(sub.Job.Nodes)}
-		if provider, err := c.Provider(site); err == nil {
-			p.Summary = provider.Info().Summary
-		}
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}

@@ -1,9 +1,11 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -178,55 +180,53 @@ func (d *drive) reason(site spec.Site, none []passed) string {
 
 // ordered gives the sites in the order in which the job wants them tried now.
 func (d *drive) ordered(ctx context.Context) []spec.Site {
-	if d.listed() {
-		return d.sub.Sites
+	var starts []forecast
+	if d.sub.Job.Order == spec.OrderSoonest {
+		starts = d.c.forecasts(ctx, d.sub, d.run.ID)
 	}
-	return inOrder(d.sub.Sites, d.sub.Job.Order, d.c.forecasts(ctx, d.sub, d.run.ID))
+	sites := make([]spec.Site, 0, len(d.sub.Sites))
+	for _, i := range inOrder(d.sub, starts) {
+		sites = append(sites, d.sub.Sites[i])
+	}
+	return sites
 }
 
-// inOrder sorts sites by price, or by when they would start; what cannot say
+// inOrder gives the places of the sites in the order that the job wants. Only
+// the soonest needs to know when they would start; a site that cannot say
 // comes last.
-func inOrder(sites []spec.Site, order string, starts []forecast) []spec.Site {
-	index := make([]int, len(sites))
-	for i := range index {
-		index[i] = i
+func inOrder(sub Submission, starts []forecast) []int {
+	places := make([]int, len(sub.Sites))
+	for i := range places {
+		places[i] = i
 	}
-	slices.SortStableFunc(index, func(a, b int) int {
-		if order == spec.OrderCheapest {
-			switch {
-			case sites[a].Price < sites[b].Price:
-				return -1
-			case sites[a].Price > sites[b].Price:
-				return 1
+	switch sub.Job.Order {
+	case spec.OrderCheapest:
+		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(sub.Sites[a].Price, sub.Sites[b].Price) })
+	case spec.OrderSoonest:
+		now := time.Now()
+		until := func(i int) time.Duration {
+			f := starts[i]
+			if f.err != nil || f.at.IsZero() {
+				return math.MaxInt64
+			}
+			if d := f.at.Sub(now); d > soon {
+				return d
 			}
 			return 0
 		}
-		x, y := starts[a], starts[b]
-		switch {
-		case (x.err == nil && !x.at.IsZero()) != (y.err == nil && !y.at.IsZero()):
-			if x.err == nil && !x.at.IsZero() {
-				return -1
-			}
-			return 1
-		case x.at.Sub(y.at).Abs() < soon: // as good as at once
-			return 0
-		}
-		return x.at.Compare(y.at)
-	})
-	sorted := make([]spec.Site, len(sites))
-	for i, at := range index {
-		sorted[i] = sites[at]
+		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(until(a), until(b)) })
 	}
-	return sorted
+	return places
 }
 
-// soon is a difference between expected starts that makes none.
+// soon is as good as at once.
 const soon = 10 * time.Second
 
 // forecast is when a site would start a run, as far as it can say.
 type forecast struct {
 	at    time.Time
 	facts driver.Facts
+	info  driver.Info
 	err   error
 }
 
@@ -251,16 +251,16 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	if err != nil {
 		return forecast{err: err}
 	}
-	facts, err := p.Probe(ctx)
-	if err == nil {
-		err = fits(site.Name, facts, sub.Job.Nodes)
+	f := forecast{info: p.Info()}
+	if f.facts, f.err = p.Probe(ctx); f.err == nil {
+		f.err = fits(site.Name, f.facts, sub.Job.Nodes)
 	}
-	if err != nil {
-		return forecast{facts: facts, err: err}
+	if f.err != nil {
+		return f
 	}
-	at := time.Now()
-	if f, ok := p.(driver.Forecaster); ok {
-		at, err = f.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
+	f.at = time.Now()
+	if x, ok := p.(driver.Forecaster); ok {
+		f.at, f.err = x.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
 	}
-	return forecast{at, facts, err}
+	return f
 }
