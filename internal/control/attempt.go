@@ -23,9 +23,11 @@ type attempt struct {
 	lease    driver.Lease
 	rec      state.Attempt
 	// theirs is the image for the architecture of the hosts, vm the machines
-	// around its containers, and checkpoint what the attempt goes on from.
+	// around its containers, binds where inputs appear that lie outside of the
+	// volume, and checkpoint what the attempt goes on from.
 	theirs     core.Image
 	vm         *protocol.VM
+	binds      map[string]string
 	checkpoint string
 	// keeping guards the checkpoints at home.
 	keeping sync.Mutex

@@ -2,181 +2,49 @@ package control
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/google/renameio/v2"
-	"golang.org/x/sys/unix"
 )
 
-// A checkpoint is the run's volume at home, below checkpoints/ of the run's
-// directory: as an attempt left it, or as the head kept it while the job ran. It
-// counts once its manifest is there, which is written last: a directory without
-// one is a copy that was cut short. The last two are kept.
-const (
-	checkpointsDir = "checkpoints"
-	manifestName   = "manifest.json"
-	volumeName     = "volume"
-	kept           = 2
-)
+// checkpointsDir, below a run's directory, is where its checkpoints lie.
+const checkpointsDir = "checkpoints"
 
-// manifest holds what a checkpoint consists of, to find damage.
-type manifest struct {
-	Attempt int               `json:"attempt"`
-	Site    string            `json:"site,omitempty"`
-	Taken   time.Time         `json:"taken"`
-	Took    time.Duration     `json:"took,omitempty"` // to bring it home
-	Files   map[string]string `json:"files"`          // path to SHA-256
-	Bytes   int64             `json:"bytes"`
-}
-
-// generation is one checkpoint of a run.
-type generation struct {
-	attempt int
-	// snapshot counts those that were kept while the attempt ran; 0 is the one
-	// that it left at its end.
-	snapshot int
-}
-
-// name is that of the directory: N, or N.K for a snapshot.
-func (g generation) name() string {
-	if g.snapshot == 0 {
-		return strconv.Itoa(g.attempt)
-	}
-	return strconv.Itoa(g.attempt) + "." + strconv.Itoa(g.snapshot)
-}
-
-func generationNamed(name string) (generation, bool) {
-	number, snapshot, is := strings.Cut(name, ".")
-	var g generation
-	var err1, err2 error
-	g.attempt, err1 = strconv.Atoi(number)
-	if is {
-		g.snapshot, err2 = strconv.Atoi(snapshot)
-	}
-	return g, err1 == nil && err2 == nil && g.name() == name
-}
-
-// compare orders generations by age.
-func (g generation) compare(o generation) int {
-	switch {
-	case g.attempt != o.attempt:
-		return g.attempt - o.attempt
-	case g.snapshot == 0 || o.snapshot == 0: // an attempt's end is its last
-		return o.snapshot - g.snapshot
-	}
-	return g.snapshot - o.snapshot
-}
-
-func (a *attempt) checkpointDir(g generation) string {
-	return filepath.Join(a.c.Store.RunDir(a.run.ID), checkpointsDir, g.name())
+func (c *Controller) checkpoints(run string) string {
+	return filepath.Join(c.Store.RunDir(run), checkpointsDir)
 }
 
 // keep brings the volume of an attempt home as a checkpoint.
 func (a *attempt) keep(ctx context.Context) error {
-	return a.keepAs(ctx, generation{attempt: a.rec.N}, protocol.VolumeDir(a.lease.Hosts()[0].Dir))
+	return a.keepAs(ctx, 0, protocol.VolumeDir(a.lease.Hosts()[0].Dir))
 }
 
 // keepSnapshot does the same with what the head has kept meanwhile.
 func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
-	return a.keepAs(ctx, generation{a.rec.N, n}, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, n))
+	return a.keepAs(ctx, n, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, n))
 }
 
-func (a *attempt) keepAs(ctx context.Context, g generation, remote string) error {
+func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error {
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
-	dir, begun := a.checkpointDir(g), time.Now()
-	if _, err := readManifest(dir); err == nil { // an earlier controller came as far
-		return nil
+	m, made, err := checkpoint.Keep(a.c.checkpoints(a.run.ID), checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name,
+		func(volume string) error { return a.fetch(ctx, remote, volume) })
+	if made {
+		a.c.say(protocol.PhaseFetch, fmt.Sprintf("checkpoint of attempt %d is at home: %d files", a.rec.N, len(m.Files)))
 	}
-	if err := filestream.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	volume := filepath.Join(dir, volumeName)
-	if err := a.fetch(ctx, remote, volume); err != nil {
-		return err
-	}
-	m := manifest{Attempt: a.rec.N, Site: a.site.Name, Taken: time.Now()}
-	var err error
-	if m.Files, m.Bytes, err = sums(volume); err != nil {
-		return err
-	}
-	// All of it has to be on the disk before the old site's copy goes.
-	if err := syncTree(dir); err != nil {
-		return err
-	}
-	m.Took = time.Since(begun)
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(filepath.Join(dir, manifestName), raw, 0o600); err != nil {
-		return err
-	}
-	a.c.say(protocol.PhaseFetch, fmt.Sprintf("checkpoint of attempt %d is at home: %d files", a.rec.N, len(m.Files)))
-	return a.forgetOld()
-}
-
-// forgetOld removes all checkpoints but the last ones.
-func (a *attempt) forgetOld() error {
-	list, err := a.generations()
-	if err != nil {
-		return err
-	}
-	for ; len(list) > kept; list = list[1:] {
-		if err := filestream.RemoveAll(a.checkpointDir(list[0])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// generations lists the whole checkpoints, oldest first.
-func (a *attempt) generations() ([]generation, error) {
-	return generationsIn(a.c.Store.RunDir(a.run.ID))
-}
-
-func generationsIn(runDir string) ([]generation, error) {
-	entries, err := os.ReadDir(filepath.Join(runDir, checkpointsDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var list []generation
-	for _, e := range entries {
-		g, ok := generationNamed(e.Name())
-		if !ok {
-			continue
-		}
-		if _, err := readManifest(filepath.Join(runDir, checkpointsDir, e.Name())); err == nil {
-			list = append(list, g)
-		}
-	}
-	slices.SortFunc(list, generation.compare)
-	return list, nil
+	return err
 }
 
 // Checkpoint is one that a run has at home, for people.
@@ -193,65 +61,41 @@ type Checkpoint struct {
 
 // Checkpoints lists those that a run has at home, oldest first.
 func (c *Controller) Checkpoints(run string) ([]Checkpoint, error) {
-	list, err := generationsIn(c.Store.RunDir(run))
-	if err != nil {
-		return nil, err
-	}
+	list, err := checkpoint.List(c.checkpoints(run))
 	var out []Checkpoint
-	for _, g := range list {
-		dir := filepath.Join(c.Store.RunDir(run), checkpointsDir, g.name())
-		m, err := readManifest(dir)
-		if err != nil {
-			continue // gone just now
-		}
-		out = append(out, Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, filepath.Join(dir, volumeName)})
+	for _, k := range list {
+		m := k.Manifest
+		out = append(out, Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, k.Volume()})
 	}
-	return out, nil
+	return out, err
 }
 
 // latest gives the volume of the newest checkpoint that is undamaged, or "".
 func (a *attempt) latest() (string, error) {
-	generations, err := a.generations()
-	if err != nil {
-		return "", err
-	}
-	for i := len(generations) - 1; i >= 0; i-- {
-		dir := a.checkpointDir(generations[i])
-		m, err := readManifest(dir)
-		if err != nil {
-			return "", err
+	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
+	for _, k := range slices.Backward(list) {
+		if k.Undamaged() {
+			return k.Volume(), nil
 		}
-		volume := filepath.Join(dir, volumeName)
-		files, _, err := sums(volume)
-		if err == nil && same(files, m.Files) {
-			return volume, nil
-		}
-		a.c.say(protocol.PhaseStage, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged; the one before it is used", m.Attempt))
+		a.c.say(protocol.PhaseStage, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged; the one before it is used", k.Attempt))
 	}
-	return "", nil
+	return "", err
 }
 
 // progressed tells whether this attempt's checkpoint differs from the newest of
 // the attempts before it in what a checkpoint consists of. A job that only
 // writes the same again would go round for ever.
 func (a *attempt) progressed() (bool, error) {
-	list, err := a.generations()
+	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
 	if err != nil {
 		return true, err
 	}
-	before := slices.DeleteFunc(slices.Clone(list), func(g generation) bool { return g.attempt >= a.rec.N })
+	before := slices.DeleteFunc(slices.Clone(list), func(k checkpoint.Kept) bool { return k.Attempt >= a.rec.N })
 	if len(before) == 0 {
 		return true, nil
 	}
-	var sides [2]map[string]string
-	for i, g := range []generation{before[len(before)-1], list[len(list)-1]} {
-		m, err := readManifest(a.checkpointDir(g))
-		if err != nil {
-			return false, err
-		}
-		sides[i] = only(m.Files, &a.sub.Job)
-	}
-	return !same(sides[0], sides[1]), nil
+	files := func(of []checkpoint.Kept) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
+	return !maps.Equal(files(before), files(list)), nil
 }
 
 // only picks the files that the job's `checkpoint.paths` name.
@@ -269,74 +113,6 @@ func only(files map[string]string, job *spec.Job) map[string]string {
 		}
 	}
 	return picked
-}
-
-func same(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, sum := range a {
-		if b[name] != sum {
-			return false
-		}
-	}
-	return true
-}
-
-func readManifest(dir string) (manifest, error) {
-	var m manifest
-	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if err == nil {
-		err = json.Unmarshal(raw, &m)
-	}
-	return m, err
-}
-
-// sums gives the digest of every file and link below a directory.
-func sums(root string) (map[string]string, int64, error) {
-	files, total := map[string]string{}, int64(0)
-	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		h := sha256.New()
-		switch {
-		case e.Type()&fs.ModeSymlink != 0:
-			to, err := os.Readlink(name)
-			if err != nil {
-				return err
-			}
-			io.WriteString(h, to) //nolint:errcheck // a hash takes all
-		case e.Type().IsRegular():
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			n, err := io.Copy(h, f)
-			if err != nil {
-				return err
-			}
-			total += n
-		}
-		files[rel] = hex.EncodeToString(h.Sum(nil))
-		return nil
-	})
-	return files, total, err
-}
-
-// syncTree has everything on the disk's file system written out.
-func syncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Syncfs(int(f.Fd()))
 }
 
 // lostInARow is how many attempts may be lost without a new checkpoint before a
@@ -363,11 +139,11 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
 		return outcome{}, false, nil
 	}
-	list, err := a.generations()
+	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
 	if err != nil || len(list) == 0 {
 		return outcome{}, false, err
 	}
-	lost, err := a.launchedSince(ctx, list[len(list)-1].attempt)
+	lost, err := a.launchedSince(ctx, list[len(list)-1].Attempt)
 	if err != nil {
 		return outcome{}, false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -145,7 +146,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 		{"before the checkpoint was at home", func(_ *testing.T, w *world, a *state.Attempt) { w.sites["a"].head = saving() }, false},
 		{"with a copy that was cut short", func(t *testing.T, w *world, a *state.Attempt) {
 			w.sites["a"].head = saving()
-			half := filepath.Join(w.Store.RunDir(a.Run), checkpointsDir, "1", volumeName)
+			half := filepath.Join(w.checkpoints(a.Run), "1", "volume")
 			if err := os.MkdirAll(half, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -200,24 +201,23 @@ func TestDamagedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err := a.generations(); err != nil || len(list) != 2 || list[0] != (generation{attempt: 2}) {
-		t.Errorf("kept %v, %v", list, err)
+	list, err := checkpoint.List(a.c.checkpoints(run.ID))
+	if err != nil || len(list) != 2 || list[0].Attempt != 2 {
+		t.Fatalf("kept %v, %v", list, err)
 	}
-	damage := func(n int) {
-		if err := os.WriteFile(filepath.Join(a.checkpointDir(generation{attempt: n}), volumeName, "state"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, step := range []struct{ damaged, left int }{{0, 3}, {3, 2}, {2, 0}} {
+	for whole := 2; ; whole-- {
 		want := ""
-		if step.damaged > 0 {
-			damage(step.damaged)
-		}
-		if step.left > 0 {
-			want = filepath.Join(a.checkpointDir(generation{attempt: step.left}), volumeName)
+		if whole > 0 {
+			want = list[whole-1].Volume()
 		}
 		if got, err := a.latest(); err != nil || got != want {
-			t.Errorf("with %d damaged: %q, %v", step.damaged, got, err)
+			t.Errorf("with %d undamaged: %q, %v", whole, got, err)
+		}
+		if whole == 0 {
+			break
+		}
+		if err := os.WriteFile(filepath.Join(want, "state"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

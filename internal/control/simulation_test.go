@@ -11,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -668,18 +668,17 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context, e
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil }}, ctx, nil
 }
 
+func (m *model) kept(run string) []checkpoint.Kept {
+	list, _ := checkpoint.List(filepath.Join(m.dir, "home", "runs", run, checkpointsDir)) // none at all is found by its lack
+	return list
+}
+
 // good is the count of the newest undamaged checkpoint at home.
 func (m *model) good(run string) int {
 	best := 0
-	manifests, _ := filepath.Glob(filepath.Join(m.dir, "home", "runs", run, checkpointsDir, "*", manifestName))
-	for _, path := range manifests {
-		dir := filepath.Dir(path)
-		kept, err := readManifest(dir)
-		if err != nil {
-			continue
-		}
-		if files, _, err := sums(filepath.Join(dir, volumeName)); err == nil && same(files, kept.Files) {
-			best = max(best, readCount(filepath.Join(dir, volumeName)))
+	for _, k := range m.kept(run) {
+		if k.Undamaged() {
+			best = max(best, readCount(k.Volume()))
 		}
 	}
 	return best
@@ -687,19 +686,11 @@ func (m *model) good(run string) int {
 
 // rot damages the newest checkpoint at home, between two controllers.
 func (m *model) rot(run string) {
-	var numbers []int
-	entries, _ := os.ReadDir(filepath.Join(m.dir, "home", "runs", run, checkpointsDir))
-	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	if len(numbers) == 0 {
+	list := m.kept(run)
+	if len(list) == 0 {
 		return
 	}
-	sort.Ints(numbers)
-	name := filepath.Join(m.dir, "home", "runs", run, checkpointsDir, strconv.Itoa(numbers[len(numbers)-1]), volumeName, "count")
-	if os.WriteFile(name, []byte("rotten"), 0o600) == nil {
+	if os.WriteFile(filepath.Join(list[len(list)-1].Volume(), "count"), []byte("rotten"), 0o600) == nil {
 		m.say("the newest checkpoint rots")
 		m.reached = m.good(run)
 	}

@@ -45,10 +45,11 @@ func (a *attempt) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	copies, _, err := planInputs(&a.sub.Job)
+	copies, binds, err := planInputs(&a.sub.Job)
 	if err != nil {
 		return err
 	}
+	a.binds = binds
 	a.checkpoint = ""
 	if a.sub.Job.Checkpoint != nil {
 		if a.checkpoint, err = a.latest(); err != nil {
@@ -56,7 +57,7 @@ func (a *attempt) stage(ctx context.Context) error {
 		}
 	}
 	if a.checkpoint != "" {
-		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(volumeName, s.remote); return in })
+		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(protocol.VolumeDir(""), s.remote); return in })
 	}
 	if a.vm, err = a.planVM(ctx); err != nil {
 		return err
@@ -159,15 +160,11 @@ func waitingText(w driver.Waiting) string {
 
 // start launches the nodes.
 func (a *attempt) start(ctx context.Context) error {
-	_, binds, err := planInputs(&a.sub.Job)
-	if err != nil {
-		return err
-	}
 	values, err := secrets(ctx, &a.sub.Job)
 	if err != nil {
 		return err
 	}
-	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, binds, a.lease, a.checkpoint != "")
+	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.checkpoint != "")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ func allowed() map[string][]string {
 		"internal/procid":               {"internal/core"},
 		"internal/shell":                {},
 		"internal/wire":                 {"internal/core"},
+		"internal/checkpoint":           {"internal/filestream"},
 		"internal/leasedir":             {"internal/core", "internal/filestream"},
 		"internal/spec":                 {"internal/core"},
 		"internal/driver":               {"internal/core"},
@@ -59,7 +60,7 @@ func allowed() map[string][]string {
 			"internal/runtime/pid1", "internal/vm/agent", "internal/wire"},
 		"internal/vm": {"internal/core", "internal/driver", "internal/node/client", "internal/runtime/pid1", "internal/vm/agent", "internal/vm/initrd",
 			"internal/vm/qemu", "internal/wire"},
-		"internal/control": {"internal/core", "internal/driver", "internal/filestream", "internal/node/protocol", "internal/spec", "internal/state",
+		"internal/control": {"internal/checkpoint", "internal/core", "internal/driver", "internal/filestream", "internal/node/protocol", "internal/spec", "internal/state",
 			"internal/tasklog", "internal/vm/guestimage", "internal/wire"},
 	}
 }

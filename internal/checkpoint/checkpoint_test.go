@@ -1,0 +1,76 @@
+package checkpoint
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// keep makes a checkpoint with one file.
+func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
+	t.Helper()
+	m, made, err := Keep(dir, g, "here", func(volume string) error {
+		if err := os.Mkdir(volume, 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(volume, "state"), []byte(text), 0o600)
+	})
+	if err != nil || m.Attempt != g.Attempt || len(m.Files) != 1 || m.Bytes != int64(len(text)) {
+		t.Fatalf("%+v: %+v, %v", g, m, err)
+	}
+	return made
+}
+
+func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
+	dir := t.TempDir()
+	for _, step := range []struct {
+		g         Generation
+		left, two Generation
+	}{
+		{Generation{1, 1}, Generation{}, Generation{1, 1}},
+		{Generation{1, 2}, Generation{1, 1}, Generation{1, 2}},
+		{Generation{1, 10}, Generation{1, 2}, Generation{1, 10}},
+		{Generation{1, 0}, Generation{1, 10}, Generation{1, 0}}, // an attempt's end is its last
+		{Generation{2, 1}, Generation{1, 0}, Generation{2, 1}},
+		{Generation{10, 0}, Generation{2, 1}, Generation{10, 0}},
+	} {
+		if !keep(t, dir, step.g, "x") {
+			t.Errorf("%+v was there already", step.g)
+		}
+		list, err := List(dir)
+		if err != nil || len(list) == 0 || list[len(list)-1].Generation != step.two || len(list) > 1 && list[0].Generation != step.left {
+			t.Errorf("after %+v: %v, %v", step.g, list, err)
+		}
+	}
+}
+
+func TestAWholeOneIsLeftAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, Generation{Attempt: 1}, "first")
+	if made, again := keep(t, dir, Generation{Attempt: 2}, "second"), keep(t, dir, Generation{Attempt: 2}, "second"); !made || again {
+		t.Errorf("made %v, and again %v", made, again)
+	}
+}
+
+func TestCutShortAndDamaged(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, Generation{Attempt: 1}, "whole")
+	for _, name := range []string{"2/volume", "01", "x", "3.0", "-1"} { // no manifests, and no names of ours
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := List(dir)
+	if err != nil || len(list) != 1 || !list[0].Undamaged() {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if err := os.WriteFile(filepath.Join(list[0].Volume(), "more"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list[0].Undamaged() {
+		t.Error("a file too many is no damage")
+	}
+	if !keep(t, dir, Generation{Attempt: 2}, "anew") {
+		t.Error("a copy that was cut short counts")
+	}
+}
