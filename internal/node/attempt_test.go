@@ -128,6 +128,23 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 	}
 }
 
+// A job that fails because one of its hosts was lost may end before the loss is
+// noticed: it is the host's failure all the same, from which a run goes on.
+func TestAJobThatFailsWithItsHost(t *testing.T) {
+	c := newCluster(t, 2, "/.bee/rsh host1 'echo started; sleep 1000'; exit 7").startAll()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if out, _ := c.output(); !strings.Contains(out, "started") {
+			return fmt.Errorf("output so far %q", out)
+		}
+		return nil
+	})
+	c.signal(1, syscall.SIGKILL)
+	if r := c.result(10 * time.Second); r.Exit != nil || r.Kind != "lost" || r.Host != "host1" {
+		t.Errorf("result: %+v", r)
+	}
+	c.awaitEnd(10*time.Second, 0)
+}
+
 func TestALostNodeEndsTheAttempt(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTERM} {
 		for rank := range 3 {

@@ -21,7 +21,7 @@ const (
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
 	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it
-	callHello      = "hello"       // node to node: does the way between us work
+	callHello      = "hello"       // does the way between us work, and are you there
 	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)
 )
 

@@ -194,8 +194,25 @@ func (h *head) work(ctx context.Context) error {
 		h.saved = true
 		return nil
 	}
+	if exit.Code != 0 {
+		if err := h.complete(ctx); err != nil {
+			return err
+		}
+	}
 	h.exit = &exit
 	return nil
+}
+
+// complete finds out whether all nodes are still there. A job fails when one of
+// its hosts is lost, and may do so before we notice: that is not its own fault.
+func (h *head) complete(ctx context.Context) error {
+	return h.all(func(rank int, p *wire.Peer) error {
+		err := p.Call(ctx, callHello, nil, nil)
+		if err != nil && !alive(p) {
+			h.fail(rank, h.lost(rank))
+		}
+		return err
+	})
 }
 
 // spreadVolume gives hosts with a volume of their own what node 0's has now.
