@@ -57,6 +57,7 @@ func (b *bench) run(quick bool, only string) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
+	fmt.Println("| what | measured | against | ratio |\n|---|---|---|---|")
 	for _, step := range []struct {
 		name string
 		do   func(int) error
@@ -68,10 +69,10 @@ func (b *bench) run(quick bool, only string) error {
 		if err := step.do(rounds); err != nil {
 			return err
 		}
-	}
-	fmt.Println("| what | measured | against | ratio |\n|---|---|---|---|")
-	for _, r := range b.rows {
-		fmt.Printf("| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
+		for _, r := range b.rows { // at once: the whole takes long
+			fmt.Printf("| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
+		}
+		b.rows = nil
 	}
 	return nil
 }
