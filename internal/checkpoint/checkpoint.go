@@ -119,10 +119,10 @@ func List(dir string) ([]Kept, error) {
 	return list, nil
 }
 
-// Keep makes a checkpoint of what fetch brings into the directory that it is
-// given, and forgets all but the last ones. One that is whole already is left
+// Keep makes a checkpoint of what fetch brings into the directory volume, and
+// forgets all but the last ones; before is the newest earlier copy, or "". One that is whole already is left
 // as it is: made tells whether it was not.
-func Keep(dir string, g Generation, site string, fetch func(volume string) error) (m Manifest, made bool, err error) {
+func Keep(dir string, g Generation, site string, fetch func(volume, before string) error) (m Manifest, made bool, err error) {
 	own := filepath.Join(dir, g.name())
 	if m, err = readManifest(own); err == nil {
 		return m, false, nil
@@ -134,8 +134,12 @@ func Keep(dir string, g Generation, site string, fetch func(volume string) error
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return m, false, err
 	}
+	before := ""
+	if list, err := List(dir); err == nil && len(list) > 0 {
+		before = list[len(list)-1].Volume()
+	}
 	volume := filepath.Join(own, volumeName)
-	if err := fetch(volume); err != nil {
+	if err := fetch(volume, before); err != nil {
 		return m, false, err
 	}
 	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}

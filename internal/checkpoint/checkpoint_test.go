@@ -9,7 +9,7 @@ import (
 // keep makes a checkpoint with one file.
 func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
 	t.Helper()
-	m, made, err := Keep(dir, g, "here", func(volume string) error {
+	m, made, err := Keep(dir, g, "here", func(volume, _ string) error {
 		if err := os.Mkdir(volume, 0o700); err != nil {
 			return err
 		}
@@ -72,5 +72,20 @@ func TestCutShortAndDamaged(t *testing.T) {
 	}
 	if !keep(t, dir, Generation{Attempt: 2}, "anew") {
 		t.Error("a copy that was cut short counts")
+	}
+}
+
+func TestTheNewestIsTheBasis(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, Generation{Attempt: 1}, "first")
+	keep(t, dir, Generation{1, 1}, "older, of the same attempt")
+	_, _, err := Keep(dir, Generation{Attempt: 2}, "here", func(volume, before string) error {
+		if raw, err := os.ReadFile(filepath.Join(before, "state")); err != nil || string(raw) != "first" {
+			t.Errorf("the earlier copy holds %q, %v", raw, err)
+		}
+		return os.Mkdir(volume, 0o700)
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

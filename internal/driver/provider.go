@@ -164,6 +164,9 @@ type Transfer struct {
 	Host int
 	// Local and Remote are absolute paths.
 	Local, Remote string
+	// Before is a local directory that holds an earlier copy of what is
+	// fetched, or "": what has not changed since need not travel.
+	Before string
 	// Progress, if not nil, is told the bytes copied so far.
 	Progress func(done int64)
 }

@@ -15,6 +15,7 @@ import (
 // decoder reads a stream into a tree.
 type decoder struct {
 	t     *tree
+	basis *Basis // nil: there is no earlier copy
 	many  bool
 	crc   uint32
 	count uint64
@@ -24,12 +25,12 @@ type decoder struct {
 	ended bool
 }
 
-func decode(ctx context.Context, r io.Reader, t *tree) error {
+func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 	head := make([]byte, max(magicLen, blockHead))
 	if _, err := io.ReadFull(r, head[:magicLen]); err != nil {
 		return cut(err)
 	}
-	d := &decoder{t: t}
+	d := &decoder{t: t, basis: basis}
 	switch string(head[:magicLen]) {
 	case magic(kindOne):
 	case magic(kindMany):
@@ -104,7 +105,7 @@ func (d *decoder) block(b []byte) error {
 }
 
 func (d *decoder) record(kind byte, b []byte) error {
-	if (d.open != nil) != (kind == recData || kind == recEnd) && kind != recError {
+	if (d.open != nil) != (kind == recData || kind == recSame || kind == recEnd) && kind != recError {
 		return errRecord
 	}
 	switch kind {
@@ -125,6 +126,15 @@ func (d *decoder) record(kind byte, b []byte) error {
 		}
 		_, err := d.open.WriteAt(b[8:], off)
 		return err
+	case recSame:
+		if len(b) != 8+len(sum{}) || d.basis == nil {
+			return errRecord
+		}
+		off := int64(binary.LittleEndian.Uint64(b))
+		if off < 0 {
+			return errRecord
+		}
+		return d.basis.copyTo(d.open, off, sum(b[8:]))
 	case recEnd:
 		if len(b) != 8 {
 			return errRecord

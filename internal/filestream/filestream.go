@@ -28,7 +28,14 @@ import (
 //
 // A Write that blocks is not interrupted by ctx: close w for that.
 func Send(ctx context.Context, w io.Writer, path string, progress func(done int64)) error {
+	return SendOver(ctx, w, path, nil, progress)
+}
+
+// SendOver is Send to a receiver who has an earlier copy: what he knows of it
+// (ReadKnown) is named, not sent. He takes it with ReceiveOver.
+func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progress func(done int64)) error {
 	e := newEncoder(w, kindOne, progress)
+	e.known = known
 	return send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
 }
 
@@ -59,10 +66,17 @@ func send(ctx context.Context, e *encoder, object string, walk func(*walker) err
 // stream has arrived and its checksum is right. Receive reads no byte beyond
 // the stream's end.
 func Receive(ctx context.Context, r io.Reader, path string) error {
+	return ReceiveOver(ctx, r, path, nil)
+}
+
+// ReceiveOver is Receive of what SendOver sends; basis is what the sender was
+// told of, which must not change meanwhile.
+func ReceiveOver(ctx context.Context, r io.Reader, path string, basis *Basis) error {
 	path = filepath.Clean(path)
+	defer basis.close()
 	t := &tree{ctx: ctx, root: path, links: map[uint64]linkSource{}}
 	defer t.close()
-	if err := decode(ctx, r, t); err != nil {
+	if err := decode(ctx, r, t, basis); err != nil {
 		return fail("receive", path, err)
 	}
 	if err := t.commit(); err != nil {

@@ -27,6 +27,7 @@ const (
 	recTop     = 'T' // path below the root; starts a new top
 	recEntry   = 'E' // meta; for a file, data records and recEnd follow
 	recData    = 'D' // offset (8 bytes), bytes
+	recSame    = 'S' // offset (8 bytes), name of a chunk that the receiver has
 	recEnd     = 'F' // final size (8 bytes)
 	recLeave   = 'U' // the current directory is complete
 	recError   = 'X' // the sender gives up: message
@@ -47,7 +48,8 @@ type encoder struct {
 	count    uint64
 	done     int64
 	progress func(int64)
-	err      error // of w; sticks
+	known    *Known // what the receiver has; nil: nothing
+	err      error  // of w; sticks
 }
 
 func newEncoder(w io.Writer, kind byte, progress func(int64)) *encoder {
@@ -130,6 +132,9 @@ func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
 // data sends the bytes from..to of f and gives the offset it came to: less
 // than to where the file has become shorter.
 func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, error) {
+	if e.known != nil {
+		return eachChunk(ctx, f, from, to, e.known.cutter, e.chunk)
+	}
 	const head, least = recHead + 8, 64 << 10
 	for from < to {
 		if err := ctx.Err(); err != nil {
@@ -162,6 +167,30 @@ func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, 
 		}
 	}
 	return from, nil
+}
+
+// chunk sends a chunk, or its name where the receiver has it.
+func (e *encoder) chunk(at int64, b []byte) error {
+	e.done += int64(len(b))
+	if e.progress != nil {
+		e.progress(e.done)
+	}
+	var head [8 + len(sum{})]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(at))
+	s := sumOf(b)
+	if _, has := e.known.sums[s]; has {
+		copy(head[8:], s[:])
+		return e.record(recSame, head[:])
+	}
+	const most = blockSize - recHead - blockHead - 8
+	for len(b) > 0 { // a chunk may be larger than a block
+		n := min(len(b), most)
+		if err := e.record(recData, append(binary.LittleEndian.AppendUint64(nil, uint64(at)), b[:n]...)); err != nil {
+			return err
+		}
+		at, b = at+int64(n), b[n:]
+	}
+	return nil
 }
 
 func (e *encoder) end() error {

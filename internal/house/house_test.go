@@ -17,7 +17,8 @@ func allowed() map[string][]string {
 	return map[string][]string{
 		"internal/core":                 {},
 		"internal/tasklog":              {},
-		"internal/filestream":           {"internal/core"},
+		"internal/chunk":                {},
+		"internal/filestream":           {"internal/chunk", "internal/core"},
 		"internal/procid":               {"internal/core"},
 		"internal/shell":                {},
 		"internal/wire":                 {"internal/core"},

@@ -39,6 +39,11 @@ func (s ProviderSuite) transfer(t *testing.T) {
 		if to, err := os.Readlink(back + "/link"); err != nil || to != "sub/big" {
 			t.Errorf("host %d: the link came back as %q, %v", i, to, err)
 		}
+		again := filepath.Join(t.TempDir(), "again")
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: again, Remote: remote, Before: back}))
+		if got, err := os.ReadFile(again + "/sub/big"); err != nil || !bytes.Equal(got, big) {
+			t.Errorf("host %d: came over an earlier copy differently: %v", i, err)
+		}
 		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: back + "-file", Remote: remote + "/run.sh"}))
 		if b, _ := os.ReadFile(back + "-file"); string(b) != "#!/bin/sh\n" {
 			t.Errorf("host %d: fetched %q", i, b)

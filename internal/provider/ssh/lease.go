@@ -193,8 +193,8 @@ func (l *lease) about(ctx context.Context, host int, method string, fill func(*c
 	return l.ask(ctx, link, method, c, out)
 }
 
-// open makes a call about a host and a path whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, method, path string) (*wire.Stream, error) {
+// open makes a call about a host, completed by fill, whose stream stays open.
+func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call)) (*wire.Stream, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (l *lease) open(ctx, stream context.Context, host int, method, path string)
 		return nil, err
 	}
 	c := l.call(link, inner)
-	c.Path = path
+	fill(&c)
 	s, err := k.Open(stream, method, c, nil)
 	return s, transient(err)
 }
@@ -224,7 +224,7 @@ func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
 	// The stream outlives the dialling.
-	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, socket)
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, func(c *call) { c.Path = socket })
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
+	s, err := l.open(ctx, ctx, t.Host, callStage, func(c *call) { c.Path = t.Remote })
 	if err != nil {
 		return err
 	}
@@ -254,14 +254,26 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 
 // Fetch implements driver.Lease.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
-	s, err := l.open(ctx, ctx, t.Host, callFetch, t.Remote)
+	var basis *filestream.Basis
+	if t.Before != "" {
+		var err error
+		if basis, err = filestream.NewBasis(ctx, t.Before); err != nil {
+			basis = nil // then all of it travels
+		}
+	}
+	s, err := l.open(ctx, ctx, t.Host, callFetch, func(c *call) { c.Path, c.Known = t.Remote, basis != nil })
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if basis != nil {
+		if _, err := basis.WriteTo(s); err != nil {
+			return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: err})
+		}
+	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress
-	return filestream.Receive(ctx, &r, t.Local)
+	return filestream.ReceiveOver(ctx, &r, t.Local, basis)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,7 @@ type call struct {
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	Image   string          `json:"image,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
+	Known   bool            `json:"known,omitempty"` // what the caller has of the file follows
 }
 
 // granted is an agent's lease as it stands.
@@ -222,7 +224,14 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		return filestream.Send(ctx, s, c.Path, nil)
+		var known *filestream.Known
+		if c.Known {
+			var err error
+			if known, err = filestream.ReadKnown(bufio.NewReader(s)); err != nil {
+				return err
+			}
+		}
+		return filestream.SendOver(ctx, s, c.Path, known, nil)
 	case callRelease:
 		if err := l.Release(ctx); err != nil {
 			return err

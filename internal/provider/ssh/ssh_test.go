@@ -1,9 +1,12 @@
 package ssh
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -91,6 +94,44 @@ func TestHostsThatShareAFileSystem(t *testing.T) {
 		if err := l.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestWhatIsAtHomeDoesNotTravelAgain(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "again", Attempt: 1}, Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release(context.WithoutCancel(t.Context()))
+	data := make([]byte, 8<<20)
+	rand.NewChaCha8([32]byte{}).Read(data) //nolint:errcheck // it cannot fail
+	dir := t.TempDir()
+	source, first, second, remote := filepath.Join(dir, "source"), filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(l.Hosts()[0].Dir, "volume")
+	travelled := map[string]int64{}
+	for _, to := range []string{first, second} {
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		data[1<<20]++
+		if err := os.WriteFile(filepath.Join(source, "state"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := ""
+		if to == second {
+			before = first
+		}
+		err := errors.Join(l.Stage(t.Context(), driver.Transfer{Local: source, Remote: remote}),
+			l.Fetch(t.Context(), driver.Transfer{Local: to, Remote: remote, Before: before, Progress: func(n int64) { travelled[to] = n }}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(to, "state")); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s is not what was sent: %v", to, err)
+		}
+	}
+	if travelled[first] < int64(len(data)) || travelled[second] > int64(len(data))/20 {
+		t.Errorf("bytes that travelled: %v", travelled)
 	}
 }
 

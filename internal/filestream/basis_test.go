@@ -1,0 +1,151 @@
+package filestream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/chunk"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// over carries from to to, over what basis has, and gives the bytes that
+// travelled either way.
+func over(t *testing.T, from, to, basis string) (there, back int64) {
+	t.Helper()
+	b, err := NewBasis(t.Context(), basis)
+	must(t, err)
+	var told, stream bytes.Buffer
+	there, err = b.WriteTo(&told)
+	must(t, err)
+	known, err := ReadKnown(io.MultiReader(&told, bytes.NewReader([]byte("rest"))))
+	must(t, err)
+	if told.Len() != 0 {
+		t.Errorf("%d bytes were not read", told.Len())
+	}
+	must(t, SendOver(t.Context(), &stream, from, known, nil))
+	back = int64(stream.Len())
+	must(t, ReceiveOver(t.Context(), &stream, to, b))
+	return there, back
+}
+
+func noise(n int, seed byte) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{seed}).Read(b) //nolint:errcheck // it cannot fail
+	return b
+}
+
+// TestOnlyWhatChangedTravels: of what is 1 % different, less than 5 %.
+func TestOnlyWhatChangedTravels(t *testing.T) {
+	const size = 64 << 20
+	for name, change := range map[string]func(b []byte) []byte{
+		"nothing":   func(b []byte) []byte { return b },
+		"a stretch": func(b []byte) []byte { copy(b[size/3:], noise(size/100, 2)); return b },
+		"pages everywhere": func(b []byte) []byte {
+			r := rand.New(rand.NewPCG(1, 2))
+			for i := range size / 100 / 4096 {
+				copy(b[r.IntN(size/4096)*4096:], noise(4096, byte(i)))
+			}
+			return b
+		},
+		"inserted in front": func(b []byte) []byte { return append(noise(size/100, 3), b...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			was, is, got := filepath.Join(dir, "was"), filepath.Join(dir, "is"), filepath.Join(dir, "got")
+			for _, d := range []string{was, is} {
+				must(t, os.Mkdir(d, 0o755))
+			}
+			data := noise(size, 1)
+			must(t, os.WriteFile(filepath.Join(was, "state"), data, 0o600))
+			data = change(data)
+			must(t, os.WriteFile(filepath.Join(is, "renamed"), data, 0o640))
+			must(t, os.WriteFile(filepath.Join(is, "small"), []byte("new"), 0o600))
+			there, back := over(t, is, got, was)
+			if there+back > size/20 {
+				t.Errorf("%d bytes went there and %d came back, of %d", there, back, size)
+			}
+			same(t, describe(t, is), describe(t, got))
+			if now, err := os.ReadFile(filepath.Join(got, "renamed")); err != nil || !bytes.Equal(now, data) {
+				t.Errorf("it is not what was sent: %v", err)
+			}
+		})
+	}
+}
+
+// A whole tree arrives over any basis: its own, another, an empty one.
+func TestRoundTripOverABasis(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "from")
+	makeTree(t, from)
+	other := filepath.Join(dir, "other")
+	must(t, os.MkdirAll(filepath.Join(other, "empty"), 0o755))
+	must(t, os.WriteFile(filepath.Join(other, "x"), noise(100_000, 9), 0o600))
+	for name, basis := range map[string]string{"itself": from, "another": other, "nothing": filepath.Join(other, "empty")} {
+		to := filepath.Join(dir, "to "+name)
+		over(t, from, to, basis)
+		same(t, describe(t, from), describe(t, to))
+	}
+}
+
+func TestABasisThatChangesIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	was := filepath.Join(dir, "was")
+	must(t, os.WriteFile(was, noise(1<<20, 1), 0o600))
+	b, err := NewBasis(t.Context(), was)
+	must(t, err)
+	var told, stream bytes.Buffer
+	_, err = b.WriteTo(&told)
+	must(t, err)
+	known, err := ReadKnown(&told)
+	must(t, err)
+	must(t, SendOver(t.Context(), &stream, was, known, nil))
+	must(t, os.WriteFile(was, noise(1<<20, 2), 0o600))
+	to := filepath.Join(dir, "to")
+	if err := ReceiveOver(t.Context(), &stream, to, b); !core.IsKind(err, core.Transient) {
+		t.Errorf("got %v, want a passing error", err)
+	}
+	if _, err := os.Lstat(to); err == nil {
+		t.Error("it was made all the same")
+	}
+}
+
+func TestHostileBases(t *testing.T) {
+	number := func(bits, n uint32) []byte {
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, bits), n)
+	}
+	for name, told := range map[string][]byte{"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000)} {
+		if _, err := ReadKnown(bytes.NewReader(told)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	same := hostile(kindOne, func(e *encoder) {
+		e.top("")
+		e.record(recEntry, (&meta{kind: kindFile, name: "f", size: 10}).append(nil))
+		e.record(recSame, make([]byte, 8+len(sum{})))
+		e.number(recEnd, 10)
+		e.end()
+	})
+	b, err := NewBasis(t.Context(), t.TempDir())
+	must(t, err)
+	for name, basis := range map[string]*Basis{"no basis": nil, "an unknown chunk": b} {
+		if err := ReceiveOver(t.Context(), bytes.NewReader(same), filepath.Join(t.TempDir(), "x"), basis); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func BenchmarkBasis(b *testing.B) {
+	dir := b.TempDir()
+	must(b, os.WriteFile(filepath.Join(dir, "x"), noise(256<<20, 1), 0o600))
+	b.SetBytes(256 << 20)
+	for b.Loop() {
+		if _, err := NewBasis(b.Context(), dir); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
