@@ -128,9 +128,6 @@ func Keep(dir string, g Generation, site string, fetch func(volume, before strin
 		return m, false, nil
 	}
 	begun := time.Now()
-	if err := filestream.RemoveAll(own); err != nil {
-		return m, false, err
-	}
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return m, false, err
 	}

@@ -10,7 +10,7 @@ import (
 func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
 	t.Helper()
 	m, made, err := Keep(dir, g, "here", func(volume, _ string) error {
-		if err := os.Mkdir(volume, 0o700); err != nil {
+		if err := os.MkdirAll(volume, 0o700); err != nil {
 			return err
 		}
 		return os.WriteFile(filepath.Join(volume, "state"), []byte(text), 0o600)

@@ -40,7 +40,9 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
 	m, made, err := checkpoint.Keep(a.c.checkpoints(a.run.ID), checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name,
-		func(volume, before string) error { return a.fetchOver(ctx, remote, volume, before) })
+		func(volume, before string) error {
+			return a.fetchAs(ctx, driver.Transfer{Remote: remote, Local: volume, Again: true, Before: before})
+		})
 	if made {
 		a.c.say(protocol.PhaseFetch, fmt.Sprintf("checkpoint of attempt %d is at home: %d files", a.rec.N, len(m.Files)))
 	}

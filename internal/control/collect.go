@@ -139,17 +139,15 @@ func splitGlob(p string) (fixed, pattern string) {
 }
 
 func (a *attempt) fetch(ctx context.Context, remote, local string) error {
-	return a.fetchOver(ctx, remote, local, "")
+	return a.fetchAs(ctx, driver.Transfer{Remote: remote, Local: local})
 }
 
-// fetchOver is fetch where an earlier copy is at home.
-func (a *attempt) fetchOver(ctx context.Context, remote, local, before string) error {
-	if err := os.MkdirAll(filepath.Dir(local), 0o777); err != nil {
+func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
+	if err := os.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	err := a.lease.Fetch(ctx, driver.Transfer{Remote: remote, Local: local, Before: before, Progress: func(done int64) {
-		a.progress(protocol.PhaseFetch)("fetching "+filepath.Base(local), done, 0)
-	}})
+	t.Progress = func(done int64) { a.progress(protocol.PhaseFetch)("fetching "+filepath.Base(t.Local), done, 0) }
+	err := a.lease.Fetch(ctx, t)
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)
 	}

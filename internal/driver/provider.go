@@ -164,8 +164,11 @@ type Transfer struct {
 	Host int
 	// Local and Remote are absolute paths.
 	Local, Remote string
-	// Before is a local directory that holds an earlier copy of what is
-	// fetched, or "": what has not changed since need not travel.
+	// Again is for what is fetched time and again, into a directory of ours:
+	// where the way breaks, what has arrived is kept there for the next try.
+	// Before is then a directory with an earlier copy, or "". What is at home
+	// already need not travel.
+	Again  bool
 	Before string
 	// Progress, if not nil, is told the bytes copied so far.
 	Progress func(done int64)

@@ -49,24 +49,34 @@ type place struct {
 	offset int64
 }
 
-// NewBasis reads a directory or file that an earlier Receive has made. It holds
-// some 50 bytes for each chunk in memory, of which there are a million or two at
-// most.
-func NewBasis(ctx context.Context, path string) (*Basis, error) {
+// NewBasis reads what there is already of what is to be received at path: what
+// arrived before the way broke, what is there, and other copies. Nil where there
+// is nothing. It holds some 50 bytes for each chunk in memory, of which there
+// are a million or two at most.
+func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
+	adopt(path)
 	b := &Basis{at: map[sum]place{}}
 	total := int64(0)
-	err := filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+	for _, root := range append([]string{partial(path), path}, others...) {
+		if _, err := os.Lstat(root); root == "" || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				b.files, total = append(b.files, name), total+info.Size()
+			}
 			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		info, err := e.Info()
-		if err == nil {
-			b.files, total = append(b.files, name), total+info.Size()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+	}
+	if total == 0 {
+		return nil, nil
 	}
 	b.bits = chunk.BitsFor(total)
 	var (
@@ -94,6 +104,9 @@ func NewBasis(ctx context.Context, path string) (*Basis, error) {
 	}
 	close(next)
 	wg.Wait()
+	if len(b.at) > maxKnown { // of many terabytes: telling all of it would not pay
+		return nil, nil
+	}
 	return b, errors.Join(errs...)
 }
 

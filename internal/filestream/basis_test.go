@@ -11,21 +11,25 @@ import (
 
 	"github.com/bee-hpc/bee/internal/chunk"
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 // over carries from to to, over what basis has, and gives the bytes that
 // travelled either way.
 func over(t *testing.T, from, to, basis string) (there, back int64) {
 	t.Helper()
-	b, err := NewBasis(t.Context(), basis)
+	b, err := NewBasis(t.Context(), to, basis)
 	must(t, err)
 	var told, stream bytes.Buffer
-	there, err = b.WriteTo(&told)
-	must(t, err)
-	known, err := ReadKnown(io.MultiReader(&told, bytes.NewReader([]byte("rest"))))
-	must(t, err)
-	if told.Len() != 0 {
-		t.Errorf("%d bytes were not read", told.Len())
+	var known *Known
+	if b != nil {
+		there, err = b.WriteTo(&told)
+		must(t, err)
+		known, err = ReadKnown(io.MultiReader(&told, bytes.NewReader([]byte("rest"))))
+		must(t, err)
+		if told.Len() != 0 {
+			t.Errorf("%d bytes were not read", told.Len())
+		}
 	}
 	must(t, SendOver(t.Context(), &stream, from, known, nil))
 	back = int64(stream.Len())
@@ -92,11 +96,58 @@ func TestRoundTripOverABasis(t *testing.T) {
 	}
 }
 
+// What arrived before the way broke, or the receiver was killed, does not travel
+// again.
+func TestABrokenTransferGoesOn(t *testing.T) {
+	const size = 16 << 20
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	must(t, os.Mkdir(from, 0o755))
+	for i := range 4 {
+		must(t, os.WriteFile(filepath.Join(from, string(rune('a'+i))), noise(size/4, byte(i)), 0o600))
+	}
+	for name, cutAt := range map[string]func(stream []byte){
+		"the way broke": func(stream []byte) {
+			if err := ReceiveOver(t.Context(), bytes.NewReader(stream), to, nil); !core.IsKind(err, core.Lost) {
+				t.Errorf("got %v", err)
+			}
+		},
+		"the receiver was killed": func(stream []byte) {
+			tr := &tree{ctx: t.Context(), root: to, links: map[uint64]linkSource{}}
+			if decode(t.Context(), bytes.NewReader(stream), tr, nil) == nil {
+				t.Error("half a stream is whole")
+			}
+			for _, f := range tr.stack { // as the kernel does
+				unix.Close(f.fd)
+			}
+			for _, p := range tr.parts {
+				unix.Close(p.lock)
+				unix.Close(p.dir)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var whole bytes.Buffer
+			must(t, Send(t.Context(), &whole, from, nil))
+			cutAt(whole.Bytes()[:size*7/8])
+			if _, err := os.Lstat(to); err == nil {
+				t.Error("half of it is there")
+			}
+			if _, back := over(t, from, to, filepath.Join(dir, "none")); back > size/4 {
+				t.Errorf("%d bytes of %d travelled again", back, size)
+			}
+			same(t, describe(t, from), describe(t, to))
+			noLeftovers(t, dir)
+			must(t, RemoveAll(to))
+		})
+	}
+}
+
 func TestABasisThatChangesIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	was := filepath.Join(dir, "was")
 	must(t, os.WriteFile(was, noise(1<<20, 1), 0o600))
-	b, err := NewBasis(t.Context(), was)
+	b, err := NewBasis(t.Context(), filepath.Join(dir, "to"), was)
 	must(t, err)
 	var told, stream bytes.Buffer
 	_, err = b.WriteTo(&told)
@@ -130,7 +181,9 @@ func TestHostileBases(t *testing.T) {
 		e.number(recEnd, 10)
 		e.end()
 	})
-	b, err := NewBasis(t.Context(), t.TempDir())
+	known := filepath.Join(t.TempDir(), "known")
+	must(t, os.WriteFile(known, []byte("something"), 0o600))
+	b, err := NewBasis(t.Context(), known)
 	must(t, err)
 	for name, basis := range map[string]*Basis{"no basis": nil, "an unknown chunk": b} {
 		if err := ReceiveOver(t.Context(), bytes.NewReader(same), filepath.Join(t.TempDir(), "x"), basis); err == nil {
@@ -144,7 +197,7 @@ func BenchmarkBasis(b *testing.B) {
 	must(b, os.WriteFile(filepath.Join(dir, "x"), noise(256<<20, 1), 0o600))
 	b.SetBytes(256 << 20)
 	for b.Loop() {
-		if _, err := NewBasis(b.Context(), dir); err != nil {
+		if _, err := NewBasis(b.Context(), dir+"/none", dir); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -66,18 +66,31 @@ func send(ctx context.Context, e *encoder, object string, walk func(*walker) err
 // stream has arrived and its checksum is right. Receive reads no byte beyond
 // the stream's end.
 func Receive(ctx context.Context, r io.Reader, path string) error {
-	return ReceiveOver(ctx, r, path, nil)
+	return receive(ctx, r, path, nil, false)
 }
 
 // ReceiveOver is Receive of what SendOver sends; basis is what the sender was
-// told of, which must not change meanwhile.
+// told of, nil for nothing, which must not change meanwhile. Where the stream
+// breaks, what has arrived is kept for the basis of the next time.
 func ReceiveOver(ctx context.Context, r io.Reader, path string, basis *Basis) error {
+	err := receive(ctx, r, path, basis, true)
+	if err == nil {
+		err = RemoveAll(partial(path))
+	}
+	return err
+}
+
+func receive(ctx context.Context, r io.Reader, path string, basis *Basis, keep bool) error {
 	path = filepath.Clean(path)
 	defer basis.close()
 	t := &tree{ctx: ctx, root: path, links: map[uint64]linkSource{}}
 	defer t.close()
 	if err := decode(ctx, r, t, basis); err != nil {
-		return fail("receive", path, err)
+		err = fail("receive", path, err)
+		if keep && (core.IsKind(err, core.Lost) || core.IsKind(err, core.Stopped)) && len(t.parts) == 1 {
+			t.parts[0].keep(partial(path))
+		}
+		return err
 	}
 	if err := t.commit(); err != nil {
 		return fail("receive", path, err)

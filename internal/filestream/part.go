@@ -144,6 +144,37 @@ func (p *part) commit() error {
 	return removeAt(p.dir, p.name)
 }
 
+// partial is where what has arrived of path is kept when its stream breaks.
+func partial(path string) string {
+	base := filepath.Base(path)
+	return filepath.Join(filepath.Dir(path), "."+base[:min(len(base), unix.NAME_MAX-20)]+".bee-partial")
+}
+
+// keep leaves the part at another place. What it has already may be more than
+// what was kept the time before, of which it is made.
+func (p *part) keep(at string) {
+	if p.name == "" || RemoveAll(at) != nil {
+		return
+	}
+	p.gone = unix.Renameat(p.dir, p.name, unix.AT_FDCWD, at) == nil
+}
+
+// adopt keeps what a process has received of path that was killed.
+func adopt(path string) {
+	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path), 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(dir)
+	p := &part{path: path, dir: dir, base: filepath.Base(path), name: partName(filepath.Base(path), 0), lock: -1}
+	if _, err := lstat(dir, p.name); err != nil {
+		return
+	}
+	if held, err := p.held(p.name); err == nil && !held {
+		p.keep(partial(path))
+	}
+}
+
 func (p *part) close() {
 	if p.name != "" && !p.gone {
 		_ = removeAt(p.dir, p.name)

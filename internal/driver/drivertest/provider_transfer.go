@@ -40,7 +40,7 @@ func (s ProviderSuite) transfer(t *testing.T) {
 			t.Errorf("host %d: the link came back as %q, %v", i, to, err)
 		}
 		again := filepath.Join(t.TempDir(), "again")
-		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: again, Remote: remote, Before: back}))
+		check(t, l.Fetch(t.Context(), driver.Transfer{Host: i, Local: again, Remote: remote, Again: true, Before: back}))
 		if got, err := os.ReadFile(again + "/sub/big"); err != nil || !bytes.Equal(got, big) {
 			t.Errorf("host %d: came over an earlier copy differently: %v", i, err)
 		}

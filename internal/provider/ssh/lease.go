@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path"
@@ -194,7 +195,7 @@ func (l *lease) about(ctx context.Context, host int, method string, fill func(*c
 }
 
 // open makes a call about a host, completed by fill, whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call)) (*wire.Stream, error) {
+func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call), out any) (*wire.Stream, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (l *lease) open(ctx, stream context.Context, host int, method string, fill 
 	}
 	c := l.call(link, inner)
 	fill(&c)
-	s, err := k.Open(stream, method, c, nil)
+	s, err := k.Open(stream, method, c, out)
 	return s, transient(err)
 }
 
@@ -224,7 +225,7 @@ func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
 	// The stream outlives the dialling.
-	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, func(c *call) { c.Path = socket })
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, func(c *call) { c.Path = socket }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -236,12 +237,19 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	s, err := l.open(ctx, ctx, t.Host, callStage, func(c *call) { c.Path = t.Remote })
+	var has bool
+	s, err := l.open(ctx, ctx, t.Host, callStage, func(c *call) { c.Path = t.Remote }, &has)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	sendErr := filestream.Send(ctx, s, t.Local, t.Progress)
+	var known *filestream.Known
+	if has { // from an earlier time, or before the way broke
+		if known, err = filestream.ReadKnown(s); err != nil {
+			return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
+		}
+	}
+	sendErr := filestream.SendOver(ctx, s, t.Local, known, t.Progress)
 	var o outcome
 	if err := wire.ReadMessage(s, &o); err != nil {
 		return errors.Join(sendErr, transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err}))
@@ -254,14 +262,13 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 
 // Fetch implements driver.Lease.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
+	receive := func(r io.Reader) error { return filestream.Receive(ctx, r, t.Local) }
 	var basis *filestream.Basis
-	if t.Before != "" {
-		var err error
-		if basis, err = filestream.NewBasis(ctx, t.Before); err != nil {
-			basis = nil // then all of it travels
-		}
+	if t.Again {
+		basis = basisOf(ctx, t.Local, t.Before)
+		receive = func(r io.Reader) error { return filestream.ReceiveOver(ctx, r, t.Local, basis) }
 	}
-	s, err := l.open(ctx, ctx, t.Host, callFetch, func(c *call) { c.Path, c.Known = t.Remote, basis != nil })
+	s, err := l.open(ctx, ctx, t.Host, callFetch, func(c *call) { c.Path, c.Known = t.Remote, basis != nil }, nil)
 	if err != nil {
 		return err
 	}
@@ -273,7 +280,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress
-	return filestream.ReceiveOver(ctx, &r, t.Local, basis)
+	return receive(&r)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that

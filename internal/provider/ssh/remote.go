@@ -210,10 +210,16 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		}
 		return wire.Splice(s, conn)
 	case callStage:
-		if err := s.Reply(nil); err != nil {
+		basis := basisOf(ctx, c.Path)
+		if err := s.Reply(basis != nil); err != nil {
 			return err
 		}
-		if err := filestream.Receive(ctx, s, c.Path); err != nil {
+		if basis != nil {
+			if _, err := basis.WriteTo(s); err != nil {
+				return err
+			}
+		}
+		if err := filestream.ReceiveOver(ctx, s, c.Path, basis); err != nil {
 			return wire.WriteMessage(s, outcome{core.KindOf(err).String(), err.Error()})
 		}
 		return wire.WriteMessage(s, outcome{})
@@ -239,6 +245,16 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		return s.Reply(nil)
 	}
 	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
+}
+
+// basisOf is what there is of a file already; where that cannot be found out,
+// nothing: then all of it travels.
+func basisOf(ctx context.Context, path string, others ...string) *filestream.Basis {
+	basis, err := filestream.NewBasis(ctx, path, others...)
+	if err != nil {
+		return nil
+	}
+	return basis
 }
 
 // outcome is how a staging ended on the host.

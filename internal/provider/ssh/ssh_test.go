@@ -122,7 +122,7 @@ func TestWhatIsAtHomeDoesNotTravelAgain(t *testing.T) {
 			before = first
 		}
 		err := errors.Join(l.Stage(t.Context(), driver.Transfer{Local: source, Remote: remote}),
-			l.Fetch(t.Context(), driver.Transfer{Local: to, Remote: remote, Before: before, Progress: func(n int64) { travelled[to] = n }}))
+			l.Fetch(t.Context(), driver.Transfer{Local: to, Remote: remote, Again: true, Before: before, Progress: func(n int64) { travelled[to] = n }}))
 		if err != nil {
 			t.Fatal(err)
 		}
