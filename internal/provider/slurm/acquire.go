@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -193,7 +194,7 @@ func (p *provider) options(dir string, r driver.Request) []string {
 	}
 	if slots == 0 || p.s.Exclusive {
 		o = append(o, "--exclusive")
-		if !has(p.s.Options, "--mem") {
+		if !p.asksFor("--mem") {
 			o = append(o, "--mem=0") // all that the nodes have
 		}
 	}
@@ -203,7 +204,7 @@ func (p *provider) options(dir string, r driver.Request) []string {
 	if p.s.MinSlot > 0 {
 		o = append(o, "--time-min="+minutes(p.s.MinSlot))
 	}
-	if r.GPUs > 0 && p.s.Gres == "" && !has(p.s.Options, "--gpus") && !has(p.s.Options, "--gres") {
+	if r.GPUs > 0 && p.s.Gres == "" && !p.asksFor("--gpus") && !p.asksFor("--gres") {
 		o = append(o, "--gpus-per-node="+strconv.Itoa(r.GPUs))
 	}
 	for _, set := range []struct{ option, value string }{{"partition", p.s.Partition}, {"account", p.s.Account}, {"qos", p.s.QOS}, {"constraint", p.s.Constraint},
@@ -215,13 +216,9 @@ func (p *provider) options(dir string, r driver.Request) []string {
 	return append(o, p.s.Options...)
 }
 
-func has(options []string, prefix string) bool {
-	for _, o := range options {
-		if strings.HasPrefix(o, prefix) {
-			return true
-		}
-	}
-	return false
+// asksFor tells whether the site's own flags have one that begins so.
+func (p *provider) asksFor(flag string) bool {
+	return slices.ContainsFunc(p.s.Options, func(o string) bool { return strings.HasPrefix(o, flag) })
 }
 
 // minutes is a time as sbatch takes it, which counts in minutes, rounded up.

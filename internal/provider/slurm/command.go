@@ -27,12 +27,7 @@ func call(ctx context.Context, name string, args ...string) (string, error) {
 	return out, err
 }
 
-// callBoth is call for what a program writes to its standard error too.
-func callBoth(ctx context.Context, name string, args ...string) (string, error) {
-	out, errs, err := run(ctx, name, args...)
-	return out + errs, err
-}
-
+// run is call for those programs that say something on their standard error.
 func run(ctx context.Context, name string, args ...string) (output, words string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -238,6 +233,16 @@ func jobNumbered(ctx context.Context, id string) (*job, error) {
 		return nil, err
 	}
 	return &list[0], nil
+}
+
+// stepRuns tells whether a step of a job, JOB.STEP, is still there.
+func stepRuns(ctx context.Context, id string) (bool, error) {
+	job, _, _ := strings.Cut(id, ".")
+	out, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+job)
+	if core.IsKind(err, core.NotFound) {
+		return false, nil
+	}
+	return slices.Contains(strings.Fields(out), id), err
 }
 
 // jobsIn gives the jobs with a working directory.

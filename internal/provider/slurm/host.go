@@ -166,7 +166,7 @@ func (a *agent) announce(port int) error {
 // signal reaches every process of the job, with others the agent alone, which
 // passes it on.
 func (a *agent) notice() {
-	if _, err := os.Stat(filepath.Join(a.dir, releasedName)); err == nil || errors.Is(err, os.ErrNotExist) && !exists(a.dir) {
+	if exists(filepath.Join(a.dir, releasedName)) || !exists(a.dir) {
 		a.finish()
 		return
 	}

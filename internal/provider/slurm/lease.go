@@ -84,7 +84,7 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	switch {
 	case err != nil:
 		return driver.Waiting{}, err
-	case j == nil || j.over() || j.state == "COMPLETING":
+	case j.gone():
 		return driver.Waiting{}, l.lost(j.ending())
 	case j.state == "PENDING" && j.hopeless():
 		return driver.Waiting{}, l.lost(j.waiting())
@@ -154,7 +154,7 @@ func (l *lease) announced() []announcement {
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if _, err := os.Lstat(l.dir); err != nil {
-		return driver.Status{Reason: errReleased.Error()}, nil
+		return driver.Status{Reason: "released"}, nil
 	}
 	if l.details.Job == "" {
 		return driver.Status{Reason: "half-made by a process that ended"}, nil
@@ -163,15 +163,15 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err != nil {
 		return driver.Status{}, err
 	}
-	if j == nil || j.over() || j.state == "COMPLETING" {
+	if j.gone() {
 		return driver.Status{Reason: "Slurm job " + l.details.Job + ": " + j.ending()}, nil
 	}
 	if t := l.granted(); t != nil && !l.details.Own {
-		steps, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+l.details.Job)
-		if err != nil && !core.IsKind(err, core.NotFound) {
+		runs, err := stepRuns(ctx, l.details.Job+"."+t.Step)
+		if err != nil {
 			return driver.Status{}, err
 		}
-		if !strings.Contains("\n"+steps, "\n"+l.details.Job+"."+t.Step+"\n") {
+		if !runs {
 			return driver.Status{Reason: "bee's step of Slurm job " + l.details.Job + " has ended"}, nil
 		}
 	}
@@ -184,7 +184,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 func (l *lease) check(op string, host int) (*terms, error) {
 	t := l.granted()
 	if t == nil {
-		return nil, errTransient(op, l.p.s.Name, "Slurm has not granted the nodes yet")
+		return nil, &core.Error{Kind: core.Transient, Op: op, Object: l.p.s.Name, Err: errors.New("Slurm has not granted the nodes yet")} //nolint:staticcheck // a name
 	}
 	if host < 0 || host >= len(t.Hosts) {
 		return nil, &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(t.Hosts))}
@@ -284,10 +284,10 @@ func (l *lease) endJobs(ctx context.Context) error {
 		return l.endStep(ctx)
 	}
 	begun := time.Now()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	return poll(ctx, func() (bool, error) {
 		list, err := jobsIn(ctx, l.dir)
 		if err != nil {
-			return err
+			return false, err
 		}
 		left := 0
 		for _, j := range list {
@@ -300,47 +300,38 @@ func (l *lease) endJobs(ctx context.Context) error {
 				continue
 			}
 			if _, err := call(ctx, "scancel", j.id); err != nil && !core.IsKind(err, core.NotFound) {
-				return err
+				return false, err
 			}
 		}
-		if left == 0 {
-			return nil
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
+		return left == 0, nil
+	})
 }
 
 // endStep ends bee's step in a job of the user's.
 func (l *lease) endStep(ctx context.Context) error {
-	t := l.granted()
-	if t == nil { // whatever has come up
-		for _, a := range l.announced() {
-			t = &terms{Step: a.Step}
-		}
-	}
-	if t == nil {
+	step := ""
+	if t := l.granted(); t != nil {
+		step = t.Step
+	} else if up := l.announced(); len(up) > 0 {
+		step = up[0].Step
+	} else {
 		return nil // its agents end by themselves when they find no lease
 	}
-	id := l.details.Job + "." + t.Step
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		steps, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+l.details.Job)
-		if core.IsKind(err, core.NotFound) || err == nil && !strings.Contains("\n"+steps, "\n"+id+"\n") {
-			return nil
+	id := l.details.Job + "." + step
+	begun := time.Now()
+	return poll(ctx, func() (bool, error) {
+		if runs, err := stepRuns(ctx, id); err != nil || !runs {
+			return true, err
 		}
-		if err != nil {
-			return err
+		if time.Since(begun) < 100*time.Millisecond { // it may end by itself
+			return false, nil
 		}
-		if pause > 100*time.Millisecond {
-			if _, err := call(ctx, "scancel", id); err != nil && !core.IsKind(err, core.NotFound) {
-				return err
-			}
+		_, err := call(ctx, "scancel", id)
+		if core.IsKind(err, core.NotFound) {
+			err = nil
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
+		return false, err
+	})
 }
 
 // endAgents tells every agent that can be reached to end its node in good
@@ -364,13 +355,16 @@ func (l *lease) endAgents(ctx context.Context) {
 	wg.Wait()
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// poll asks again and again, less and less often, until it is done.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if is, err := done(); is || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }

@@ -14,7 +14,6 @@ package slurm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -150,11 +149,11 @@ func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, e
 	if p.s.Job != "" {
 		return time.Now(), nil
 	}
-	out, err := callBoth(ctx, "sbatch", append(p.options("/tmp", r), "--test-only", "--wrap=true")...)
+	out, words, err := run(ctx, "sbatch", append(p.options("/tmp", r), "--test-only", "--wrap=true")...)
 	if err != nil {
 		return time.Time{}, err
 	}
-	return parseForecast(out), nil
+	return parseForecast(out + words), nil
 }
 
 // parseForecast reads "sbatch: Job 3 to start at 1763711000 using 4 processors
@@ -167,10 +166,3 @@ func parseForecast(out string) time.Time {
 	when, _, _ := strings.Cut(after, " ")
 	return parseTime(when)
 }
-
-// errTransient is for what may pass.
-func errTransient(op, object string, format string, a ...any) error {
-	return &core.Error{Kind: core.Transient, Op: op, Object: object, Err: fmt.Errorf(format, a...)}
-}
-
-var errReleased = errors.New("released")

@@ -12,6 +12,10 @@ func (j *job) over() bool {
 	return true
 }
 
+// gone tells that the job's nodes are not to be had any more, or will not be
+// in a moment. Slurm forgets a job some minutes after its end: then it is nil.
+func (j *job) gone() bool { return j == nil || j.over() || j.state == "COMPLETING" }
+
 // ending says in plain words how a job ended.
 func (j *job) ending() string {
 	if j == nil {
