@@ -46,11 +46,9 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		}
 		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir})
-	}
-	if s.Provider == "slurm" {
+	case "slurm":
 		return slurmSite(s, o)
-	}
-	if s.Provider == "ssh" {
+	case "ssh":
 		var hosts []string
 		for _, pattern := range s.Hosts.Patterns {
 			expanded, err := spec.ExpandHosts(pattern)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -25,7 +26,7 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	if len(sites) > 0 {
 		// Sites of earlier attempts stay known: something may be left there.
 		for _, old := range sub.Sites {
-			if !named(sites, old.Name) {
+			if !slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == old.Name }) {
 				sites = append(sites, old)
 			}
 		}
@@ -36,13 +37,4 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	}
 	run.State, run.Kind, run.Message, run.Remedy = state.Queued, "", "", ""
 	return run, c.Store.PutRun(ctx, run)
-}
-
-func named(sites []spec.Site, name string) bool {
-	for _, s := range sites {
-		if s.Name == name {
-			return true
-		}
-	}
-	return false
 }

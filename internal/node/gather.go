@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -35,7 +34,7 @@ func (h *head) volumeGlobs() []string {
 	for _, o := range wanted {
 		if o == h.plan.Volume {
 			globs = append(globs, "*")
-		} else if rel, ok := strings.CutPrefix(o, strings.TrimSuffix(h.plan.Volume, "/")+"/"); ok {
+		} else if rel, ok := h.plan.InVolume(o); ok {
 			globs = append(globs, rel)
 		}
 	}

@@ -104,10 +104,7 @@ func (h *head) carryOut(ctx context.Context) {
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
-		grace := h.plan.Grace
-		if c := h.plan.Checkpoint; c != nil {
-			grace = c.Grace
-		}
+		grace := h.saveGrace()
 		timer := time.AfterFunc(time.Until(d)-grace-h.plan.Grace, func() { h.stop(errSlotEnds, grace) })
 		defer timer.Stop()
 	}
@@ -125,6 +122,15 @@ func (h *head) carryOut(ctx context.Context) {
 	h.leave(r)
 }
 
+// saveGrace is how long the job may take to end, with its checkpoint written
+// where it makes one.
+func (h *head) saveGrace() time.Duration {
+	if c := h.plan.Checkpoint; c != nil {
+		return c.Grace
+	}
+	return h.plan.Grace
+}
+
 // errSlotEnds is why an attempt ends that has used up its time.
 var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended")} //nolint:gochecknoglobals // a constant
 
@@ -136,11 +142,7 @@ var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has ta
 func (h *head) heed(ctx context.Context) {
 	select {
 	case <-h.n.notices:
-		grace := h.plan.Grace
-		if c := h.plan.Checkpoint; c != nil {
-			grace = c.Grace
-		}
-		h.stop(errTakenBack, grace)
+		h.stop(errTakenBack, h.saveGrace())
 	case <-ctx.Done():
 	}
 }

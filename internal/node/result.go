@@ -86,7 +86,7 @@ func (h *head) hostPath(dir, path string) (root, rel string) {
 	if path == h.plan.Volume {
 		return protocol.VolumeDir(dir), ""
 	}
-	if rel, ok := strings.CutPrefix(path, strings.TrimSuffix(h.plan.Volume, "/")+"/"); ok {
+	if rel, ok := h.plan.InVolume(path); ok {
 		return protocol.VolumeDir(dir), rel
 	}
 	for target, source := range h.plan.Binds {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -130,7 +129,7 @@ func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
 
 // stopFile is the job's stop file on this host.
 func (h *head) stopFile() string {
-	rel := strings.TrimPrefix(h.plan.Checkpoint.File, strings.TrimSuffix(h.plan.Volume, "/")+"/")
+	rel, _ := h.plan.InVolume(h.plan.Checkpoint.File)
 	return filepath.Join(protocol.VolumeDir(h.n.config.Host.Dir), rel)
 }
 
@@ -275,7 +274,7 @@ type stamp struct {
 func (h *head) checkpointFiles(root string) (map[string]stamp, error) {
 	found := map[string]stamp{}
 	for _, pattern := range h.plan.Checkpoint.Paths {
-		rel := strings.TrimPrefix(pattern, strings.TrimSuffix(h.plan.Volume, "/")+"/")
+		rel, _ := h.plan.InVolume(pattern)
 		matches, err := filepath.Glob(filepath.Join(root, rel))
 		if err != nil {
 			return nil, err

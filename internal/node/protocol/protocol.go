@@ -7,6 +7,7 @@ package protocol
 import (
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -85,6 +86,11 @@ type Plan struct {
 	Grace   time.Duration `json:"grace"` // between TERM and KILL
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
+}
+
+// InVolume gives a path of a container as one below the volume, where it is.
+func (p *Plan) InVolume(path string) (rel string, is bool) {
+	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")
 }
 
 // Checkpoint is how the task is asked to save itself before the deadline.
