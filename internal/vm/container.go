@@ -70,6 +70,25 @@ func (c *container) Console() (string, error) {
 	return string(raw[max(0, len(raw)-maxConsole):]), err
 }
 
+// watch ends a guest that answers nothing any more: nobody would notice else.
+func (c *container) watch(silence time.Duration) {
+	for {
+		select {
+		case <-c.machine.Done():
+			return
+		case <-time.After(silence / 4):
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		err := c.machine.hand.Call(ctx, agent.CallPing, nil, nil)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v, and was ended", silence))
+			c.machine.Kill()
+			return
+		}
+	}
+}
+
 // describe tells how it stands in a guest that does not do what it should: by
 // its own words, if it still has any, and its console.
 func (c *container) describe() string {

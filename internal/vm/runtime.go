@@ -62,6 +62,8 @@ type Runtime struct {
 	// patience is how long a guest may take to start a container. That takes a
 	// few seconds under software emulation, and as long for a large image.
 	patience time.Duration
+	// silence is for how long a guest may answer nothing before it is ended.
+	silence time.Duration
 }
 
 // New makes the runtime.
@@ -69,7 +71,7 @@ func New(o Options) *Runtime {
 	if o.Program == nil {
 		o.Program = qemu.Choose(o.Guest)
 	}
-	return &Runtime{o: o, patience: 2 * time.Minute}
+	return &Runtime{o: o, patience: 2 * time.Minute, silence: 3 * time.Minute}
 }
 
 // Info implements driver.Runtime.
@@ -202,6 +204,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		return nil, err
 	}
 	r.tell(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
+	go c.watch(r.silence)
 	return c, nil
 }
 

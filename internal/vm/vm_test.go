@@ -108,6 +108,17 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 	}
 }
 
+// A guest that answers nothing any more while its container runs is ended.
+func TestASilentGuestIsEnded(t *testing.T) {
+	testkit.Once(t)
+	binary := testkit.Binary(t)
+	t.Setenv("BEE_TEST_BINARY", binary)
+	t.Setenv(guestVariable, guest(t))
+	r := newRuntime().(*Runtime)
+	r.silence = 10 * time.Second
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true}.Frozen(t, func() { freezeChildren(t) })
+}
+
 // freezeChildren stops this process's machines.
 func freezeChildren(t *testing.T) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")

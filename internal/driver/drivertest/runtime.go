@@ -64,6 +64,26 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	}
 }
 
+// Frozen has freeze stop the machine that a container runs in, and wants the
+// container's end.
+func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
+	s.image = localImage(t)
+	box := s.start(t, s.spec(t))
+	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
+	defer cancel()
+	if exit, err := box.Wait(ctx); err != nil || exit.Code != 137 {
+		t.Errorf("the container: %+v, %v", exit, err)
+	}
+	if _, err := p.Wait(ctx); !core.IsKind(err, core.Lost) {
+		t.Errorf("its process: %v", err)
+	}
+}
+
 // suiteTimeout is what any one thing may take, on a loaded machine too.
 const suiteTimeout = 5 * time.Minute
 

@@ -93,6 +93,7 @@ const (
 	CallExec  = "exec"  // ExecRequest, ExecReply, then frames as in client.Exec
 	CallStop  = "stop"  // StopRequest; answered once the container has ended
 	CallWait  = "wait"  // answered when the container has ended
+	CallPing  = "ping"  // answered at once
 )
 
 // CallDial comes from the guest: the bytes that follow go to the node's own

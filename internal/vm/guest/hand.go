@@ -52,6 +52,8 @@ func (h *hand) handle(ctx context.Context, method string, s *wire.Stream) error 
 	switch method {
 	case agent.CallHello:
 		return hello(ctx, s)
+	case agent.CallPing:
+		return s.Reply(nil)
 	case agent.CallStart:
 		return h.start(ctx, s)
 	case agent.CallExec:

@@ -93,6 +93,9 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
+// Note adds to what Said tells.
+func (p *Process) Note(text string) { writer{p}.Write([]byte(text + "\n")) } //nolint:errcheck // it cannot fail
+
 // Said is what QEMU and the guest said last, for people.
 func (p *Process) Said() string {
 	p.mu.Lock()
