@@ -120,6 +120,9 @@ type Guest interface {
 	ExecInGuest(ctx context.Context, c Command) (Process, error)
 	// Console gives the last of what the machine's kernel said.
 	Console() (string, error)
+	// Ended tells why a container has ended by itself, for people: what the
+	// machine said last.
+	Ended() string
 }
 
 // Command is a process to start inside a container.

@@ -174,6 +174,9 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		return
 	}
 	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed, or the host out of memory?", n.config.Host.Name, exit.Code)
+	if g, ok := b.Container.(driver.Guest); ok {
+		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
+	}
 	if n.head != nil {
 		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why)})
 		return

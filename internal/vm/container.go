@@ -70,6 +70,14 @@ func (c *container) Console() (string, error) {
 	return string(raw[max(0, len(raw)-maxConsole):]), err
 }
 
+// Ended implements driver.Guest.
+func (c *container) Ended() string {
+	if said := c.machine.Said(); said != "" {
+		return said
+	}
+	return "it said nothing"
+}
+
 // watch ends a guest that answers nothing any more: nobody would notice else.
 func (c *container) watch(silence time.Duration) {
 	for {

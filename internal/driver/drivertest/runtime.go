@@ -82,6 +82,9 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 	if _, err := p.Wait(ctx); !core.IsKind(err, core.Lost) {
 		t.Errorf("its process: %v", err)
 	}
+	if why := box.(driver.Guest).Ended(); !strings.Contains(why, "answered nothing") {
+		t.Errorf("it ended because: %s", why)
+	}
 }
 
 // suiteTimeout is what any one thing may take, on a loaded machine too.

@@ -101,7 +101,7 @@ func (p *Process) Said() string {
 	p.mu.Lock()
 	text := strings.TrimSpace(p.said.String())
 	p.mu.Unlock()
-	const last = 6000
+	const last = 2000
 	if raw, err := os.ReadFile(p.console); err == nil && len(raw) > 0 {
 		text += fmt.Sprintf("\nthe guest's console ends with:\n%s", raw[max(0, len(raw)-last):])
 	}
