@@ -97,6 +97,15 @@ type room struct {
 	limit     time.Duration // of a job; 0: none
 }
 
+// open tells whether jobs start there, which may change.
+func (r room) open(site string) error {
+	if r.up {
+		return nil
+	}
+	return &core.Error{Kind: core.Busy, Op: "use site", Object: site, Err: fmt.Errorf("partition %s is down", r.partition),
+		Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
+}
+
 // room asks for the site's partition, the default one where none is named, or
 // for the allocation.
 func (p *provider) room(ctx context.Context) (room, error) {

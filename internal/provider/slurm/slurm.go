@@ -109,6 +109,9 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f.Usable, f.Hosts, f.Slots = true, room.nodes, room.cores
 	f.Version = version(ctx)
 	f.Detail["partition"] = room.partition
+	if err := room.open(p.s.Name); err != nil {
+		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), true
+	}
 	return f, nil
 }
 
@@ -124,10 +127,11 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := room.open(p.s.Name); err != nil {
+		return err
+	}
 	slots := max(r.SlotsPerNode, p.s.Slots)
 	switch {
-	case !room.up:
-		return refuse("Name another partition at the site, or wait until it is up (`sinfo`).", "partition %s is down", room.partition)
 	case r.Nodes > room.nodes && p.s.Job != "":
 		return refuse("Lower `nodes:`, or ask for a larger allocation.", "the job wants %d nodes, and allocation %s has %d", r.Nodes, p.s.Job, room.nodes)
 	case r.Nodes > room.nodes:

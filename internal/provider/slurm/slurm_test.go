@@ -119,6 +119,30 @@ func TestJobWithoutARecord(t *testing.T) {
 	}
 }
 
+// TestAPartitionThatIsDown can be asked again later.
+func TestAPartitionThatIsDown(t *testing.T) {
+	f := slurmfarm.Start(t, 1)
+	p := site(t, f, Settings{Partition: "brief"})
+	for state, up := range map[string]bool{"down": false, "up": true} {
+		if out, err := f.Do("scontrol", "update", "partition=brief", "state="+state); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		facts, err := p.Probe(t.Context())
+		if err != nil || facts.Usable != up || !up && (!facts.Passing || !strings.Contains(facts.Reason, "brief is down")) {
+			t.Errorf("%s: %+v, %v", state, facts, err)
+		}
+		l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: state, Attempt: 1}, Nodes: 1})
+		if up != (err == nil) || !up && !core.IsKind(err, core.Busy) {
+			t.Errorf("%s: %v", state, err)
+		}
+		if l != nil {
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestRefusals: what cannot be is said before anything is submitted.
 func TestRefusals(t *testing.T) {
 	f := slurmfarm.Start(t, 1)
