@@ -294,6 +294,7 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 			}
 		}
 	}
+	config.Plan.Begin(time.Now())
 	h := &modelHead{l: l, plan: config.Plan, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{})}
 	if h.count < m.reached {
 		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)

@@ -168,7 +168,10 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan.Deadline, plan.VM = a.deadline(), a.vm
+	plan.VM = a.vm
+	if a.site.Slot > 0 {
+		plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
+	}
 	configs, err := nodeConfigs(a.owner(), a.lease.Hosts(), plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
 	if err != nil {
 		return err
@@ -178,18 +181,6 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
-}
-
-// deadline is when the site's slot for this attempt ends: the lease's own, or
-// what the sites file grants, whichever comes first.
-func (a *attempt) deadline() time.Time {
-	d := a.lease.Deadline()
-	if a.site.Slot > 0 {
-		if own := a.rec.Granted.Add(a.site.Slot); d.IsZero() || own.Before(d) {
-			d = own
-		}
-	}
-	return d
 }
 
 // launch starts the head, learns its addresses, and starts the others.

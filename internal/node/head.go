@@ -65,6 +65,7 @@ func newHead(n *node) (*head, error) {
 		return nil, fmt.Errorf("begin the output log: %w", err)
 	}
 	reserveSpace(reservePath(dir))
+	n.config.Plan.Begin(time.Now())
 	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace}

@@ -75,17 +75,29 @@ type Plan struct {
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
-	Outputs     []string  `json:"outputs,omitempty"`
-	Root        bool      `json:"root,omitempty"`
-	GPUs        int       `json:"gpus,omitempty"`
-	DiskScratch bool      `json:"disk_scratch,omitempty"`
-	Seccomp     bool      `json:"seccomp,omitempty"`
-	Deadline    time.Time `json:"deadline,omitzero"`
+	Outputs     []string `json:"outputs,omitempty"`
+	Root        bool     `json:"root,omitempty"`
+	GPUs        int      `json:"gpus,omitempty"`
+	DiskScratch bool     `json:"disk_scratch,omitempty"`
+	Seccomp     bool     `json:"seccomp,omitempty"`
+	// Deadline is when the site takes its hosts back, by its own clock; zero:
+	// it has said nothing.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Slot is what is left of the time that the user grants: a span, as the
+	// hosts' clocks need not agree with the controller's. 0: no such limit.
+	Slot time.Duration `json:"slot,omitempty"`
 	// Timeout bounds setup and run together; 0 means no limit.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Grace   time.Duration `json:"grace"` // between TERM and KILL
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
+}
+
+// Begin fixes the deadline on the head, by its clock.
+func (p *Plan) Begin(now time.Time) {
+	if own := now.Add(p.Slot); p.Slot > 0 && (p.Deadline.IsZero() || own.Before(p.Deadline)) {
+		p.Deadline = own
+	}
 }
 
 // InVolume gives a path of a container as one below the volume, where it is.
