@@ -37,7 +37,13 @@ type Farm struct {
 // is the default; brief, of one minute; high, which preempts low.
 func Start(t testing.TB, n int) *Farm {
 	t.Helper()
-	f := &Farm{Slurm: t.TempDir(), tool: map[string]string{}}
+	f := &Farm{tool: map[string]string{}}
+	var err error
+	// Not the test's own directory, whose name is too long for the sockets of
+	// slurmd's batch steps: it would cancel the jobs.
+	f.Slurm, err = os.MkdirTemp("", "slurm-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(f.Slurm) }) //nolint:errcheck // a temporary directory
 	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch", "squeue"} {
 		f.tool[name] = testkit.RequireTool(t, name)
 	}
