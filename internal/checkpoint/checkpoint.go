@@ -120,8 +120,8 @@ func List(dir string) ([]Kept, error) {
 }
 
 // Keep makes a checkpoint of what fetch brings into the directory volume, and
-// forgets all but the last ones; before is the newest earlier copy, or "". One that is whole already is left
-// as it is: made tells whether it was not.
+// forgets all but the last ones; before is the newest earlier copy, or "". One
+// that is whole already is left as it is: made tells whether it was not.
 func Keep(dir string, g Generation, site string, fetch func(volume, before string) error) (m Manifest, made bool, err error) {
 	own := filepath.Join(dir, g.name())
 	if m, err = readManifest(own); err == nil {

@@ -48,15 +48,23 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 	w.nothingHeld(t)
 }
 
-// TestASuspendedRunHoldsNothing: what could not be released when it was
-// suspended is released by a later command.
-func TestASuspendedRunHoldsNothing(t *testing.T) {
+// savedWithNowhereToGo is a run that saves itself on its only good site, which
+// takes it once.
+func savedWithNowhereToGo(t *testing.T) (*world, state.Run) {
+	t.Helper()
 	w := newWorld(t, "a", "b")
 	w.sites["a"].head = saving()
 	w.sites["b"].probe = driver.Facts{Reason: "it is down"}
 	leaveVolume(t, w.sites["a"].dir, "1")
 	run := w.submitJob(t, movable())
 	w.sites["a"].once = true
+	return w, run
+}
+
+// TestASuspendedRunHoldsNothing: what could not be released when it was
+// suspended is released by a later command.
+func TestASuspendedRunHoldsNothing(t *testing.T) {
+	w, run := savedWithNowhereToGo(t)
 	gone := &core.Error{Kind: core.Transient, Err: errors.New("no way")}
 	w.sites["a"].release = []error{gone, gone, gone}
 	if got := w.drive(t, run, nil); got.State != state.Suspended || len(w.sites["a"].held) != 1 {
@@ -97,12 +105,7 @@ func TestManyLostAttempts(t *testing.T) {
 
 // TestNoSiteIsLeft suspends a run that has done something, and goes on later.
 func TestNoSiteIsLeft(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.sites["a"].head = saving()
-	w.sites["b"].probe = driver.Facts{Reason: "it is down"}
-	leaveVolume(t, w.sites["a"].dir, "1")
-	run := w.submitJob(t, movable())
-	w.sites["a"].once = true
+	w, run := savedWithNowhereToGo(t)
 	got := w.drive(t, run, nil)
 	if got.State != state.Suspended || !got.Ended.IsZero() {
 		t.Fatalf("got %+v", got)

@@ -197,7 +197,7 @@ func (w *world) kill(h *host) error {
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // they are no children of ours: nothing tells of their end
 	}
 	return &core.Error{Kind: core.Busy, Err: errors.New("some processes do not end")}
 }

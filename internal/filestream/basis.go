@@ -58,7 +58,7 @@ func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error
 	b := &Basis{at: map[sum]place{}}
 	total := int64(0)
 	for _, root := range append([]string{partial(path), path}, others...) {
-		if _, err := os.Lstat(root); root == "" || errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) { // as "" is
 			continue
 		}
 		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
@@ -167,8 +167,11 @@ func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunk.Cutte
 // maxKnown bounds what a sender takes: no more than a Basis has.
 const maxKnown = 1 << 23
 
-// WriteTo tells a sender what is known; see ReadKnown.
+// WriteTo tells a sender what is known, nothing where b is nil; see ReadKnown.
 func (b *Basis) WriteTo(w io.Writer) (int64, error) {
+	if b == nil {
+		b = &Basis{bits: chunk.SmallestBits}
+	}
 	out := make([]byte, 8, 8+len(b.at)*len(sum{}))
 	binary.LittleEndian.PutUint32(out, uint32(b.bits))
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(b.at)))
@@ -179,7 +182,8 @@ func (b *Basis) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadKnown reads what a Basis has written, and no byte more.
+// ReadKnown reads what a Basis has written, and no byte more; nil where nothing
+// is known.
 func ReadKnown(r io.Reader) (*Known, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -188,6 +192,9 @@ func ReadKnown(r io.Reader) (*Known, error) {
 	bits, n := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
 	if bits < chunk.SmallestBits || bits > chunk.LargestBits || n > maxKnown {
 		return nil, errDamaged
+	}
+	if n == 0 {
+		return nil, nil
 	}
 	k := &Known{cutter: chunk.New(int(bits)), sums: make(map[sum]struct{}, min(n, 1<<16))}
 	var s sum

@@ -20,7 +20,7 @@ func init() {
 	runtime.LockOSThread() // init runs on the process's first thread
 	go func() {
 		for {
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // only there to keep the process alive
 		}
 	}()
 	go func() {

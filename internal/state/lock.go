@@ -49,7 +49,7 @@ func flock(f *os.File) error {
 		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // whoever only looks whether it is held lets go at once
 	}
 	return err
 }

@@ -86,14 +86,21 @@ func TestHostsWithoutQEMU(t *testing.T) {
 	}
 }
 
-// A guest that gets stuck before anything of the user's has run in it is
-// replaced by another.
-func TestAStuckGuestIsReplaced(t *testing.T) {
-	testkit.Once(t)
+// own gives a runtime for the test to change, and the suite for it.
+func own(t *testing.T) (*Runtime, drivertest.RuntimeSuite) {
+	t.Helper()
 	binary := testkit.Binary(t)
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, guest(t))
 	r := newRuntime().(*Runtime)
+	return r, drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true}
+}
+
+// A guest that gets stuck before anything of the user's has run in it is
+// replaced by another.
+func TestAStuckGuestIsReplaced(t *testing.T) {
+	testkit.Once(t)
+	r, s := own(t)
 	r.patience = 40 * time.Second
 	var told []string
 	r.o.Told = func(message string) {
@@ -102,7 +109,8 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 			freezeChildren(t)
 		}
 	}
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true, Only: []string{"Codes"}}.Run(t)
+	s.Only = []string{"Codes"}
+	s.Run(t)
 	if len(told) < 4 || !strings.Contains(told[1], "the guest is stuck") || !strings.Contains(told[1], "console") {
 		t.Errorf("told: %q", told)
 	}
@@ -111,12 +119,9 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 // A guest that answers nothing any more while its container runs is ended.
 func TestASilentGuestIsEnded(t *testing.T) {
 	testkit.Once(t)
-	binary := testkit.Binary(t)
-	t.Setenv("BEE_TEST_BINARY", binary)
-	t.Setenv(guestVariable, guest(t))
-	r := newRuntime().(*Runtime)
+	r, s := own(t)
 	r.silence = 10 * time.Second
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true}.Frozen(t, func() { freezeChildren(t) })
+	s.Frozen(t, func() { freezeChildren(t) })
 }
 
 // freezeChildren stops this process's machines.

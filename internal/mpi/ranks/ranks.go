@@ -48,7 +48,7 @@ func Main(args []string) int {
 			if err == nil && len(found) == 0 {
 				return 0
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // they are no children of ours: nothing tells of their end
 		}
 	}
 	if len(args) != 2 {

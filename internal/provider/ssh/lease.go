@@ -194,8 +194,8 @@ func (l *lease) about(ctx context.Context, host int, method string, fill func(*c
 	return l.ask(ctx, link, method, c, out)
 }
 
-// open makes a call about a host, completed by fill, whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call), out any) (*wire.Stream, error) {
+// open makes a call about a host and a path whose stream stays open.
+func (l *lease) open(ctx, stream context.Context, host int, method, path string) (*wire.Stream, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
 		return nil, err
@@ -205,8 +205,8 @@ func (l *lease) open(ctx, stream context.Context, host int, method string, fill 
 		return nil, err
 	}
 	c := l.call(link, inner)
-	fill(&c)
-	s, err := k.Open(stream, method, c, out)
+	c.Path = path
+	s, err := k.Open(stream, method, c, nil)
 	return s, transient(err)
 }
 
@@ -225,7 +225,7 @@ func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
 	// The stream outlives the dialling.
-	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, func(c *call) { c.Path = socket }, nil)
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, socket)
 	if err != nil {
 		return nil, err
 	}
@@ -237,17 +237,14 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	var has bool
-	s, err := l.open(ctx, ctx, t.Host, callStage, func(c *call) { c.Path = t.Remote }, &has)
+	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	var known *filestream.Known
-	if has { // from an earlier time, or before the way broke
-		if known, err = filestream.ReadKnown(s); err != nil {
-			return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
-		}
+	known, err := filestream.ReadKnown(s)
+	if err != nil {
+		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
 	sendErr := filestream.SendOver(ctx, s, t.Local, known, t.Progress)
 	var o outcome
@@ -268,15 +265,13 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		basis = basisOf(ctx, t.Local, t.Before)
 		receive = func(r io.Reader) error { return filestream.ReceiveOver(ctx, r, t.Local, basis) }
 	}
-	s, err := l.open(ctx, ctx, t.Host, callFetch, func(c *call) { c.Path, c.Known = t.Remote, basis != nil }, nil)
+	s, err := l.open(ctx, ctx, t.Host, callFetch, t.Remote)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if basis != nil {
-		if _, err := basis.WriteTo(s); err != nil {
-			return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: err})
-		}
+	if _, err := basis.WriteTo(s); err != nil {
+		return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: err})
 	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress

@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +56,6 @@ type call struct {
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	Image   string          `json:"image,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
-	Known   bool            `json:"known,omitempty"` // what the caller has of the file follows
 }
 
 // granted is an agent's lease as it stands.
@@ -211,13 +209,11 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		return wire.Splice(s, conn)
 	case callStage:
 		basis := basisOf(ctx, c.Path)
-		if err := s.Reply(basis != nil); err != nil {
+		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		if basis != nil {
-			if _, err := basis.WriteTo(s); err != nil {
-				return err
-			}
+		if _, err := basis.WriteTo(s); err != nil {
+			return err
 		}
 		if err := filestream.ReceiveOver(ctx, s, c.Path, basis); err != nil {
 			return wire.WriteMessage(s, outcome{core.KindOf(err).String(), err.Error()})
@@ -230,12 +226,9 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		var known *filestream.Known
-		if c.Known {
-			var err error
-			if known, err = filestream.ReadKnown(bufio.NewReader(s)); err != nil {
-				return err
-			}
+		known, err := filestream.ReadKnown(s)
+		if err != nil {
+			return err
 		}
 		return filestream.SendOver(ctx, s, c.Path, known, nil)
 	case callRelease:
