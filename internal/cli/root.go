@@ -78,7 +78,7 @@ A Beefile describes the job, a sites file your machines:
 	}
 	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(),
 		a.newStopCommand(), a.newCheckpointCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newRmCommand(), a.newSweepCommand())
-	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newImageCommand())
+	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newImageCommand(), a.newDataCommand())
 	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand())
 	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())
 	return root

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -115,6 +116,19 @@ func (b *Size) decode(d *decoder, n ast.Node, path string) {
 	if !ok {
 		return
 	}
+	size, err := ParseSize(s)
+	if err != nil {
+		d.problem(n.GetToken(), "such as 512M, 8G or 1.5T", "%s%v", prefix(path), err)
+		return
+	}
+	*b = Size(size)
+}
+
+// ParseSize reads a number of bytes such as 512M, 8G or 1.5T; nothing is 0.
+func ParseSize(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
 	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(s)), "B"), "I")
 	factor := 1.0
 	if i := strings.IndexAny(number, "KMGT"); i >= 0 && i == len(number)-1 {
@@ -123,8 +137,7 @@ func (b *Size) decode(d *decoder, n ast.Node, path string) {
 	}
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil || x < 0 || x*factor > 1<<62 {
-		d.problem(n.GetToken(), "such as 512M, 8G or 1.5T", "%s%q is no size", prefix(path), s)
-		return
+		return 0, fmt.Errorf("%q is no size", s)
 	}
-	*b = Size(x * factor)
+	return int64(x * factor), nil
 }

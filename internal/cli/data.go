@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newDataCommand() *cobra.Command {
+	c := &cobra.Command{Use: "data", Short: "Fill, empty and look into data images: volumes in one file", Args: cobra.NoArgs,
+		Long: `A data image is a disk image with an ext4 file system: a volume in one file, as
+virtual machines use it (volume: dataimage in a Beefile). These commands need
+neither root nor a virtual machine. Loading needs e2fsprogs.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.newDataLoadCommand(), a.newDataUnloadCommand(), a.newDataLsCommand())
+	return c
+}
+
+// dataView is a data image, as --json prints it.
+type dataView struct {
+	Image string `json:"image"`
+	// Digest is that of the content: names, permissions and bytes.
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"` // bytes, used or not
+	Free   int64  `json:"free"`
+	// Files is there for ls only.
+	Files []dataimage.File `json:"files,omitempty"`
+}
+
+func (a *app) newDataLoadCommand() *cobra.Command {
+	var asJSON, force bool
+	var size string
+	c := &cobra.Command{Use: "load IMAGE DIR", Short: "Make a data image of a directory, and tell the digest of what it holds",
+		Example: "  bee data load --size 50G inputs.img ./inputs", Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			image, dir := args[0], args[1]
+			bytes, err := spec.ParseSize(size)
+			if err != nil {
+				return &core.Error{Kind: core.Invalid, Op: "read --size", Object: size, Err: err, Remedy: "Such as 512M or 50G."}
+			}
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New("there is no such directory")}
+			}
+			if _, err := os.Lstat(image); err == nil && !force {
+				return &core.Error{Kind: core.Busy, Op: "make data image", Object: image, Err: fs.ErrExist, Remedy: "Give another name, or --force to replace it."}
+			}
+			before, err := dataimage.DigestOf(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			tools := dataimage.Tools{}
+			if err := tools.Make(c.Context(), image, dir, bytes); err != nil {
+				return err
+			}
+			v, err := viewData(c.Context(), tools, image, true)
+			if err != nil {
+				return err
+			}
+			if v.Digest != before {
+				return &core.Error{Kind: core.Permanent, Op: "load directory", Object: dir, Err: fmt.Errorf("the image holds %s, and the directory held %s", v.Digest, before),
+					Remedy: "Did something change the directory meanwhile? Load it again with --force."}
+			}
+			return a.tellData(v, asJSON)
+		}}
+	c.Flags().StringVar(&size, "size", "", "the image's `size`, such as 50G (default: what the directory needs)")
+	c.Flags().BoolVar(&force, "force", false, "replace an image of that name")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newDataUnloadCommand() *cobra.Command {
+	var asJSON bool
+	var digest string
+	var paths []string
+	c := &cobra.Command{Use: "unload IMAGE DIR", Short: "Copy what a data image holds into a directory",
+		Example: "  bee data unload volume.img ./results\n  bee data unload --path '*.log' volume.img ./logs", Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			image, dir := args[0], args[1]
+			entries, err := os.ReadDir(dir)
+			if err == nil && len(entries) > 0 {
+				return &core.Error{Kind: core.Invalid, Op: "empty data image into", Object: dir, Err: errors.New("it is not empty"), Remedy: "Name a directory that is not there yet, or is empty."}
+			}
+			tools := dataimage.Tools{}
+			v, err := viewData(c.Context(), tools, image, true)
+			if err != nil {
+				return err
+			}
+			if digest != "" && v.Digest != digest {
+				return &core.Error{Kind: core.Permanent, Op: "empty data image", Object: image, Err: fmt.Errorf("it holds %s, and not %s", v.Digest, digest), Remedy: "It was changed, or damaged on its way. Copy it again."}
+			}
+			i, err := dataimage.Open(image)
+			if err != nil {
+				return err
+			}
+			defer i.Close()
+			if err := i.Unload(c.Context(), dir, paths); err != nil {
+				return err
+			}
+			if len(paths) == 0 {
+				after, err := dataimage.DigestOf(c.Context(), dir)
+				if err == nil && after != v.Digest {
+					err = &core.Error{Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: fmt.Errorf("the directory holds %s, and the image %s", after, v.Digest),
+						Remedy: "Was it written to meanwhile? Devices and sockets stay behind."}
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return a.tellData(v, asJSON)
+		}}
+	c.Flags().StringVar(&digest, "digest", "", "refuse an image that holds something else than this `digest` of load tells")
+	c.Flags().StringArrayVar(&paths, "path", nil, "only what this `pattern` matches, and what is below it (may be given again)")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newDataLsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "ls IMAGE", Short: "List what a data image holds", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			tools := dataimage.Tools{}
+			i, err := tools.OpenRecovered(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer i.Close()
+			files, err := i.Files(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				v, err := viewData(c.Context(), tools, args[0], false)
+				if err != nil {
+					return err
+				}
+				v.Files = files
+				return a.writeJSON(v)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 1, ' ', tabwriter.AlignRight)
+			for _, f := range files {
+				name := f.Path
+				if f.Kind == "link" {
+					name += " -> " + f.Target
+				}
+				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name)
+			}
+			return w.Flush()
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+// viewData looks an image over, and its file system where e2fsck is there.
+func viewData(ctx context.Context, tools dataimage.Tools, image string, check bool) (dataView, error) {
+	i, err := tools.OpenRecovered(ctx, image)
+	if err != nil {
+		return dataView{}, err
+	}
+	defer i.Close()
+	if check {
+		if err := tools.Check(ctx, image); err != nil && !core.IsKind(err, core.Unsupported) {
+			return dataView{}, err
+		}
+	}
+	digest, err := i.Digest(ctx)
+	return dataView{Image: image, Digest: digest, Size: i.Size(), Free: i.Free()}, err
+}
+
+func (a *app) tellData(v dataView, asJSON bool) error {
+	if asJSON {
+		return a.writeJSON(v)
+	}
+	_, err := fmt.Fprintln(a.stdout, v.Digest)
+	return err
+}

@@ -1,0 +1,129 @@
+package dataimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// LeastSize is the smallest image, in bytes: the file system's own needs, and a
+// little.
+const LeastSize = 64 << 20
+
+// journalSize, in bytes, is what an image needs for its journal at most.
+const journalSize = 64 << 20
+
+// Make makes an image of a size in bytes (0: what the directory needs) that
+// holds what a directory does. The file appears when it is whole and on the
+// disk; it takes only the space of what is in it.
+func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
+	bytes, files, err := measure(dir)
+	if err != nil {
+		return fileError("read directory", dir, err)
+	}
+	needs := need(bytes, files)
+	if size == 0 {
+		size = needs
+	}
+	if size < LeastSize {
+		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf("%d MiB are too little for a file system", size>>20), Remedy: "Give it a size of at least 64M."}
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".bee-image-")
+	if err != nil {
+		return fileError("make data image", file, err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if err := f.Truncate(size &^ (blockSize - 1)); err != nil {
+		return fileError("make data image", file, err)
+	}
+	code, said, err := t.run(ctx, "mke2fs", arguments(f.Name(), dir, size)...)
+	switch {
+	case err != nil:
+		return err
+	case code != 0 && full(said) && spaceLeft(file) < blockSize:
+		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
+	case code != 0 && full(said):
+		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file,
+			Err:    fmt.Errorf("what is to go into it has %d MiB in %d files, and does not fit into %d MiB", bytes>>20, files, size>>20),
+			Remedy: fmt.Sprintf("Give it more: at least %d MiB.", needs>>20)}
+	case code != 0:
+		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(said)}
+	}
+	if err := f.Sync(); err != nil {
+		return fileError("make data image", file, err)
+	}
+	if err := os.Rename(f.Name(), file); err != nil {
+		return fileError("make data image", file, err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+const (
+	blockSize = 4096
+	inodeSize = 256
+	// ratio is how many bytes of an image there are to one file: mke2fs' own,
+	// so that a disk's worth of small files fits.
+	ratio = 16384
+)
+
+// arguments of mke2fs. All that its configuration could say is said here, so
+// that images are the same wherever they are made.
+func arguments(file, dir string, size int64) []string {
+	journal := min(journalSize, max(size/16, 4<<20))
+	return []string{"-q", "-F", "-t", "ext4", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-i", strconv.Itoa(ratio), "-m", "0",
+		"-O", "none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum",
+		"-J", "size=" + strconv.FormatInt(journal>>20, 10), "-L", "bee-data",
+		"-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=0,lazy_journal_init=0,nodiscard", os.Geteuid(), os.Getegid()), "-d", dir, file}
+}
+
+// need is a size that holds so much for sure: whole blocks, inodes, extents,
+// directories and the journal.
+func need(bytes, files int64) int64 {
+	data := bytes + files*(blockSize+inodeSize)
+	data = max(data, files*ratio) // an inode for each
+	return (LeastSize + journalSize + data + data/16) &^ (1<<20 - 1)
+}
+
+// measure sums up a directory: bytes on the disk, so that holes do not count.
+func measure(dir string) (bytes, files int64, err error) {
+	err = filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(p, &st); err != nil {
+			return err
+		}
+		files++
+		bytes += min(st.Blocks*512, st.Size)
+		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Blocks*512 < st.Size/2 { // holes, or a file system that compresses
+			bytes += st.Size / 64
+		}
+		return nil
+	})
+	return bytes, files, err
+}
+
+func spaceLeft(file string) int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(filepath.Dir(file), &st) != nil {
+		return 0
+	}
+	return int64(st.Bavail) * st.Bsize
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,173 @@
+package dataimage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// walk visits every file of the image, directories before what is in them, by
+// path without a leading slash, in the order of fs.WalkDir.
+func (i *Image) walk(ctx context.Context, visit func(name string, e entry) error) error {
+	root, err := i.inode(rootInode)
+	if err != nil {
+		return err
+	}
+	return i.walkIn(ctx, "", root, map[int64]bool{rootInode: true}, visit)
+}
+
+// walkIn: seen are the directories so far, which a damaged image may have as
+// their own descendants.
+func (i *Image) walkIn(ctx context.Context, dir string, n *Inode, seen map[int64]bool, visit func(string, entry) error) error {
+	list, err := i.list(n)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		name := path.Join(dir, e.name)
+		if err := visit(name, e); err != nil {
+			return err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		if seen[e.inode.Number] {
+			return damaged("directory %s has two places", name)
+		}
+		seen[e.inode.Number] = true
+		if err := i.walkIn(ctx, name, e.inode, seen, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum is the digest of a tree: names, kinds, permissions and contents. Owners
+// and times do not count, for they are not the same everywhere.
+type sum struct{ h hash.Hash }
+
+func newSum() sum { return sum{sha256.New()} }
+
+func (s sum) add(name string, mode fs.FileMode, target string, r io.Reader) error {
+	if mode&(fs.ModeDevice|fs.ModeSocket) != 0 {
+		return nil // nobody's data: see Unload
+	}
+	fmt.Fprintf(s.h, "%q %v %q", name, mode, target)
+	if r != nil {
+		inner := sha256.New()
+		if _, err := io.Copy(inner, r); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.h, " %x", inner.Sum(nil))
+	}
+	fmt.Fprintln(s.h)
+	return nil
+}
+
+func (s sum) String() string { return "sha256:" + hex.EncodeToString(s.h.Sum(nil)) }
+
+// Digest is that of what the image holds: the same as DigestOf a directory with
+// the same in it.
+func (i *Image) Digest(ctx context.Context) (string, error) {
+	s := newSum()
+	err := i.walk(ctx, func(name string, e entry) error {
+		switch {
+		case e.Mode()&fs.ModeSymlink != 0:
+			target, err := i.target(e.inode)
+			if err != nil {
+				return err
+			}
+			return s.add(name, e.Mode().Type(), target, nil)
+		case e.Mode().IsRegular():
+			c, err := i.open(e.inode)
+			if err != nil {
+				return err
+			}
+			return s.add(name, e.Mode(), "", c)
+		}
+		return s.add(name, e.Mode(), "", nil)
+	})
+	return s.String(), err
+}
+
+// DigestOf is the digest of a directory on this host.
+func DigestOf(ctx context.Context, dir string) (string, error) {
+	s := newSum()
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		name, err := filepath.Rel(dir, p)
+		if err != nil || name == lostAndFound {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			return s.add(name, info.Mode().Type(), target, nil)
+		case info.Mode().IsRegular():
+			f, err := os.Open(p)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return s.add(name, info.Mode(), "", f)
+		}
+		return s.add(name, info.Mode(), "", nil)
+	})
+	return s.String(), err
+}
+
+// File is one of an image, for people.
+type File struct {
+	Path string `json:"path"`
+	// Kind is file, dir, link or other.
+	Kind     string `json:"kind"`
+	Mode     string `json:"mode"` // as ls shows it
+	Size     int64  `json:"size"` // bytes
+	Modified string `json:"modified"`
+	Target   string `json:"target,omitempty"` // of a link
+}
+
+// Files lists what an image holds.
+func (i *Image) Files(ctx context.Context) ([]File, error) {
+	list := []File{}
+	err := i.walk(ctx, func(name string, e entry) error {
+		f := File{Path: name, Kind: "other", Mode: e.Mode().String(), Size: e.Size(), Modified: e.ModTime().UTC().Format("2006-01-02T15:04:05Z")}
+		switch e.Type() {
+		case 0:
+			f.Kind = "file"
+		case fs.ModeDir:
+			f.Kind = "dir"
+		case fs.ModeSymlink:
+			f.Kind = "link"
+			var err error
+			if f.Target, err = i.target(e.inode); err != nil {
+				return err
+			}
+		}
+		list = append(list, f)
+		return nil
+	})
+	return list, err
+}

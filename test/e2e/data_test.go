@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestDataImages fills, lists and empties one, and finds one that was changed
+// on its way.
+func TestDataImages(t *testing.T) {
+	b := testkit.NewBee(t)
+	b.File("in/deep/er/file", "content that is somewhere in the image")
+	b.File("in/run.log", "log")
+	image, in, out := filepath.Join(b.Work, "x.img"), filepath.Join(b.Work, "in"), filepath.Join(b.Work, "out")
+	digest := strings.TrimSpace(b.Must("data", "load", "--size", "128M", image, in))
+	if !strings.HasPrefix(digest, "sha256:") {
+		t.Fatalf("load says %q", digest)
+	}
+	var v struct {
+		Digest     string
+		Size, Free int64
+		Files      []struct{ Path, Kind string }
+	}
+	b.JSON(&v, "data", "ls", "--json", image)
+	if v.Digest != digest || v.Size != 128<<20 || v.Free > v.Size || len(v.Files) != 4 || v.Files[2].Path != "deep/er/file" || v.Files[2].Kind != "file" {
+		t.Errorf("ls: %+v", v)
+	}
+	if got := b.Must("data", "ls", image); !strings.Contains(got, " deep/er/file\n") {
+		t.Errorf("ls: %s", got)
+	}
+	if got := b.Must("data", "unload", "--digest", digest, image, out); strings.TrimSpace(got) != digest {
+		t.Errorf("unload says %q", got)
+	}
+	if got := b.Read("out/deep/er/file"); got != "content that is somewhere in the image" {
+		t.Errorf("out came %q", got)
+	}
+	b.Must("data", "unload", "--path", "*.log", image, filepath.Join(b.Work, "logs"))
+	if entries, err := os.ReadDir(filepath.Join(b.Work, "logs")); err != nil || len(entries) != 1 {
+		t.Errorf("a part of it: %v, %v", entries, err)
+	}
+	if r := b.Try("data", "load", image, in); r.Code == 0 || !strings.Contains(r.Stderr, "--force") {
+		t.Errorf("an image that is there was replaced: %+v", r)
+	}
+
+	raw, err := os.ReadFile(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(raw), "content that is somewhere")
+	if at < 0 {
+		t.Fatal("the content is not in the image")
+	}
+	raw[at] = 'K'
+	if err := os.WriteFile(image, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("data", "unload", "--digest", digest, image, filepath.Join(b.Work, "bad")); r.Code == 0 || !strings.Contains(r.Stderr, "damaged on its way") {
+		t.Errorf("a changed image was taken: %+v", r)
+	}
+}
