@@ -38,7 +38,21 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		o.CPU = "max"
 	}
 	if o.Memory == 0 {
-		o.Memory = max(qemu.FreeMemory()/4*3/int64(m.Sharers), leastMemory)
+		free := m.Free
+		if free == 0 {
+			free = qemu.FreeMemory()
+		}
+		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)
+		o.Memory -= o.Memory % (2 << 20) // whole huge pages
+	}
+	if m.Pin {
+		var err error
+		if o.Pin, err = vm.Processors(m.Index, m.Sharers, o.Topology.CPUs()); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range m.Disks {
+		o.Disks = append(o.Disks, vm.Disk(d))
 	}
 	if m.Port != nil || m.Group != "" {
 		mtu := m.MTU

@@ -20,7 +20,11 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
 		RunE: func(c *cobra.Command, args []string) error {
 			var all []fabric.Stats
-			for rank := 0; rank == 0 || rank <= len(all[0].Peers); rank++ {
+			for i := 0; i == 0 || i <= len(all[0].Peers); i++ {
+				rank := 0
+				if i > 0 {
+					rank = all[0].Peers[i-1].Rank
+				}
 				node, done, err := a.dialNode(c.Context(), args[0], rank)
 				if err != nil {
 					return err
@@ -38,7 +42,7 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 			w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NODE\tTO\tUP\tSENT\tRECEIVED\tDROPPED")
 			for _, s := range all {
-				fmt.Fprintf(w, "%d\tguest\tyes\t%s\t%s\t%d frames\n", s.Rank, bytesText(s.ToBytes), bytesText(s.FromBytes), s.Dropped)
+				fmt.Fprintf(w, "%d\t%s\tyes\t%s\t%s\t%d frames\n", s.Rank, countText(s.Guests, "guest"), bytesText(s.ToBytes), bytesText(s.FromBytes), s.Dropped)
 				for _, p := range s.Peers {
 					up := "no"
 					if p.Up {

@@ -61,7 +61,11 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		}
 	}
 	if o.node >= 0 {
-		return a.copyFile(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, o.node))
+		sub, err := control.SubmissionOf(run)
+		if err != nil {
+			return err
+		}
+		return a.copyFile(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)))
 	}
 	return a.taskOutput(ctx, s, run, o)
 }

@@ -85,11 +85,11 @@ func (a *attempt) usable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return fits(a.site.Name, facts, a.sub.Job.Nodes)
+	return fits(a.site.Name, facts, a.sub.Job.Hosts())
 }
 
 // fits holds what a site has against what a job wants.
-func fits(site string, facts driver.Facts, nodes int) error {
+func fits(site string, facts driver.Facts, hosts int) error {
 	if !facts.Usable {
 		kind := core.Unsupported
 		if facts.Passing {
@@ -97,9 +97,9 @@ func fits(site string, facts driver.Facts, nodes int) error {
 		}
 		return &core.Error{Kind: kind, Op: "use site", Object: site, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
 	}
-	if facts.Hosts > 0 && facts.Hosts < nodes {
+	if facts.Hosts > 0 && facts.Hosts < hosts {
 		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site,
-			Err:    fmt.Errorf("the job wants %d nodes, the site has %d", nodes, facts.Hosts),
+			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
 			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: 2} for emulated ones."}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (a *attempt) choice() string {
 
 // request is what a job asks of a site.
 func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
-	return driver.Request{Owner: o, Nodes: job.Nodes, SlotsPerNode: job.RanksPerNode, GPUs: int(job.GPUs), Binary: c.Binary}
+	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.RanksPerNode * job.NodesPerHost(), GPUs: int(job.GPUs), Binary: c.Binary}
 }
 
 // hold writes the handle of the attempt's lease.

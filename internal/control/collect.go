@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // logTimeout bounds how long nodes' logs are waited for.
@@ -28,6 +29,10 @@ func OutputLog(runDir string, attempt int) string {
 func NodeLog(runDir string, attempt, rank int) string {
 	return filepath.Join(runDir, fmt.Sprintf("node-%d-%d.log", attempt, rank))
 }
+
+// NodeLogRank is the rank in whose log the words of a node are: those of one
+// host write to that of its first.
+func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerHost() }
 
 // collect brings home the output, the nodes' logs and the job's outputs. Only
 // when it has succeeded may the lease be released: until then the site holds
@@ -73,8 +78,8 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			remote := protocol.NodeLogPath(host.Dir, host.Index)
-			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: remote, Local: NodeLog(home, a.rec.N, host.Index)}) //nolint:errcheck // see above
+			rank := host.Index * a.sub.Job.NodesPerHost()
+			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}) //nolint:errcheck // see above
 		})
 	}
 	wg.Wait()

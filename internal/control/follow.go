@@ -259,7 +259,7 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 				continue
 			}
 			a.dead.Store(&core.Error{Kind: core.Lost, Op: "start node on", Object: host.Name, Err: errors.New("its process ended before it joined the head"),
-				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index, a.run.ID)})
+				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index*a.sub.Job.NodesPerHost(), a.run.ID)})
 			head.Stop(ctx, 0) //nolint:errcheck // a head that cannot be reached is noticed by Watch
 			return
 		}

@@ -49,10 +49,14 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 	if err != nil {
 		return nil, err
 	}
-	hosts := lease.Hosts()
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return nil, err
+	}
+	hosts := nodeHosts(&sub.Job, lease.Hosts())
 	if rank < 0 || rank >= len(hosts) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "reach node of run", Object: run.ID,
 			Err: errors.New("it has no such node"), Remedy: "`bee show " + run.ID + "` lists its nodes."}
 	}
-	return lease.Dial(ctx, rank, protocol.SocketPath(hosts[rank].Dir, rank))
+	return lease.Dial(ctx, hosts[rank].Index, protocol.SocketPath(hosts[rank].Dir, rank))
 }

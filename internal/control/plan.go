@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 
 // makePlan is the attempt as the head shall carry it out.
 func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease, resumed bool) (*protocol.Plan, error) {
-	names := make([]string, len(lease.Hosts()))
-	for i, h := range lease.Hosts() {
+	hosts := nodeHosts(job, lease.Hosts())
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
 		names[i] = h.Name
 	}
 	p := &protocol.Plan{
@@ -70,10 +72,27 @@ func words(c *spec.Command) []string {
 	return c.Argv
 }
 
+// nodeHosts gives the host of every node, by rank. Where several nodes share a
+// host, each the guest of a virtual machine of its own, they differ in name.
+func nodeHosts(job *spec.Job, hosts []core.Host) []core.Host {
+	guests := job.NodesPerHost()
+	if guests == 1 {
+		return hosts
+	}
+	var list []core.Host
+	for rank := 0; rank < job.Nodes && rank/guests < len(hosts); rank++ { // they may not be granted yet
+		h := hosts[rank/guests]
+		h.Name = fmt.Sprintf("%s-vm%d", h.Name, rank%guests)
+		list = append(list, h)
+	}
+	return list
+}
+
 // nodeConfigs makes the configuration of every node, with keys made for this
-// attempt alone. The head's comes first; the others need its addresses, which
+// attempt alone, and gives those of each host's first node, with the others as
+// its siblings. The head's comes first; the others need its addresses, which
 // are known once it runs.
-func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runtimeName, network string) ([]protocol.Config, error) {
+func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protocol.Plan, runtimeName, network string) ([]protocol.Config, error) {
 	var authority *wire.Authority
 	if len(hosts) > 1 {
 		var err error
@@ -81,10 +100,10 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runti
 			return nil, err
 		}
 	}
-	configs := make([]protocol.Config, len(hosts))
+	var configs []protocol.Config
 	for i, h := range hosts {
 		c := protocol.Config{Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
-			Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand}
+			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand}
 		if authority != nil {
 			cert, key, err := authority.Issue(protocol.NodeName(i))
 			if err != nil {
@@ -92,19 +111,24 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, plan *protocol.Plan, runti
 			}
 			c.CA, c.Cert, c.Key = authority.Certificate(), cert, key
 		}
-		configs[i] = c
+		if i%perHost == 0 {
+			configs = append(configs, c)
+		} else {
+			first := &configs[len(configs)-1]
+			first.Siblings = append(first.Siblings, c)
+		}
 	}
 	configs[0].Plan = plan
 	return configs, nil
 }
 
-// nodeCommand starts the node of a configuration.
+// nodeCommand starts the nodes of a host.
 func nodeCommand(c protocol.Config) driver.NodeCommand {
 	raw, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a Config is plain data: this cannot happen
 	}
-	return driver.NodeCommand{Host: c.Rank, Config: raw, Log: protocol.NodeLogPath(c.Host.Dir, c.Rank)}
+	return driver.NodeCommand{Host: c.Host.Index, Config: raw, Log: protocol.NodeLogPath(c.Host.Dir, c.Rank)}
 }
 
 // wantArch is the architecture for which the image is resolved before a lease

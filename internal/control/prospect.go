@@ -39,7 +39,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
-			SlotSeconds: site.Slot.Seconds(), CostPerHour: site.Price * float64(sub.Job.Nodes)}
+			SlotSeconds: site.Slot.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts())}
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}

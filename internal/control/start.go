@@ -172,7 +172,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if a.site.Slot > 0 {
 		plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
 	}
-	configs, err := nodeConfigs(a.owner(), a.lease.Hosts(), plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
+	configs, err := nodeConfigs(a.owner(), nodeHosts(&a.sub.Job, a.lease.Hosts()), a.sub.Job.NodesPerHost(), plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
 	if err != nil {
 		return err
 	}
@@ -207,6 +207,9 @@ func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
 	)
 	for i := 1; i < len(configs); i++ {
 		configs[i].Head = addrs
+		for s := range configs[i].Siblings {
+			configs[i].Siblings[s].Head = addrs
+		}
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()

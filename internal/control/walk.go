@@ -253,7 +253,7 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f := forecast{info: p.Info()}
 	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = fits(site.Name, f.facts, sub.Job.Nodes)
+		f.err = fits(site.Name, f.facts, sub.Job.Hosts())
 	}
 	if f.err != nil {
 		return f

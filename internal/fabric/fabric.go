@@ -1,13 +1,15 @@
 // Package fabric is the layer-2 network between the guests of a run: one
-// user-space switch on each host, with a port for the guest and a link to
-// every other host's switch. Frames between guests of two hosts pass two
-// switches and no guest; a frame that came by a link never leaves by one, so
-// there are no loops. It knows frames, sockets and connections, and nothing of
-// hypervisors, nodes or how connections are made.
+// user-space switch on each host, with a port for each of its guests and a link
+// to every other host's switch. Frames between guests of two hosts pass two
+// switches and no guest; those between guests of one host pass one switch only;
+// a frame that came by a link never leaves by one, so there are no loops. It
+// knows frames, sockets and connections, and nothing of hypervisors, nodes or
+// how connections are made.
 package fabric
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -18,30 +20,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Place is where a switch stands: which host's it is, of how many, and how many
+// guests a host has at most. Guests are ranked host by host.
+type Place struct{ Host, Hosts, Guests int }
+
+// hostOf gives the host of a rank's guest.
+func (p Place) hostOf(rank int) int { return rank / p.Guests }
+
+// First is the rank of a host's first guest.
+func (p Place) First(host int) int { return host * p.Guests }
+
 // Fabric is this host's switch.
 type Fabric struct {
-	kind string
-	rank int
-	log  *slog.Logger
+	kind  string
+	place Place
+	log   *slog.Logger
 
-	links []atomic.Pointer[Link] // by rank
+	links []atomic.Pointer[Link] // by host
+	ports []atomic.Pointer[port] // of this host's guests
 
 	mu      sync.Mutex
 	closed  bool
-	port    atomic.Pointer[net.UnixConn]
-	learned sync.Map // mac to rank: addresses that are not a guest's own
+	learned sync.Map // mac to way: addresses that are not a guest's own
 	count   atomic.Int32
-
-	stats PortStats
+	unheard atomic.Int64 // frames for guests that are not there (yet)
 }
 
-// PortStats counts what passed the guest's port.
-type PortStats struct {
-	// From and To the guest.
-	From, To Counter
-	// Answered are questions for addresses that the switch answered itself.
-	Answered atomic.Int64
-}
+// way is where a frame comes from or goes to: the number of a host's link, or
+// the complement of a port's.
+type way int
+
+func byPort(i int) way { return way(-1 - i) }
 
 // Counter counts frames and their bytes.
 type Counter struct{ Frames, Bytes, Dropped atomic.Int64 }
@@ -51,17 +60,20 @@ func (c *Counter) add(n int) {
 	c.Bytes.Add(int64(n))
 }
 
-// New makes the switch of a rank's host in a fabric of some kind.
-func New(kind string, rank, size int, log *slog.Logger) *Fabric {
-	return &Fabric{kind: kind, rank: rank, log: log, links: make([]atomic.Pointer[Link], size)}
+// New makes the switch of a host in a fabric of some kind.
+func New(kind string, place Place, log *slog.Logger) *Fabric {
+	return &Fabric{kind: kind, place: place, log: log, links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests)}
 }
 
 // socketBuffer is asked for; the system may grant less.
 const socketBuffer = 4 << 20
 
-// Attach makes the guest's port, and gives the end that the hypervisor gets: a
-// datagram socket, one frame a datagram. There is one port.
-func (f *Fabric) Attach() (*os.File, error) {
+// Attach makes the port of a rank's guest, which is on this host, and gives the
+// end that the hypervisor gets: a datagram socket, one frame a datagram.
+func (f *Fabric) Attach(rank int) (*os.File, error) {
+	if rank < 0 || f.place.hostOf(rank) != f.place.Host {
+		return nil, fmt.Errorf("guest %d is not on host %d", rank, f.place.Host)
+	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -81,25 +93,27 @@ func (f *Fabric) Attach() (*os.File, error) {
 		theirs.Close()
 		return nil, err
 	}
+	p := newPort(f, rank, c)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	port, ok := c.(*net.UnixConn)
-	if f.closed || !ok || !f.port.CompareAndSwap(nil, port) {
+	if f.closed || !f.ports[rank-f.place.First(f.place.Host)].CompareAndSwap(nil, p) {
 		theirs.Close()
-		c.Close()
-		return nil, errors.New("the fabric has its guest already, or is closed")
+		p.close()
+		return nil, errors.New("the fabric has that guest already, or is closed")
 	}
-	go f.fromGuest(port)
+	p.start()
 	return theirs, nil
 }
 
-// Close ends all links and the port.
+// Close ends all links and ports.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	if port := f.port.Load(); port != nil {
-		port.Close()
+	for i := range f.ports {
+		if p := f.ports[i].Load(); p != nil {
+			p.close()
+		}
 	}
 	for i := range f.links {
 		if l := f.links[i].Load(); l != nil {
@@ -108,158 +122,5 @@ func (f *Fabric) Close() {
 	}
 }
 
-// fromGuest takes the guest's frames until the port closes.
-func (f *Fabric) fromGuest(port *net.UnixConn) {
-	buf := make([]byte, maxFrame+1)
-	for {
-		n, err := port.Read(buf)
-		if err != nil {
-			return
-		}
-		if n < 14 || n > maxFrame {
-			f.stats.From.Dropped.Add(1)
-			continue
-		}
-		f.stats.From.add(n)
-		frame := buf[:n]
-		if answer := answerARP(frame, f.rank); answer != nil {
-			f.stats.Answered.Add(1)
-			port.Write(answer) //nolint:errcheck // it asks again
-			continue
-		}
-		f.learn(mac(frame[6:]), own)
-		f.send(frame, own)
-	}
-}
-
-// own stands for the guest as the one that a frame came from.
-const own = -1
-
-// send gives a frame to the links that lead to whom it is for.
-func (f *Fabric) send(frame []byte, from int) {
-	to := mac(frame)
-	if !to.group() {
-		by := -1
-		if rank := to.rank(); rank >= 0 && rank < len(f.links) {
-			by = next(f.kind, f.rank, rank)
-		} else if known, ok := f.learned.Load(to); ok {
-			by = known.(int) //nolint:forcetypeassert // only ranks are stored
-		}
-		if by >= 0 {
-			if l := f.links[by].Load(); l != nil && by != from {
-				l.queue(frame)
-			}
-			return
-		}
-	}
-	for i := range f.links {
-		if l := f.links[i].Load(); l != nil && i != from {
-			l.queue(frame)
-		}
-	}
-}
-
-// maxLearned bounds the table: addresses behind a guest (bridges of docker's)
-// are few, and made-up ones shall not fill the memory.
-const maxLearned = 4096
-
-// learn remembers by which link a foreign address was heard.
-func (f *Fabric) learn(source mac, from int) {
-	if source.rank() >= 0 || source.group() {
-		return
-	}
-	known, ok := f.learned.Load(source)
-	if ok && known == from || f.count.Load() >= maxLearned {
-		return
-	}
-	if !ok {
-		f.count.Add(1)
-	}
-	f.learned.Store(source, from)
-}
-
-// take deals with what came by a link.
-func (f *Fabric) take(frame []byte, from int) {
-	f.learn(mac(frame[6:]), from)
-	here, elsewhere := f.whereTo(mac(frame))
-	if elsewhere && passes(f.kind) {
-		f.send(frame, from)
-	}
-	if here {
-		f.toGuest(frame)
-	}
-}
-
-// whereTo tells whether a frame is for this host's guest, and for others.
-func (f *Fabric) whereTo(to mac) (here, elsewhere bool) {
-	if to.group() {
-		return true, true
-	}
-	if rank := to.rank(); rank >= 0 {
-		return rank == f.rank, rank != f.rank
-	}
-	known, ok := f.learned.Load(to)
-	return !ok || known == own, !ok || known != own
-}
-
-// toGuest gives the guest a frame.
-func (f *Fabric) toGuest(frame []byte) {
-	port := f.port.Load()
-	if port == nil {
-		f.stats.To.Dropped.Add(1)
-		return
-	}
-	// A guest that takes nothing holds up its own links only; what it is sent
-	// then waits, and is dropped, at the senders.
-	if _, err := port.Write(frame); err != nil {
-		f.stats.To.Dropped.Add(1)
-		return
-	}
-	f.stats.To.add(len(frame))
-}
-
-// Peer is one link's part of Stats.
-type Peer struct {
-	Rank int  `json:"rank"`
-	Up   bool `json:"up"`
-	// Frames and bytes sent and received since the link came up, and what
-	// was dropped because the link was slower than the guest.
-	SentFrames     int64 `json:"sent_frames"`
-	SentBytes      int64 `json:"sent_bytes"`
-	Dropped        int64 `json:"dropped"`
-	ReceivedFrames int64 `json:"received_frames"`
-	ReceivedBytes  int64 `json:"received_bytes"`
-}
-
-// Stats is what has passed this host's switch.
-type Stats struct {
-	Rank        int    `json:"rank"`
-	FromFrames  int64  `json:"from_guest_frames"`
-	FromBytes   int64  `json:"from_guest_bytes"`
-	ToFrames    int64  `json:"to_guest_frames"`
-	ToBytes     int64  `json:"to_guest_bytes"`
-	Dropped     int64  `json:"dropped"`
-	ARPAnswered int64  `json:"arp_answered"`
-	Peers       []Peer `json:"peers"`
-}
-
-// Stats gives the counts up to now.
-func (f *Fabric) Stats() Stats {
-	s := Stats{Rank: f.rank, FromFrames: f.stats.From.Frames.Load(), FromBytes: f.stats.From.Bytes.Load(), ToFrames: f.stats.To.Frames.Load(),
-		ToBytes: f.stats.To.Bytes.Load(), Dropped: f.stats.To.Dropped.Load() + f.stats.From.Dropped.Load(), ARPAnswered: f.stats.Answered.Load()}
-	for rank := range f.links {
-		if rank == f.rank {
-			continue
-		}
-		p := Peer{Rank: rank}
-		if l := f.links[rank].Load(); l != nil {
-			p.Up = true
-			p.SentFrames, p.SentBytes, p.Dropped = l.sent.Frames.Load(), l.sent.Bytes.Load(), l.sent.Dropped.Load()
-			p.ReceivedFrames, p.ReceivedBytes = l.received.Frames.Load(), l.received.Bytes.Load()
-		}
-		s.Peers = append(s.Peers, p)
-	}
-	return s
-}
-
-func rankName(rank int) string { return "node " + strconv.Itoa(rank) }
+// hostName names a host by its first node, for people.
+func (f *Fabric) hostName(host int) string { return "node " + strconv.Itoa(f.place.First(host)) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -26,8 +25,8 @@ func newGuest(t *testing.T, rank, size int) *guest { return newGuestOf(t, Switch
 
 func newGuestOf(t *testing.T, kind string, rank, size int) *guest {
 	t.Helper()
-	g := &guest{t: t, rank: rank, f: New(kind, rank, size, slog.New(slog.DiscardHandler))}
-	file, err := g.f.Attach()
+	g := &guest{t: t, rank: rank, f: New(kind, Place{rank, size, 1}, slog.New(slog.DiscardHandler))}
+	file, err := g.f.Attach(rank)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +124,70 @@ func TestFramesFindTheirGuest(t *testing.T) {
 	}
 	if got := g[1].gets(quiet); got != nil {
 		t.Errorf("a frame for another came: %x", got[:14])
+	}
+}
+
+// TestGuestsOfOneHost: three on each of two hosts, the last host with a place
+// free. What is for a neighbour never takes a link.
+func TestGuestsOfOneHost(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	hosts := []*Fabric{New(Switch, Place{0, 2, 3}, log), New(Switch, Place{1, 2, 3}, log)}
+	x, y := pair(t)
+	for i, c := range []net.Conn{x, y} {
+		if _, err := hosts[i].Link(1-i, c); err != nil {
+			t.Fatal(err)
+		}
+		defer hosts[i].Close()
+	}
+	var g []*guest
+	for rank := range 5 {
+		g = append(g, &guest{t: t, rank: rank, f: hosts[rank/3], c: plug(t, hosts[rank/3], rank)})
+	}
+	if _, err := hosts[0].Attach(3); err == nil {
+		t.Error("a guest of another host was attached")
+	}
+	for a := range g {
+		for b := range g {
+			if a == b {
+				continue
+			}
+			f := frame(macOf(b), macOf(a), fmt.Sprintf("%d to %d", a, b))
+			g[a].send(f)
+			if got := g[b].gets(5 * time.Second); !bytes.Equal(got, f) {
+				t.Errorf("from %d to %d came %q", a, b, got)
+			}
+		}
+	}
+	if sent := hosts[0].Stats().Peers[0].SentFrames; sent != 6 {
+		t.Errorf("%d frames left the host, want those to the other's guests: 6", sent)
+	}
+	all := frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, macOf(1), "to all")
+	g[1].send(all)
+	for _, rank := range []int{0, 2, 3, 4} {
+		if got := g[rank].gets(5 * time.Second); !bytes.Equal(got, all) {
+			t.Errorf("guest %d got %q", rank, got)
+		}
+	}
+	for rank := range g {
+		if got := g[rank].gets(quiet); got != nil {
+			t.Errorf("guest %d got it again, or its own", rank)
+		}
+	}
+	// One that takes nothing is in nobody's way.
+	big := frame(macOf(0), macOf(1), string(make([]byte, 60000)))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for range 100 {
+			g[1].send(big)
+		}
+		if hosts[0].Stats().Dropped == 0 {
+			return fmt.Errorf("nothing was dropped")
+		}
+		return nil
+	})
+	f := frame(macOf(2), macOf(4), "not for the sleeper")
+	g[4].send(f)
+	if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
+		t.Error("a neighbour has to wait")
 	}
 }
 
@@ -358,7 +421,7 @@ func BenchmarkSwitch(b *testing.B) {
 	for _, size := range []int{1500, 65280} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			log := slog.New(slog.DiscardHandler)
-			one, two := New(Switch, 0, 2, log), New(Switch, 1, 2, log)
+			one, two := New(Switch, Place{0, 2, 1}, log), New(Switch, Place{1, 2, 1}, log)
 			defer one.Close()
 			defer two.Close()
 			x, y := pair(b)
@@ -368,7 +431,7 @@ func BenchmarkSwitch(b *testing.B) {
 			if _, err := two.Link(0, y); err != nil {
 				b.Fatal(err)
 			}
-			in, out := port(b, one), port(b, two)
+			in, out := plug(b, one, 0), plug(b, two, 1)
 			f := frame(macOf(1), macOf(0), string(make([]byte, size)))
 			b.SetBytes(int64(len(f)))
 			done := make(chan int64)
@@ -396,10 +459,9 @@ func BenchmarkSwitch(b *testing.B) {
 	}
 }
 
-func port(t testing.TB, f *Fabric) net.Conn {
+func plug(t testing.TB, f *Fabric, rank int) net.Conn {
 	t.Helper()
-	var file *os.File
-	file, err := f.Attach()
+	file, err := f.Attach(rank)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,13 +28,10 @@ const (
 // Link is the connection to one other host's switch.
 type Link struct {
 	f    *Fabric
-	rank int
+	host int // at the other end
 	c    net.Conn
 
-	mu      sync.Mutex
-	pending []byte
-	spare   []byte
-	wake    chan struct{} // holds one
+	out     *outbox
 	done    chan struct{}
 	once    sync.Once
 	err     error
@@ -44,23 +41,23 @@ type Link struct {
 	sent, received Counter
 }
 
-// Link uses an established connection to another rank's switch, in place of an
+// Link uses an established connection to another host's switch, in place of an
 // earlier one, until it breaks or is silent for two seconds.
-func (f *Fabric) Link(rank int, c net.Conn) (*Link, error) {
-	if rank < 0 || rank >= len(f.links) || rank == f.rank {
-		return nil, fmt.Errorf("link to rank %d: there is none", rank)
+func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
+	if host < 0 || host >= len(f.links) || host == f.place.Host {
+		return nil, fmt.Errorf("link to host %d: there is none", host)
 	}
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, rank: rank, c: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Link{f: f, host: host, c: c, out: newOutbox(), done: make(chan struct{})}
 	l.heard.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return nil, errors.New("the fabric is closed")
 	}
-	if old := f.links[rank].Swap(l); old != nil {
+	if old := f.links[host].Swap(l); old != nil {
 		go old.close()
 	}
 	go l.write()
@@ -79,31 +76,22 @@ func (l *Link) close() { l.fail(net.ErrClosed) }
 
 func (l *Link) fail(err error) {
 	l.once.Do(func() {
-		l.f.links[l.rank].CompareAndSwap(l, nil)
+		l.f.links[l.host].CompareAndSwap(l, nil)
 		l.err = err
 		l.c.Close()
 		close(l.done)
 		if !errors.Is(err, net.ErrClosed) {
-			l.f.log.Warn("the fabric lost a link", "to", rankName(l.rank), "err", err)
+			l.f.log.Warn("the fabric lost a link", "to", l.f.hostName(l.host), "err", err)
 		}
 	})
 }
 
 // queue adds a frame to what waits for the link, or drops it.
 func (l *Link) queue(frame []byte) {
-	l.mu.Lock()
-	if len(l.pending)+lengthSize+len(frame) > queueLimit {
-		l.mu.Unlock()
+	if l.out.add(frame) {
+		l.sent.add(len(frame))
+	} else {
 		l.sent.Dropped.Add(1)
-		return
-	}
-	l.pending = binary.BigEndian.AppendUint32(l.pending, uint32(len(frame)))
-	l.pending = append(l.pending, frame...)
-	l.mu.Unlock()
-	l.sent.add(len(frame))
-	select {
-	case l.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -113,15 +101,12 @@ func (l *Link) write() {
 	defer beats.Stop()
 	for {
 		select {
-		case <-l.wake:
+		case <-l.out.wake:
 		case <-beats.C:
 		case <-l.done:
 			return
 		}
-		l.mu.Lock()
-		out := l.pending
-		l.pending, l.spare = l.spare[:0], nil
-		l.mu.Unlock()
+		out := l.out.take()
 		if len(out) == 0 {
 			out = append(out, 0, 0, 0, 0)
 		}
@@ -129,9 +114,7 @@ func (l *Link) write() {
 			l.fail(err)
 			return
 		}
-		l.mu.Lock()
-		l.spare = out
-		l.mu.Unlock()
+		l.out.giveBack(out)
 	}
 }
 
@@ -162,7 +145,7 @@ func (l *Link) read() {
 			return
 		}
 		l.received.add(n)
-		l.f.take(frame, l.rank)
+		l.f.forward(frame, way(l.host))
 	}
 }
 

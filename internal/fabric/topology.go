@@ -24,10 +24,10 @@ const (
 	Multicast = "multicast"
 )
 
-// Check refuses what cannot be a fabric of so many hosts.
+// Check refuses what cannot be a fabric of so many guests.
 func Check(kind string, size int) error {
 	if size > MaxRanks {
-		return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Err: fmt.Errorf("it has room for %d hosts", MaxRanks)}
+		return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Err: fmt.Errorf("it has room for %d guests", MaxRanks)}
 	}
 	switch kind {
 	case "", None, Switch, Star, Tree, Multicast:
@@ -36,28 +36,28 @@ func Check(kind string, size int) error {
 	return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Object: kind, Err: errors.New("there is none of that kind")}
 }
 
-// parent of a rank in the tree.
-func parent(rank int) int { return (rank - 1) / 2 }
+// parent of a host in the tree.
+func parent(host int) int { return (host - 1) / 2 }
 
-// Above are the ranks of lower number that a rank is linked to: of each two
-// the later one makes the connection.
-func Above(kind string, rank int) []int {
+// Above are the hosts of lower number that a host is linked to: of each two the
+// later one makes the connection.
+func Above(kind string, host int) []int {
 	switch {
-	case rank == 0:
+	case host == 0:
 		return nil
 	case kind == Star:
 		return []int{0}
 	case kind == Tree:
-		return []int{parent(rank)}
+		return []int{parent(host)}
 	}
-	all := make([]int, rank)
+	all := make([]int, host)
 	for i := range all {
 		all[i] = i
 	}
 	return all
 }
 
-// next is the neighbour on the way from own to a rank.
+// next is the neighbour on the way from one host to another.
 func next(kind string, own, to int) int {
 	switch kind {
 	case Star:

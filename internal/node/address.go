@@ -144,11 +144,13 @@ func hostOf(addr string) string {
 	return host
 }
 
+// cores are those of the host that are this node's, where it has several.
 func cores(c protocol.Config) int {
-	if c.Host.Slots > 0 {
-		return c.Host.Slots
+	all := c.Host.Slots
+	if all == 0 {
+		all = runtime.NumCPU()
 	}
-	return runtime.NumCPU()
+	return max(all/max(c.PerHost, 1), 1)
 }
 
 func rankName(rank int) string { return "node " + strconv.Itoa(rank) }

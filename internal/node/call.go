@@ -37,6 +37,8 @@ type joinRequest struct {
 	// Processors and Machine tell package mpi which hosts share processors.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`
+	// FreeMemory is what the host can give virtual machines, in bytes.
+	FreeMemory int64 `json:"free_memory,omitempty"`
 	// NoRuntime tells why this host can run no container, where the plan
 	// asks for virtual machines on demand.
 	NoRuntime string `json:"no_runtime,omitempty"`

@@ -29,6 +29,9 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
+	if err := n.findHeadBeside(ctx); err != nil {
+		return err
+	}
 	c, reached, err := n.findHead(ctx)
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
 	join := joinRequest{Rank: n.config.Rank, Reached: reached, Cores: cores(n.config), Arch: runtime.GOARCH,
-		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, NoRuntime: n.noRuntime(ctx)}
+		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, FreeMemory: n.free, NoRuntime: n.noRuntime(ctx)}
 	if len(join.Addrs) > 0 {
 		join.Network = networkOf(hostOf(join.Addrs[0]))
 	}

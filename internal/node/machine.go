@@ -23,9 +23,12 @@ type Machine struct {
 	protocol.VM
 	// Tree is the unpacked guest image.
 	Tree string
-	// Cores are the host's that the run may use, and Sharers how many hosts
-	// of the run are parts of one machine (emulated ones).
-	Cores, Sharers int
+	// Cores are the host's that the run may use, and Sharers how many guests
+	// of the run are on one machine, of which this is the Index-th.
+	Cores, Sharers, Index int
+	// Free is the machine's memory that the guests may have, in bytes, before
+	// any of them ran; 0 when unknown.
+	Free int64
 	// Port is the end of a datagram socket pair that leads to the other
 	// guests, as rank Rank; nil: there are none.
 	Port *os.File
@@ -44,12 +47,12 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		rt, why, err = n.Runtime(ctx, name)
 		return rt, why, func() {}, err
 	}
-	m := Machine{VM: *plan.VM, Cores: cores(n.config), Rank: n.config.Rank, Told: func(text string) {
+	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.free, Rank: n.config.Rank, Told: func(text string) {
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(protocol.PhaseStart, text)
 		}
 	}}
-	m.Sharers = n.sharers()
+	m.Sharers, m.Index = n.sharers()
 	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
 		return nil, "", nil, err
 	}
@@ -57,7 +60,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
 	}
 	if n.fabric != nil {
-		port, err := n.fabric.Attach()
+		port, err := n.fabric.Attach(n.config.Rank)
 		if err != nil {
 			release()
 			return nil, "", nil, err
@@ -72,17 +75,43 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 	return rt, "the job asks for virtual machines", release, nil
 }
 
-// sharers is how many hosts of the run are parts of this one's machine.
-func (n *node) sharers() int {
+// sharers is how many guests of the run are on this machine, and which of them
+// is this node's.
+func (n *node) sharers() (count, index int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	own, count := machine(), 0
+	own := machine()
 	for _, m := range n.members {
-		if id, _, _ := strings.Cut(m.Machine, "/"); id == own {
-			count++
+		if id, _, _ := strings.Cut(m.Machine, "/"); id != own {
+			continue
+		}
+		count++
+		if m.Rank < n.config.Rank {
+			index++
 		}
 	}
-	return max(count, 1)
+	return max(count, 1), index
+}
+
+// enoughMemory refuses guests that together want more memory than a machine, or
+// the batch job on it, has for them: before anything is copied or started.
+func (h *head) enoughMemory() error {
+	if h.plan.VM == nil || h.plan.VM.Memory == 0 || h.plan.VM.HugePages {
+		return nil
+	}
+	guests, free := map[string]int64{}, map[string]int64{}
+	for rank, info := range h.infos {
+		m := info.Machine
+		if guests[m]++; info.FreeMemory > 0 && (free[m] == 0 || info.FreeMemory < free[m]) {
+			free[m] = info.FreeMemory
+		}
+		if want := guests[m] * h.plan.VM.Memory; free[m] > 0 && want > free[m] {
+			return &core.Error{Kind: core.Unsupported, Op: "start virtual machines on", Object: h.nameOf(rank),
+				Err:    fmt.Errorf("%d of %d MiB each are wanted there, and %d MiB are free", guests[m], h.plan.VM.Memory>>20, free[m]>>20),
+				Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+		}
+	}
+	return nil
 }
 
 // noRuntime tells why this host can run no container, where that is asked.
@@ -188,12 +217,16 @@ func (n *node) joinFabric(plan *protocol.Plan) error {
 	if plan.VM.Fabric == fabric.Multicast {
 		return n.tryMulticast()
 	}
-	f := fabric.New(plan.VM.Fabric, n.config.Rank, n.config.Size, n.Log)
+	place := placeOf(n.config)
+	f := n.household.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, place, n.Log) })
 	n.mu.Lock()
 	n.fabric = f
 	n.mu.Unlock()
-	for _, rank := range fabric.Above(plan.VM.Fabric, n.config.Rank) {
-		go n.keepLink(n.life, f, rank)
+	if n.config.Rank != place.First(place.Host) {
+		return nil // the host's first looks after its links
+	}
+	for _, host := range fabric.Above(plan.VM.Fabric, place.Host) {
+		go n.keepLink(n.life, f, host)
 	}
 	return nil
 }
@@ -214,9 +247,9 @@ func (n *node) tryMulticast() error {
 }
 
 // keepLink links this host's switch to another's, again when that breaks.
-func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, rank int) {
+func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	for ctx.Err() == nil {
-		if l, err := n.dialFabric(ctx, f, rank); err == nil {
+		if l, err := n.dialFabric(ctx, f, host); err == nil {
 			select {
 			case <-l.Done():
 			case <-ctx.Done():
@@ -229,13 +262,14 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, rank int) {
 	}
 }
 
-func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, rank int) (*fabric.Link, error) {
+func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, host int) (*fabric.Link, error) {
+	rank := placeOf(n.config).First(host)
 	_, m := n.knownPeer(rank)
 	c, err := n.dialNode(ctx, m.Addr, rank, forFabric)
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.Link(rank, c)
+	l, err := f.Link(host, c)
 	if err != nil {
 		c.Close()
 	}
@@ -250,7 +284,7 @@ func (n *node) acceptFabric(c net.Conn, rank int) error {
 	if f == nil {
 		return errors.New("this node has no switch (yet)")
 	}
-	_, err := f.Link(rank, c)
+	_, err := f.Link(rank/max(n.config.PerHost, 1), c)
 	return err
 }
 
@@ -258,6 +292,6 @@ func (n *node) leaveFabric() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fabric != nil {
-		n.fabric.Close()
+		n.household.leave()
 	}
 }

@@ -40,8 +40,13 @@ type Options struct {
 	OpenImages func(dir string) (Images, error)
 	// Machine makes the runtime that puts a virtual machine between.
 	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
+	// FreeMemory is what this host can give virtual machines, in bytes; nil, or
+	// 0 of it, when unknown.
+	FreeMemory func() int64
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
+	// household is that of the nodes of this process.
+	household *household
 	// Binary is the bee binary that containers get; empty: this process's own.
 	Binary string
 	Log    *slog.Logger
@@ -74,7 +79,7 @@ func Main(o Options) int {
 		fmt.Fprintf(os.Stderr, "bee node: read configuration: %v\n", err)
 		return 1
 	}
-	debug.SetMemoryLimit(64 << 20) // it idles beside programs that want the memory
+	debug.SetMemoryLimit(64 << 20 * int64(1+len(c.Siblings))) // it idles beside programs that want the memory
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if os.Getenv(core.NoticeVariable) != "" {
 		ends = ends[1:]
@@ -85,9 +90,8 @@ func Main(o Options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
-	if err := Run(ctx, c, o); err != nil {
-		o.Log.Error("node ended", "rank", c.Rank, "err", err)
-		return 1
+	if RunAll(ctx, c, o) != nil {
+		return 1 // the log has it
 	}
 	return 0
 }
@@ -101,7 +105,8 @@ type node struct {
 	images   Images
 	head     *head // on rank 0
 	spreads  map[string]*spread
-	fabric   *fabric.Fabric // of the guests; nil: there is none
+	fabric   *fabric.Fabric // this host's switch; nil: there is none
+	free     int64          // memory of the host for virtual machines, at first
 	group    int            // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
@@ -148,9 +153,15 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			Remedy: "Use the same version of bee everywhere."}
 	}
 	// Who is told to end still has to say so: connections outlive the order.
+	if o.household == nil {
+		o.household = newHousehold()
+	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	n := &node{Options: o, config: c, life: life, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
+	if o.FreeMemory != nil {
+		n.free = o.FreeMemory()
+	}
 	var err error
 	if c.Size > 1 {
 		if n.identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
@@ -191,6 +202,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	}
 	if n.head != nil {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
+		n.household.settle(n.head.addrs)
 		go n.head.heed(life)
 		go n.acceptLocal(life, local)
 		n.head.carryOut(ctx)

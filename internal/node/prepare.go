@@ -24,7 +24,7 @@ import (
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
 	var err error
-	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), NoRuntime: h.n.noRuntime(ctx)}
+	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), FreeMemory: h.n.free, NoRuntime: h.n.noRuntime(ctx)}
 	token, unmark := "", func() {}
 	if c.Size > 1 {
 		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {
@@ -46,6 +46,9 @@ func (h *head) prepare(ctx context.Context) error {
 		}
 	}
 	h.decideVM()
+	if err := h.enoughMemory(); err != nil {
+		return err
+	}
 	members, network := h.members(), h.network()
 	h.n.mu.Lock()
 	h.n.members, h.n.plan, h.n.network = members, *h.plan, network

@@ -263,13 +263,18 @@ func TestVM(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"maybe":                            "maybe",
-		"{cpu: host, cpus: 5, sockets: 2}": "cannot be divided",
-		"{memory: 1M}":                     "does not start",
-		"{memory: lots}":                   "no size",
-		"{mtu: 100}":                       "vm.mtu",
-		"{image: a, packages: [b]}":        "vm.packages",
-		"{fabrik: switch}":                 "fabric",
+		"maybe":                                   "maybe",
+		"{cpu: host, cpus: 5, sockets: 2}":        "cannot be divided",
+		"{memory: 1M}":                            "does not start",
+		"{memory: lots}":                          "no size",
+		"{mtu: 100}":                              "vm.mtu",
+		"{image: a, packages: [b]}":               "vm.packages",
+		"{disks: [{to: /a}]}":                     "vm.disks[0]: give either",
+		"{disks: [{size: 1G, from: /x, to: /a}]}": "vm.disks[0]: give either",
+		"{disks: [{size: 1K, to: /a}]}":           "vm.disks[0].size",
+		"{disks: [{from: x, to: /a}]}":            "vm.disks[0].from",
+		"{disks: [{size: 1G, to: a}]}":            "vm.disks[0].to",
+		"{fabrik: switch}":                        "fabric",
 	} {
 		if _, err := ParseJob("j.yaml", []byte("image: x\nvm: "+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

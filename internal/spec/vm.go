@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"path"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,6 +15,9 @@ import (
 type VM struct {
 	// When is always, never, or auto: only where no container runtime works.
 	When string `yaml:"when"`
+	// PerHost is how many of the job's nodes, each a guest, share a host;
+	// default 1.
+	PerHost int `yaml:"per_host"`
 	// CPUs that a guest sees; 0: the host's cores. Sockets and Threads (per
 	// core) divide them; default 1.
 	CPUs    int `yaml:"cpus"`
@@ -44,6 +48,19 @@ type VM struct {
 	Bridge bool `yaml:"bridge"`
 	// HugePages has the guests' memory in huge pages.
 	HugePages bool `yaml:"huge_pages"`
+	// Pin binds each processor of a guest to one of its host's.
+	Pin bool `yaml:"pin"`
+	// Disks are further disks of each guest.
+	Disks []VMDisk `yaml:"disks"`
+}
+
+// VMDisk is a disk of each guest that appears in the container at To: empty,
+// of that size, and gone with the guest; or the file From, the raw image of a
+// file system on every host, which is only read.
+type VMDisk struct {
+	Size Size   `yaml:"size"`
+	From string `yaml:"from"`
+	To   string `yaml:"to"`
 }
 
 // Words of VM.When.
@@ -77,10 +94,12 @@ func (v *VM) decode(d *decoder, n ast.Node, path string) {
 
 // Limits of what a guest can be given.
 const (
+	mostPerHost = 256
 	leastMemory = 512 << 20
 	leastDisk   = 1 << 30
 	leastMTU    = 1280
 	mostMTU     = 65521
+	leastExtra  = 16 << 20
 )
 
 func (d *decoder) checkVM(v *VM) {
@@ -89,6 +108,10 @@ func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.fabric", v.Fabric, "switch", "star", "tree", "multicast", "none")
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
+	case v.PerHost < 0 || v.PerHost > mostPerHost:
+		d.at("vm.per_host", "", "vm.per_host: %d guests on a host cannot be", v.PerHost)
+	case v.PerHost > 1 && v.When == VMAuto:
+		d.at("vm.per_host", "", "vm.per_host needs virtual machines on every host, and `auto` may have none")
 	case v.CPUs < 0 || v.Sockets < 0 || v.Threads < 0:
 		d.at("vm", "", "vm: numbers of processors cannot be negative")
 	case v.CPUs%(sockets*threads) != 0:
@@ -102,6 +125,19 @@ func (d *decoder) checkVM(v *VM) {
 	}
 	if v.MTU != 0 && (v.MTU < leastMTU || v.MTU > mostMTU) {
 		d.at("vm.mtu", "between 1280 and 65521", "vm.mtu: %d cannot be", v.MTU)
+	}
+	for i, disk := range v.Disks {
+		at := fmt.Sprintf("vm.disks[%d]", i)
+		switch {
+		case (disk.Size == 0) == (disk.From == ""):
+			d.at(at, "{size: 10G, to: /scratch} or {from: /data/reference.img, to: /reference}", "%s: give either `size`, for an empty disk, or `from`, a file of the hosts", at)
+		case disk.Size != 0 && disk.Size < leastExtra:
+			d.at(at+".size", "at least 16M", "%s.size: a file system has no room in so little", at)
+		case disk.From != "" && !path.IsAbs(disk.From):
+			d.at(at+".from", "", "%s.from: %q is no absolute path on the hosts", at, disk.From)
+		case !path.IsAbs(disk.To) || path.Clean(disk.To) == "/":
+			d.at(at+".to", "such as /scratch", "%s.to: %q is no absolute path below /", at, disk.To)
+		}
 	}
 	if v.Image != "" && len(v.Packages) > 0 {
 		d.at("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
@@ -141,3 +177,14 @@ func ParseSize(s string) (int64, error) {
 	}
 	return int64(x * factor), nil
 }
+
+// NodesPerHost is how many of the job's nodes share a host.
+func (j *Job) NodesPerHost() int {
+	if j.VM == nil || j.VM.When == VMNever || j.VM.PerHost < 1 {
+		return 1
+	}
+	return j.VM.PerHost
+}
+
+// Hosts is how many hosts the job's nodes take.
+func (j *Job) Hosts() int { return (j.Nodes + j.NodesPerHost() - 1) / j.NodesPerHost() }

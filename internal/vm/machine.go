@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -40,6 +41,7 @@ type boot struct {
 	config agent.Config
 	image  string // file of the container image, "" for none
 	disk   int64  // bytes of scratch space
+	pin    []int  // the host's processors for the guest's; nil: any
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
 }
@@ -86,7 +88,12 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 		return nil, err
 	}
 	vm := &machine{Process: p}
-	if vm.hand, err = wire.NewPeerWith(ours[0], true, "the guest", wire.Trusting); err == nil {
+	if b.pin != nil {
+		err = p.Pin(ctx, b.pin)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, p.Said())
+	} else if vm.hand, err = wire.NewPeerWith(ours[0], true, "the guest", wire.Trusting); err == nil {
 		vm.root, err = wire.NewPeerWith(ours[1], true, "the guest", wire.Trusting)
 	}
 	if err == nil {
@@ -119,10 +126,15 @@ func (vm *machine) await(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if text := vm.Said(); text != "" {
+	text := vm.Said()
+	if text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: err}
+	e := &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: err}
+	if strings.Contains(text, "CPU model") { // QEMU knows which there are
+		e.Kind, e.Remedy = core.Unsupported, "Name one that QEMU on the hosts knows: `"+qemu.Program()+" -cpu help` lists them; `vm: {cpu: max}` has all that the host offers."
+	}
+	return e
 }
 
 // bootTimeout is generous: software emulation on a loaded machine is slow.

@@ -36,6 +36,11 @@ type Options struct {
 	// Memory of the guest and Disk for what docker keeps, in bytes.
 	Memory, Disk int64
 	HugePages    bool
+	// Pin has the host's processors to which the guest's are bound, one each;
+	// nil: they go where the host's kernel puts them.
+	Pin []int
+	// Disks are further disks, for the container.
+	Disks []Disk
 	// Bridge gives docker in the guest a network of its own as well.
 	Bridge bool
 	// Fabric is this host's place in the network of the guests; nil: none.
@@ -142,10 +147,10 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
 	}
-	if err := enoughMemory(r.o.Memory); err != nil {
+	if err := enoughMemory(r.o.Memory, r.o.HugePages); err != nil {
 		return nil, err
 	}
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk,
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
 		}}
@@ -160,6 +165,11 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if inner.Mounts, err = b.share(s.Mounts); err != nil {
 		return nil, err
 	}
+	disks, err := b.attach(r.o.Disks)
+	if err != nil {
+		return nil, err
+	}
+	inner.Mounts = append(inner.Mounts, disks...)
 	if f := r.o.Fabric; f != nil {
 		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU})
 		b.config.Fabric = &f.Interface
@@ -271,16 +281,6 @@ func runFiles(dir string) (map[string][]byte, error) {
 		}
 	}
 	return files, nil
-}
-
-// enoughMemory refuses what would drive the host into swapping or killing.
-func enoughMemory(want int64) error {
-	free := qemu.FreeMemory()
-	if free == 0 || want <= free {
-		return nil
-	}
-	return &core.Error{Kind: core.Invalid, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory, and %d MiB are free", want>>20, free>>20),
-		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
 }
 
 // Recover implements driver.Runtime.

@@ -156,10 +156,13 @@ func TestAccelIsFoundByTrying(t *testing.T) {
 }
 
 func TestMemoryThatIsNotThere(t *testing.T) {
-	if err := enoughMemory(1 << 60); err == nil || !strings.Contains(err.Error(), "MiB are free") {
+	if err := enoughMemory(1<<60, false); err == nil || !strings.Contains(err.Error(), "MiB are free") {
 		t.Errorf("an exbibyte: %v", err)
 	}
-	if err := enoughMemory(1); err != nil {
+	if err := enoughMemory(1, false); err != nil {
 		t.Error(err)
+	}
+	if err := enoughMemory(1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
+		t.Errorf("an exbibyte in huge pages: %v", err)
 	}
 }

@@ -170,7 +170,7 @@ run: |
 // machinesOf gives the processes of a run's virtual machines, by rank.
 func machinesOf(run string) []int {
 	var pids []int
-	for rank := range 2 {
+	for rank := range 4 {
 		name := []byte(fmt.Sprintf("guest=bee-%s-1-%d,", run, rank))
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {

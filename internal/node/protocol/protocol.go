@@ -39,6 +39,11 @@ type Config struct {
 	TryRuntime bool `json:"try_runtime,omitempty"`
 	// Plan is set on the head only.
 	Plan *Plan `json:"plan,omitempty"`
+	// PerHost is how many nodes a host has at most, one for each of its virtual
+	// machines, ranked host by host; 0 means one. Siblings are the others of
+	// this host, which the same process runs; beside the head they have no Head.
+	PerHost  int      `json:"per_host,omitempty"`
+	Siblings []Config `json:"siblings,omitempty"`
 }
 
 // NodeName is the name in a node's certificate.
@@ -140,6 +145,16 @@ type VM struct {
 	Bridge   bool   `json:"bridge,omitempty"`
 	// HugePages backs the guest's memory.
 	HugePages bool `json:"huge_pages,omitempty"`
+	// Pin binds the guest's processors to the host's.
+	Pin   bool     `json:"pin,omitempty"`
+	Disks []VMDisk `json:"disks,omitempty"`
+}
+
+// VMDisk is a disk of each guest: empty, or an image on the host.
+type VMDisk struct {
+	Size int64  `json:"size,omitempty"` // bytes
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
 }
 
 // Files of a run in core.Host.Dir, on every host.

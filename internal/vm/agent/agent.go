@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
@@ -35,6 +36,9 @@ const (
 	ImageDisk   = "bee-image"
 )
 
+// ExtraDisk is the serial number of the i-th disk that the job asks for.
+func ExtraDisk(i int) string { return "bee-disk" + strconv.Itoa(i) }
+
 // Names in the initial RAM file system.
 const (
 	BinaryPath  = "bee"
@@ -56,6 +60,8 @@ type Config struct {
 	Fabric *Interface `json:"fabric,omitempty"`
 	// Hosts are lines of /etc/hosts.
 	Hosts []string `json:"hosts,omitempty"`
+	// Disks are further disks.
+	Disks []Disk `json:"disks,omitempty"`
 	// Image is the image on ImageDisk; nil: there is none.
 	Image *Image `json:"image,omitempty"`
 	// Bridge gives containers that ask for it docker's own network.
@@ -71,6 +77,14 @@ type Share struct {
 	Type     string `json:"type"` // of the file system: 9p or virtiofs
 	Options  string `json:"options,omitempty"`
 	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// Disk is a disk of the job's, mounted in the guest. An empty one gets a file
+// system that belongs to the user; any other is only read.
+type Disk struct {
+	Serial string `json:"serial"`
+	Target string `json:"target"`
+	Empty  bool   `json:"empty,omitempty"`
 }
 
 // Image is a Docker image whose one layer is a file system.

@@ -94,7 +94,8 @@ func (m Machine) Command() ([]string, []*os.File) {
 	}
 	if m.SharedMemory || m.HugePages {
 		machine += ",memory-backend=ram"
-		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s", m.Memory, onOff(m.HugePages)))
+		// Huge pages that are not there show at once, not when they are used.
+		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s,prealloc=%s", m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
 	}
 	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
 	t := m.Topology

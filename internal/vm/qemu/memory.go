@@ -1,56 +1,139 @@
 package qemu
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// FreeMemory is how much memory, in bytes, this host can give a guest: what is
-// available, or what the control group (of a batch job, say) leaves, where that
-// is less; 0 when unknown.
-func FreeMemory() int64 {
-	free := int64(0)
-	raw, err := os.ReadFile("/proc/meminfo")
+// FreeMemory is how much memory, in bytes, this host can give guests: what is
+// available, or what the control group or the batch job leaves, where that is
+// less; 0 when unknown.
+func FreeMemory() int64 { return freeMemory("/", os.Getenv) }
+
+// freeMemory is FreeMemory of a host whose files lie below a root.
+func freeMemory(root string, env func(string) string) int64 {
+	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(raw), "MemAvailable:")
-	if fields := strings.Fields(rest); len(fields) > 0 {
-		if kib, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
-			free = kib << 10
-		}
-	}
-	if left, ok := groupLeaves(); ok {
+	if left, ok := groupLeaves(root); ok {
 		free = min(free, left)
+	}
+	if granted := allocated(env); granted > 0 { // which not every Slurm enforces by a group
+		free = min(free, granted)
 	}
 	return free
 }
 
-// groupLeaves is what the limits of this process's control group, and of those
-// above it, leave (cgroup v2).
-func groupLeaves() (int64, bool) {
-	raw, err := os.ReadFile("/proc/self/cgroup")
+// FreeHugePages is how much of this host's memory lies in free huge pages, in
+// bytes, and the size of one.
+func FreeHugePages() (free, page int64) {
+	page, _ = meminfo("/", "Hugepagesize")
+	raw, _ := os.ReadFile("/proc/meminfo")
+	_, rest, _ := strings.Cut(string(raw), "HugePages_Free:")
+	if fields := strings.Fields(rest); len(fields) > 0 {
+		free, _ = strconv.ParseInt(fields[0], 10, 64)
+	}
+	return free * page, page
+}
+
+// meminfo is a line of /proc/meminfo, in bytes.
+func meminfo(root, key string) (int64, error) {
+	raw, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), key+":")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0, fmt.Errorf("/proc/meminfo has no %s", key)
+	}
+	kib, err := strconv.ParseInt(fields[0], 10, 64)
+	return kib << 10, err
+}
+
+// allocated is what Slurm has given the job on this host, in bytes; 0: it says
+// nothing, or the whole host's.
+func allocated(env func(string) string) int64 {
+	if mib, err := strconv.ParseInt(env("SLURM_MEM_PER_NODE"), 10, 64); err == nil && mib > 0 {
+		return mib << 20
+	}
+	each, err1 := strconv.ParseInt(env("SLURM_MEM_PER_CPU"), 10, 64)
+	cpus, err2 := strconv.ParseInt(env("SLURM_CPUS_ON_NODE"), 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return each * cpus << 20
+}
+
+// hierarchy is where a version of control groups keeps what memory counts.
+type hierarchy struct {
+	mount, line, limit, usage string
+	// cache are the lines of memory.stat whose pages are given up for others.
+	cache []string
+}
+
+// hierarchies are those of control groups, version 2 and 1. line is what comes
+// before the own group in /proc/self/cgroup.
+func hierarchies() []hierarchy {
+	return []hierarchy{
+		{"sys/fs/cgroup", "0::", "memory.max", "memory.current", []string{"inactive_file", "active_file"}},
+		{"sys/fs/cgroup/memory", ":memory:", "memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}},
+	}
+}
+
+// groupLeaves is what the limits of this process's control groups, and of those
+// above them, leave.
+func groupLeaves(root string) (int64, bool) {
+	raw, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return 0, false
 	}
-	_, own, found := strings.Cut(string(raw), "0::")
-	if !found {
+	least, limited := int64(1)<<62, false
+	for _, h := range hierarchies() {
+		for line := range strings.Lines(string(raw)) {
+			_, own, found := strings.Cut(strings.TrimSpace(line), h.line)
+			if !found {
+				continue
+			}
+			// Inside a container the group's name may be the host's: then only
+			// those above are found, of which the topmost is the container's.
+			for dir := own; ; dir = filepath.Dir(dir) {
+				if left, ok := h.leaves(filepath.Join(root, h.mount, dir)); ok {
+					least, limited = min(least, left), true
+				}
+				if dir == "/" || dir == "." {
+					break
+				}
+			}
+		}
+	}
+	return least, limited
+}
+
+// leaves is what one group's limit leaves.
+func (h hierarchy) leaves(dir string) (int64, bool) {
+	most, err := readNumber(filepath.Join(dir, h.limit)) // "max" is no number
+	if err != nil || most >= 1<<60 {                     // version 1 has a huge one for none
 		return 0, false
 	}
-	own, _, _ = strings.Cut(own, "\n")
-	least, limited := int64(1)<<62, false
-	for dir := own; ; dir = filepath.Dir(dir) {
-		most, errMost := readNumber(filepath.Join("/sys/fs/cgroup", dir, "memory.max"))
-		used, errUsed := readNumber(filepath.Join("/sys/fs/cgroup", dir, "memory.current"))
-		if errMost == nil && errUsed == nil {
-			least, limited = min(least, max(most-used, 0)), true
-		}
-		if dir == "/" || dir == "." {
-			return least, limited
+	used, err := readNumber(filepath.Join(dir, h.usage))
+	if err != nil {
+		return 0, false
+	}
+	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	for line := range strings.Lines(string(stat)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, c := range h.cache {
+			if bytes, err := strconv.ParseInt(value, 10, 64); key == c && err == nil {
+				used -= bytes
+			}
 		}
 	}
+	return max(most-max(used, 0), 0), true
 }
 
 func readNumber(file string) (int64, error) {

@@ -1,0 +1,77 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+)
+
+// Disk is a disk of the job's: empty, of Size bytes, or the raw image From on
+// this host, which is only read. It appears in the container at To.
+type Disk struct {
+	Size     int64
+	From, To string
+}
+
+// attach gives the machine the job's disks, and what the container mounts.
+func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
+	var mounts []driver.Mount
+	for i, d := range disks {
+		serial := agent.ExtraDisk(i)
+		target := path.Join("/mnt", serial)
+		file := d.From
+		if file == "" {
+			file = filepath.Join(b.dir, serial)
+			if err := sparse(file, d.Size); err != nil {
+				return nil, err
+			}
+		} else if f, err := os.Open(file); err != nil {
+			return nil, &core.Error{Kind: core.NotFound, Op: "attach disk", Object: file, Err: err, Remedy: "`vm: {disks: [{from: …}]}` names a file on every host, which you can read."}
+		} else {
+			f.Close()
+		}
+		b.qemu.Disks = append(b.qemu.Disks, qemu.Disk{File: file, Serial: serial, ReadOnly: d.From != ""})
+		b.config.Disks = append(b.config.Disks, agent.Disk{Serial: serial, Target: target, Empty: d.From == ""})
+		mounts = append(mounts, driver.Mount{Source: target, Target: d.To, ReadOnly: d.From != ""})
+	}
+	return mounts, nil
+}
+
+// enoughMemory refuses what would drive the host into swapping or killing.
+func enoughMemory(want int64, huge bool) error {
+	if huge {
+		if free, page := qemu.FreeHugePages(); want > free {
+			return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
+				Remedy: "The host's administrator sets them aside (sysctl vm.nr_hugepages); or leave `huge_pages` out."}
+		}
+		return nil
+	}
+	free := qemu.FreeMemory()
+	if free == 0 || want <= free {
+		return nil
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory, and %d MiB are free", want>>20, free>>20),
+		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+}
+
+// Processors chooses those of the host's for the guests of one machine, of
+// which this is the i-th: one each, and none twice.
+func Processors(i, guests, each int) ([]int, error) {
+	allowed, err := qemu.AllowedCPUs()
+	if err != nil {
+		return nil, err
+	}
+	if guests*each > len(allowed) {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "pin virtual machines", Err: errors.New(strconv.Itoa(guests) + " with " + strconv.Itoa(each) + " processors each want " +
+			strconv.Itoa(guests*each) + " of this host's, of which " + strconv.Itoa(len(allowed)) + " may be used"), Remedy: "Set `vm: {cpus: …}` to fewer, or leave `pin` out."}
+	}
+	return allowed[i*each : (i+1)*each], nil
+}

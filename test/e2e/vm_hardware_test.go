@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestHardwareOfVirtualMachines: what the Beefile says is what the guest has,
+// seen from the inside, and from the outside where that is the place to look.
+func TestHardwareOfVirtualMachines(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	disk := filepath.Join(b.Work, "reference.img")
+	b.File("tree/word", "from the host\n")
+	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "-d", filepath.Join(b.Work, "tree"), disk, "16M").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	huge := setHugePages(t, 450)
+	job := b.File("job.yaml", fmt.Sprintf(`name: hardware
+build: {debian: bookworm, packages: [socat]}
+vm:
+  cpus: 2
+  threads: 2
+  memory: 800M
+  cpu: Nehalem
+  pin: true
+  huge_pages: %t
+  disks: [{size: 3G, to: /scratch}, {from: %s, to: /reference}]
+run: |
+  set -e
+  lscpu; grep MemTotal /proc/meminfo
+  cat /reference/word; echo mine > /scratch/word; df -m --output=size /scratch | tail -n 1
+  if touch /reference/new; then echo writable; fi
+  touch /work/up; sleep 1000
+`, huge, disk))
+	id := strings.TrimSpace(b.Must("run", "--detach", job))
+	awaitFile(t, b, id, "/work/up")
+	said := b.Must("logs", id)
+	fields := strings.Join(strings.Fields(said), " ")
+	for _, want := range []string{"CPU(s): 2 ", "Thread(s) per core: 2 ", "Core(s) per socket: 1 ", "Socket(s): 1 ", "Nehalem", "from the host"} {
+		if !strings.Contains(fields, want) {
+			t.Errorf("the guest does not say %q:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "writable") {
+		t.Error("an image of the host can be written to")
+	}
+	if kib := number(t, said, `MemTotal:\s+(\d+) kB`); kib < 700<<10 || kib > 800<<10 {
+		t.Errorf("it has %v KiB of memory", kib)
+	}
+	if mib := number(t, said, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
+		t.Errorf("the empty disk has %v MiB", mib)
+	}
+	machines := machinesOf(id)
+	if len(machines) != 1 {
+		t.Fatalf("there are machines %v", machines)
+	}
+	if got := bindings(t, machines[0]); len(got) != 2 || got[0] == got[1] || strings.ContainsAny(got[0]+got[1], ",-") {
+		t.Errorf("the processors are bound to %q", got)
+	}
+	if huge {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", machines[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mib := number(t, string(raw), `_Hugetlb: +([1-9]\d*) kB`); mib < 700<<10 {
+			t.Errorf("%v KiB of it lie in huge pages", mib)
+		}
+	}
+	b.Must("stop", id)
+}
+
+// setHugePages sets huge pages aside until the test ends, where we may.
+func setHugePages(t *testing.T, pages int) bool {
+	const setting = "/proc/sys/vm/nr_hugepages"
+	before, err := os.ReadFile(setting)
+	if err != nil || os.WriteFile(setting, []byte(strconv.Itoa(pages)), 0o644) != nil {
+		return false
+	}
+	t.Cleanup(func() { os.WriteFile(setting, before, 0o644) }) //nolint:errcheck // it could be written before
+	now, err := os.ReadFile(setting)
+	return err == nil && strings.TrimSpace(string(now)) == strconv.Itoa(pages)
+}
+
+// bindings are the host's processors on which those of a machine may run.
+func bindings(t *testing.T, pid int) []string {
+	t.Helper()
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, name := range names {
+		raw, _ := os.ReadFile(name)
+		if !strings.HasPrefix(string(raw), "CPU ") {
+			continue
+		}
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "status"))
+		_, rest, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+		list = append(list, strings.Fields(rest)[0])
+	}
+	return list
+}
+
+// TestHardwareThatIsNotThere is refused with the reason, before it costs time.
+func TestHardwareThatIsNotThere(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2}\n")
+	for name, c := range map[string]struct{ vm, want string }{
+		"memory":     {"{memory: 900T}", "MiB are free"},
+		"processors": {"{memory: 512M, cpus: 4000, pin: true}", "want 8000 of this host's"},
+		"model":      {"{memory: 512M, cpu: Unheard}", "-cpu help"},
+		"disk":       {"{memory: 512M, disks: [{from: /nowhere.img, to: /a}]}", "/nowhere.img"},
+		"huge pages": {"{memory: 600G, huge_pages: true}", "huge pages"},
+	} {
+		job := b.File("job.yaml", "build: {debian: bookworm, packages: [socat]}\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
+		if r := b.Try("--sites", sites, "run", "-q", job); r.Code == 0 || !strings.Contains(r.Stderr, c.want) {
+			t.Errorf("%s: %d, %s", name, r.Code, r.Stderr)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestSeveralVirtualMachinesOnAHost: three nodes on two hosts, two of them on
+// the first. Each is a node like any other; neighbours' frames stay at home.
+func TestSeveralVirtualMachinesOnAHost(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	testkit.Once(t)
+	b := testkit.NewBee(t)
+	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
+	job := b.File("job.yaml", `name: crowd
+build: {debian: bookworm, packages: [socat]}
+vm: {per_host: 2, cpus: 1, memory: 640M}
+nodes: 3
+ranks_per_node: 1
+run: |
+  set -e
+  echo $BEE_NODELIST > said; cat $BEE_HOSTFILE >> said
+  for h in lab-0-vm0 lab-0-vm1 lab-1-vm0; do /.bee/rsh $h 'hostname; echo $BEE_NODE_RANK'; done >> said
+  /.bee/rsh lab-0-vm1 'socat -u TCP-LISTEN:7000 - | wc -c > got' &
+  sleep 1
+  head -c 3000000 /dev/zero | socat -u - TCP:node1:7000,retry=600,interval=0.1
+  wait
+  /.bee/rsh lab-1-vm0 'socat -u TCP-LISTEN:7000 - | wc -c > got' &
+  sleep 1
+  head -c 200000 /dev/zero | socat -u - TCP:node2:7000,retry=600,interval=0.1
+  wait
+  touch up; sleep 1000
+workdir: /work
+`)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	awaitFile(t, b, id, "/work/up")
+	want := "lab-0-vm0,lab-0-vm1,lab-1-vm0\n"
+	said := b.Must("exec", id, "--", "cat", "/work/said")
+	if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "lab-0-vm0\n0\nlab-0-vm1\n1\nlab-1-vm0\n2\n") || strings.Count(said, "lab-0-vm1") != 3 {
+		t.Errorf("it says %q", said)
+	}
+	for rank, want := range []string{"3000000\n", "3000000\n", "200000\n"} { // the first two share a volume
+		if got := b.Must("exec", "--node", fmt.Sprint(rank), id, "--", "cat", "/work/got"); got != want {
+			t.Errorf("node %d has got %q", rank, got)
+		}
+	}
+	if got := b.Must("vm", "shell", id, "--node", "2", "--", "hostname"); got != "lab-1-vm0\n" {
+		t.Errorf("guest 2 is %q", got)
+	}
+	var stats []fabric.Stats
+	b.JSON(&stats, "fabric", "stats", "--json", id)
+	if len(stats) != 2 || stats[0].Guests != 2 || stats[1].Guests != 1 || stats[1].Rank != 2 || stats[0].ToBytes < 3000000 ||
+		stats[0].Peers[0].SentBytes > 1500000 || stats[0].Peers[0].SentBytes < 200000 {
+		t.Errorf("the switches say %+v", stats)
+	}
+	machines := machinesOf(id)
+	if len(machines) != 3 {
+		t.Fatalf("there are machines %v", machines)
+	}
+	syscall.Kill(machines[1], syscall.SIGKILL)
+	if v := b.Await(id, time.Minute); v.State != "failed" || !strings.Contains(v.Error.Message, "lab-0-vm1") {
+		t.Errorf("the run of a killed guest: %+v, %+v", v, v.Error)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if left := machinesOf(id); len(left) > 0 {
+			return errors.New("a machine is left")
+		}
+		return nil
+	})
+	if log := b.Try("logs", "--node", "1", id); log.Code != 0 {
+		t.Errorf("the log of a host's second node: %+v", log)
+	}
+}
+
+// awaitFile waits until a run has made a file, or has ended.
+func awaitFile(t *testing.T, b *testkit.Bee, id, path string) {
+	t.Helper()
+	testkit.Eventually(t, 4*time.Minute, func() error {
+		r := b.Try("exec", id, "--", "test", "-e", path)
+		if r.Code == 0 {
+			return nil
+		}
+		if strings.Contains(r.Stderr, "holds no hosts now") {
+			if shown := b.Must("show", id); !strings.Contains(shown, "queued") && !strings.Contains(shown, "running") {
+				t.Fatalf("it has ended:\n%s\n%s", shown, b.Must("logs", id))
+			}
+		}
+		return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
+	})
+}
