@@ -2,15 +2,22 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) newImageLsCommand() *cobra.Command {
+	return a.imageLsCommand("List the images in the cache", func(core.Image) bool { return true })
+}
+
+// imageLsCommand lists those images of the cache that are wanted.
+func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "ls", Short: "List the images in the cache", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "ls", Short: short, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -20,6 +27,7 @@ func (a *app) newImageLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			list = slices.DeleteFunc(list, func(i core.Image) bool { return !wanted(i) })
 			views, err := imageViews(s, list...)
 			if err != nil {
 				return err

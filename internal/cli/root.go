@@ -76,7 +76,7 @@ A Beefile describes the job, a sites file your machines:
 			root.AddCommand(c)
 		}
 	}
-	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(),
+	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(), a.newSSHCommand(),
 		a.newStopCommand(), a.newCheckpointCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newRmCommand(), a.newSweepCommand())
 	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newImageCommand(), a.newDataCommand())
 	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand())

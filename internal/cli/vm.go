@@ -30,14 +30,31 @@ func (a *app) newVMCommand() *cobra.Command {
 func (a *app) newVMImageCommand() *cobra.Command {
 	c := &cobra.Command{Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.newVMBuildCommand(), a.newImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImagePushCommand(), a.newImageRmCommand())
+	c.AddCommand(a.newVMBuildCommand(), a.newVMImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImagePushCommand(), a.newImageRmCommand())
 	return c
+}
+
+// newVMImageLsCommand lists guest images alone.
+func (a *app) newVMImageLsCommand() *cobra.Command {
+	return a.imageLsCommand("List the guest images in the cache", func(i core.Image) bool { return guestimage.Is(i.Config.Env) })
+}
+
+// readScripts appends the text of files to the commands of a build.
+func readScripts(commands, files []string) ([]string, error) {
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, &core.Error{Kind: core.NotFound, Op: "read script", Object: name, Err: err}
+		}
+		commands = append(commands, string(text))
+	}
+	return commands, nil
 }
 
 func (a *app) newVMBuildCommand() *cobra.Command {
 	var (
-		asJSON, again bool
-		copies        []string
+		asJSON, again   bool
+		copies, scripts []string
 		o             guestimage.Options
 	)
 	c := &cobra.Command{Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
@@ -50,6 +67,9 @@ Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if o.Copy, err = parseCopies(copies); err != nil {
+				return err
+			}
+			if o.Run, err = readScripts(o.Run, scripts); err != nil {
 				return err
 			}
 			policy := "missing"
@@ -68,6 +88,10 @@ Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
 	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own)")
 	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
 	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
+	f.StringArrayVar(&scripts, "script", nil, "`FILE` of shell commands to run in it, as its root, after those of --run")
+	f.StringVar(&o.User, "user", "", "`NAME` or NAME:UID of a further account, which may use docker")
+	f.StringVar(&o.Proxy, "proxy", "", "`URL` by which docker and people in the guest reach the web")
+	f.StringVar(&o.NoProxy, "no-proxy", "", "`HOSTS`, with commas, that they reach without it")
 	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
 	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")

@@ -55,7 +55,7 @@ func allowed() map[string][]string {
 			"internal/node/protocol", "internal/runtime/pid1", "internal/tasklog", "internal/wire"},
 		"internal/volume/dataimage": {"internal/core"},
 		"internal/vm/agent":         {"internal/driver"},
-		"internal/vm/guestimage":    {"internal/spec"},
+		"internal/vm/guestimage":    {"internal/shell", "internal/spec"},
 		"internal/vm/initrd":        {"internal/vm/agent"},
 		"internal/vm/qemu":          {"internal/core"},
 		"internal/vm/guest": {"internal/core", "internal/driver", "internal/node/client", "internal/node/execute", "internal/runtime/docker",

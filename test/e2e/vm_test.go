@@ -113,6 +113,8 @@ outputs: [{from: /work/*, to: ./results}]
 		t.Errorf("the switches say %+v", stats)
 	}
 
+	checkSSH(t, b, id)
+
 	machines := machinesOf(id)
 	if len(machines) != 2 {
 		t.Fatalf("there are machines %v", machines)

@@ -20,6 +20,20 @@ const (
 	Alive = "bee: user space reached"
 )
 
+// GuestBinary is where BEE lies in a running guest. With SSHD as its further
+// argument it serves one connection of ssh on its standard streams, of which the
+// first line is SSHKeys.
+const (
+	GuestBinary = "/run/bee/bee"
+	SSHD        = "sshd"
+)
+
+// SSHKeys are the guest's own private key, and the public one that opens it.
+type SSHKeys struct {
+	Host       string `json:"host"`
+	Authorized string `json:"authorized"`
+}
+
 // Names of the virtio-serial ports.
 const (
 	// NodePort leads to the process that runs containers, as the user whose

@@ -22,7 +22,7 @@ import (
 // Where BEE's own files lie in a running guest.
 const (
 	dir        = "/run/bee"
-	binary     = dir + "/bee"
+	binary     = agent.GuestBinary
 	configFile = dir + "/config.json"
 )
 
@@ -48,6 +48,8 @@ func Main(args []string) int {
 		err = runAgent()
 	case len(args) == 1 && args[0] == handArg:
 		err = runHand()
+	case len(args) == 1 && args[0] == agent.SSHD:
+		err = runSSHD()
 	default:
 		err = errors.New("this is the first process of BEE's virtual machines, and nothing to start by hand")
 	}

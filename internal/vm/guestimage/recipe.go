@@ -18,8 +18,10 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -39,15 +41,30 @@ type Options struct {
 	Copy []spec.Copy
 	// Run are shell commands, as root in the new root file system.
 	Run []string
+	// User is a further account of the guest, NAME or NAME:UID, which may use
+	// docker.
+	User string
+	// Proxy is the URL by which docker and people in the guest reach the web,
+	// NoProxy what they reach without it.
+	Proxy, NoProxy string
 	// DockerPackages are .deb files of another dockerd to install in place of
 	// Debian's, such as Docker's own newest.
 	DockerPackages []string
 }
 
+// Mark is in the environment of a guest image's configuration: by it they are
+// told from other images of the cache.
+const Mark = "BEE_GUEST_IMAGE"
+
+// Is tells whether an image is a guest image.
+func Is(env []string) bool {
+	return slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, Mark+"=") })
+}
+
 // base are the packages of every guest.
 func base() []string {
 	return []string{"kmod", "iproute2", "iptables", "procps", "e2fsprogs", "ca-certificates", "nfs-kernel-server", "nfs-common",
-		"openssh-server", "ibverbs-providers", "rdma-core", "squashfs-tools", "xz-utils"}
+		"openssh-server", "ibverbs-providers", "rdma-core", "rsync", "squashfs-tools", "xz-utils"}
 }
 
 const debsDir = "/bee-debs"
@@ -60,7 +77,7 @@ func Recipe(o Options) spec.Build {
 	if o.Suite == "" {
 		o.Suite = "bookworm"
 	}
-	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy}
+	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy, Env: map[string]string{Mark: "1"}}
 	if len(o.DockerPackages) == 0 {
 		b.Packages = append(b.Packages, "docker.io")
 	}
@@ -71,8 +88,32 @@ func Recipe(o Options) spec.Build {
 	if len(o.DockerPackages) > 0 {
 		b.Run = append(b.Run, "apt-get install -y "+debsDir+"/*.deb && rm -r "+debsDir)
 	}
+	if o.User != "" {
+		name, uid, given := strings.Cut(o.User, ":")
+		command := "useradd --create-home --shell /bin/bash --groups docker "
+		if given {
+			command += "--uid " + shell.Quote(uid) + " "
+		}
+		b.Run = append(b.Run, command+shell.Quote(name))
+	}
+	if o.Proxy != "" {
+		b.Run = append(b.Run, proxyScript(o.Proxy, o.NoProxy))
+	}
 	b.Run = append(b.Run, o.Run...)
 	kernel := "linux-image-" + o.Arch
 	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finish)))
 	return b
+}
+
+// proxyScript writes the file that BEE's guest agent gives docker as its
+// environment, and that others read who keep to the custom.
+func proxyScript(proxy, not string) string {
+	var lines []string
+	for _, key := range []string{"http_proxy", "https_proxy"} {
+		lines = append(lines, key+"="+proxy, strings.ToUpper(key)+"="+proxy)
+	}
+	if not != "" {
+		lines = append(lines, "no_proxy="+not, "NO_PROXY="+not)
+	}
+	return "printf '%s\\n' " + shell.Quote(strings.Join(lines, "\n")) + " >> /etc/environment"
 }

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+)
+
+type sshOptions struct {
+	config, proxy bool
+	forward       int
+	login         string
+}
+
+func (a *app) newSSHCommand() *cobra.Command {
+	var o sshOptions
+	c := &cobra.Command{Use: "ssh RUN [NODE] [flags] [-- COMMAND...]", Short: "Log in to a run's virtual machine by ssh",
+		Long: `Log in to a run's virtual machine by ssh, with keys made for the run alone. The
+connection goes through BEE's own, to whatever site; in the guest no daemon runs
+and nothing listens. With --config the settings are printed by which ssh, scp,
+rsync and editors reach all guests of the run; with --forward a port of this
+machine's loopback leads to the guest as long as the command runs, for tools that
+want one, and only the run's key opens it.`,
+		Example: "  bee ssh lysozyme\n  bee ssh lysozyme 1 -- uptime\n  bee ssh --config lysozyme >> ~/.ssh/config",
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			rank, command, err := sshArgs(c, args)
+			if err != nil {
+				return err
+			}
+			return a.ssh(c.Context(), args[0], rank, command, o)
+		}}
+	f := c.Flags()
+	f.BoolVar(&o.config, "config", false, "print settings for ssh(1)")
+	f.IntVar(&o.forward, "forward", -1, "lead this `port` of the loopback to the guest (0: any free one)")
+	f.StringVarP(&o.login, "login", "l", "", "`user` in the guest (default yourself; root is possible)")
+	f.BoolVar(&o.proxy, "proxy", false, "be the connection, for ssh's ProxyCommand")
+	f.MarkHidden("proxy") //nolint:errcheck // it exists
+	return c
+}
+
+// sshArgs gives the rank and the command after RUN.
+func sshArgs(c *cobra.Command, args []string) (rank int, command []string, err error) {
+	before := c.ArgsLenAtDash()
+	if before < 0 {
+		before = len(args)
+	}
+	if before == 0 || before > 2 {
+		return 0, nil, &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: errors.New("a run, and perhaps a node's rank, come before `--`"), Remedy: "Such as: " + strings.Split(strings.TrimSpace(c.Example), "\n")[1]}
+	}
+	if before == 2 {
+		if rank, err = strconv.Atoi(args[1]); err != nil {
+			return 0, nil, &core.Error{Kind: core.Invalid, Op: "read node", Object: args[1], Err: errors.New("a node is named by its rank, a number from 0"), Remedy: "A command comes after `--`."}
+		}
+	}
+	return rank, args[before:], nil
+}
+
+func (a *app) ssh(ctx context.Context, word string, rank int, command []string, o sshOptions) error {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, err := s.Store.FindRun(ctx, word)
+	if err != nil {
+		return err
+	}
+	sub, err := control.SubmissionOf(run)
+	if err != nil {
+		return err
+	}
+	keys, err := makeKeys(ctx, filepath.Join(s.Store.RunDir(run.ID), "ssh"))
+	if err != nil {
+		return err
+	}
+	if o.login == "" {
+		u, err := user.Current()
+		if err != nil {
+			return err
+		}
+		if o.login = u.Username; sub.Job.User == "root" {
+			o.login = "root"
+		}
+	}
+	switch {
+	case o.proxy:
+		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
+	case o.config:
+		_, err := io.WriteString(a.stdout, a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys))
+		return err
+	}
+	if _, done, err := a.dialGuest(ctx, run.ID, rank); err != nil { // ssh would tell it among much else
+		return err
+	} else if o.forward < 0 {
+		done()
+	} else {
+		done()
+		return a.forward(ctx, run.ID, rank, o, keys)
+	}
+	file := filepath.Join(keys.dir, "config")
+	if err := renameio.WriteFile(file, []byte(a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys)), 0o600); err != nil {
+		return err
+	}
+	argv := []string{"-F", file, "-l", o.login, sshName(run.ID, rank)}
+	c := exec.CommandContext(ctx, "ssh", append(argv, command...)...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr
+	err = c.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() >= 0 {
+		return exitError{ended.ExitCode()}
+	}
+	return noSSH(err)
+}
+
+// noSSH explains that OpenSSH is not here.
+func noSSH(err error) error {
+	if errors.Is(err, exec.ErrNotFound) {
+		return &core.Error{Kind: core.Unsupported, Op: "log in by ssh", Err: err, Remedy: "Install OpenSSH's client, or use `bee vm shell`, which needs none."}
+	}
+	return err
+}
+
+// sshKeys are those of a run: one for its guests, one for its user.
+type sshKeys struct{ dir string }
+
+// makeKeys makes the keys of a run when they are first wanted.
+func makeKeys(ctx context.Context, dir string) (sshKeys, error) {
+	k := sshKeys{dir}
+	if _, err := os.Stat(dir); err == nil {
+		return k, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return k, err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), ".ssh-")
+	if err != nil {
+		return k, err
+	}
+	defer os.RemoveAll(temp)
+	for _, name := range []string{"key", "host"} {
+		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "bee-"+name, "-f", filepath.Join(temp, name)).CombinedOutput(); err != nil {
+			return k, noSSH(fmt.Errorf("make a key: %w %s", err, out))
+		}
+	}
+	public, err := os.ReadFile(filepath.Join(temp, "host.pub"))
+	if err != nil {
+		return k, err
+	}
+	if err := renameio.WriteFile(filepath.Join(temp, "known_hosts"), append([]byte(knownHost+" "), public...), 0o600); err != nil {
+		return k, err
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		if _, there := os.Stat(dir); there != nil { // else someone was quicker
+			return k, err
+		}
+	}
+	return k, nil
+}
+
+// knownHost is what the guests of a run are called among its known hosts.
+const knownHost = "bee-guest"
+
+func sshName(run string, rank int) string { return "bee-" + run + "-" + strconv.Itoa(rank) }
+
+// sshConfig are the settings for ssh(1), which reach all guests of a run.
+func (a *app) sshConfig(binary, run string, nodes int, login string, k sshKeys) string {
+	var b strings.Builder
+	for rank := range nodes {
+		// ssh splits words at blanks but knows quotes, and gives the command to
+		// a shell, which knows them too.
+		proxy := fmt.Sprintf("%s --state %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.stateDir), quoteWord(a.cacheDir), run, rank)
+		fmt.Fprintf(&b, "Host %s\n  ProxyCommand %s\n  User %s\n  IdentityFile \"%s\"\n  IdentitiesOnly yes\n  UserKnownHostsFile \"%s\"\n  HostKeyAlias %s\n  StrictHostKeyChecking yes\n",
+			sshName(run, rank), proxy, login, filepath.Join(k.dir, "key"), filepath.Join(k.dir, "known_hosts"), knownHost)
+	}
+	return b.String()
+}
+
+// quoteWord quotes a word for the shell, and for ssh, which expands %.
+func quoteWord(s string) string {
+	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, "'", `'\''`), "%", "%%") + "'"
+}
+
+// dialGuest speaks with the node of a guest.
+func (a *app) dialGuest(ctx context.Context, run string, rank int) (*client.Client, func(), error) {
+	node, done, err := a.dialNode(ctx, run, rank)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := node.Console(ctx); err != nil {
+		done()
+		if core.IsKind(err, core.NotFound) {
+			err = &core.Error{Kind: core.NotFound, Op: "log in by ssh to", Object: run, Err: err, Remedy: "Only virtual machines have ssh: `bee exec -t " + run + " -- bash` gives a shell in any run's container."}
+		}
+		return nil, nil, err
+	}
+	return node, done, nil
+}
+
+// sshOver carries one connection of ssh to a guest.
+func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in io.Reader, out io.Writer) error {
+	node, done, err := a.dialGuest(ctx, run, rank)
+	if err != nil {
+		return err
+	}
+	defer done()
+	host, err1 := os.ReadFile(filepath.Join(k.dir, "host"))
+	public, err2 := os.ReadFile(filepath.Join(k.dir, "key.pub"))
+	header, err3 := json.Marshal(agent.SSHKeys{Host: string(host), Authorized: string(public)})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	r := client.ExecRequest{Rank: rank, Guest: true, Args: []string{agent.GuestBinary, agent.Command, agent.SSHD}}
+	exit, err := node.Exec(ctx, r, io.MultiReader(bytes.NewReader(append(header, '\n')), in), out, a.stderr, nil)
+	if err == nil && exit.Code != 0 {
+		err = exitError{exit.Code}
+	}
+	return err
+}
+
+// forward leads a port of the loopback to a guest.
+func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k sshKeys) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.forward)))
+	if err != nil {
+		return &core.Error{Kind: core.Busy, Op: "listen on port", Object: strconv.Itoa(o.forward), Err: err, Remedy: "Name another port, or 0 for any."}
+	}
+	defer l.Close()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	fmt.Fprintf(a.stdout, "ssh -p %s -i %s -o IdentitiesOnly=yes -o HostKeyAlias=%s -o UserKnownHostsFile=%s %s@127.0.0.1\n", port,
+		quoteWord(filepath.Join(k.dir, "key")), knownHost, quoteWord(filepath.Join(k.dir, "known_hosts")), o.login)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		go func() {
+			defer c.Close()
+			if err := a.sshOver(ctx, run, rank, k, c, c); err != nil {
+				if _, ended := errors.AsType[exitError](err); !ended {
+					printError(a.stderr, err)
+				}
+			}
+		}()
+	}
+}
