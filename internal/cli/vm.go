@@ -55,7 +55,7 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 	var (
 		asJSON, again   bool
 		copies, scripts []string
-		o             guestimage.Options
+		o               guestimage.Options
 	)
 	c := &cobra.Command{Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
 		Long: `Build a guest image of Debian packages, without root and without a virtual

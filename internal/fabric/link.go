@@ -21,8 +21,10 @@ const (
 	// queueLimit is the most that waits for a slow link, in bytes: some tens
 	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
 	queueLimit = 4 << 20
-	beat       = 500 * time.Millisecond
-	silence    = 2 * time.Second
+	// A link that is silent for so long is broken: so one that breaks without a
+	// word is there again within two seconds.
+	beat    = 250 * time.Millisecond
+	silence = 1500 * time.Millisecond
 )
 
 // Link is the connection to one other host's switch.
@@ -42,7 +44,7 @@ type Link struct {
 }
 
 // Link uses an established connection to another host's switch, in place of an
-// earlier one, until it breaks or is silent for two seconds.
+// earlier one, until it breaks or is silent for too long.
 func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
 	if host < 0 || host >= len(f.links) || host == f.place.Host {
 		return nil, fmt.Errorf("link to host %d: there is none", host)

@@ -57,6 +57,26 @@ func Above(kind string, host int) []int {
 	return all
 }
 
+// Below are the hosts that have no other way to host 0 than by one of them,
+// which comes first; in a full mesh that is the host alone.
+func Below(kind string, host, hosts int) []int {
+	below := []int{host}
+	for h := range hosts {
+		switch {
+		case h == host:
+		case kind == Star && host == 0:
+			below = append(below, h)
+		case kind == Tree:
+			for at := h; at > 0; at = parent(at) {
+				if parent(at) == host {
+					below = append(below, h)
+				}
+			}
+		}
+	}
+	return below
+}
+
 // next is the neighbour on the way from one host to another.
 func next(kind string, own, to int) int {
 	switch kind {

@@ -20,6 +20,7 @@ const (
 	callSignal     = "signal"      // head to node: a signal for the ranks there, whether there were any
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
+	callNote       = "note"        // node to head: words for the user
 	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it
 	callHello      = "hello"       // does the way between us work, and are you there
 	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)

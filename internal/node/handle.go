@@ -192,6 +192,16 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		case <-h.over.Done():
 			return context.Cause(h.over)
 		}
+	case callNote:
+		var text string
+		if err := s.Params(&text); err != nil {
+			return err
+		}
+		if from.local {
+			return unknown(method)
+		}
+		h.note(text)
+		return s.Reply(nil)
 	case callFailed:
 		var f failure
 		if err := s.Params(&f); err != nil {

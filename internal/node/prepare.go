@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -286,7 +287,18 @@ func (h *head) watchNode(rank int, p *wire.Peer) {
 }
 
 func (h *head) lost(rank int) *core.Error {
-	return &core.Error{Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more", h.nameOf(rank), rank),
+	cut := ""
+	if h.plan.VM != nil && h.fabricWanted() {
+		place := placeOf(h.n.config)
+		if below := fabric.Below(h.plan.VM.Fabric, rank/place.Guests, place.Hosts); len(below) > 1 {
+			var ranks []int
+			for _, host := range below[1:] {
+				ranks = append(ranks, place.First(host))
+			}
+			cut = "; the guests' network had only that way to " + h.listNames(ranks)
+		}
+	}
+	return &core.Error{Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more%s", h.nameOf(rank), rank, cut),
 		Remedy: "Look whether the host is up and its node was not killed; then run the job again."}
 }
 

@@ -1,0 +1,290 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// cable is a way between two hosts that can be cut, or go silent.
+type cable struct {
+	to string
+
+	mu     sync.Mutex
+	down   bool
+	silent bool
+	conns  []net.Conn
+}
+
+func newCable(t *testing.T, to string) (*cable, string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	c := &cable{to: to}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.carry(in)
+		}
+	}()
+	return c, l.Addr().String()
+}
+
+func (c *cable) carry(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("tcp", c.to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	c.mu.Lock()
+	if c.down {
+		c.mu.Unlock()
+		return
+	}
+	c.silent = false
+	c.conns = append(c.conns, in, out)
+	c.mu.Unlock()
+	ended := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := way[0].Read(buf)
+				if err != nil {
+					return
+				}
+				c.mu.Lock()
+				silent := c.silent
+				c.mu.Unlock()
+				if silent {
+					continue
+				}
+				if _, err := way[1].Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	<-ended
+}
+
+// cut ends what goes over the cable now, and keeps it so if asked.
+func (c *cable) cut(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}
+
+// hush swallows what goes over the connections of now, which stay.
+func (c *cable) hush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent = true
+}
+
+// switches are the parts of nodes that join guests, with cables between them.
+type switches struct {
+	t      *testing.T
+	nodes  []*node
+	guests []net.Conn
+	cables map[[2]int]*cable
+}
+
+func newSwitches(t *testing.T, kind string, size int) *switches {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	authority, err := wire.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &switches{t: t, cables: map[[2]int]*cable{}}
+	plan := protocol.Plan{VM: &protocol.VM{Fabric: kind}}
+	var addrs []string
+	for rank := range size {
+		cert, key, err := authority.Issue(protocol.NodeName(rank))
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity, err := wire.NewIdentity(authority.Certificate(), cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan,
+			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}}}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go n.acceptPeers(ctx, l)
+		addrs = append(addrs, l.Addr().String())
+		s.nodes = append(s.nodes, n)
+	}
+	for rank, n := range s.nodes {
+		n.members = make([]member, size)
+		for other := range size {
+			c, addr := newCable(t, addrs[other])
+			s.cables[[2]int{rank, other}] = c
+			n.members[other] = member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
+		}
+	}
+	for rank, n := range s.nodes {
+		if err := n.joinFabric(&plan); err != nil {
+			t.Fatal(err)
+		}
+		file, err := n.fabric.Attach(rank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.guests = append(s.guests, c)
+		t.Cleanup(func() { n.leaveFabric(); c.Close() })
+	}
+	return s
+}
+
+// frame is one from a guest to another.
+func guestFrame(from, to int, payload string) []byte {
+	address := func(rank int) []byte {
+		m, _ := net.ParseMAC(fabric.MAC(rank))
+		return m
+	}
+	return append(append(append(address(to), address(from)...), 8, 0), payload...)
+}
+
+// reach waits until each guest hears each, with traffic on all the time.
+func (s *switches) reach(word string) time.Duration {
+	s.t.Helper()
+	begun := time.Now()
+	size := len(s.guests)
+	heard := make([]map[int]bool, size)
+	for i := range heard {
+		heard[i] = map[int]bool{i: true}
+	}
+	buf := make([]byte, 1<<16)
+	testkit.Eventually(s.t, 30*time.Second, func() error {
+		for from, g := range s.guests {
+			for to := range size {
+				if from != to {
+					g.Write(guestFrame(from, to, fmt.Sprintf("%s %d", word, from)))
+				}
+			}
+		}
+		for to, g := range s.guests {
+			for {
+				g.SetReadDeadline(time.Now().Add(time.Millisecond))
+				n, err := g.Read(buf)
+				if err != nil {
+					break
+				}
+				var from int
+				if text := string(buf[14:n]); strings.HasPrefix(text, word+" ") {
+					fmt.Sscan(text[len(word)+1:], &from)
+					heard[to][from] = true
+				}
+			}
+		}
+		for to := range heard {
+			for from := range size {
+				if !heard[to][from] {
+					return fmt.Errorf("guest %d has not heard guest %d", to, from)
+				}
+			}
+		}
+		return nil
+	})
+	return time.Since(begun)
+}
+
+// TestLinksMend cuts every connection between the switches, and has others go
+// silent, under traffic.
+func TestLinksMend(t *testing.T) {
+	for _, kind := range []string{fabric.Switch, fabric.Star, fabric.Tree} {
+		t.Run(kind, func(t *testing.T) {
+			s := newSwitches(t, kind, 5)
+			s.reach("first")
+			for _, c := range s.cables {
+				c.cut(false)
+			}
+			t.Logf("whole again %v after every connection was cut", s.reach("cut"))
+			for _, c := range s.cables {
+				c.hush()
+			}
+			t.Logf("whole again %v after every connection went silent", s.reach("hushed"))
+		})
+	}
+}
+
+// TestAWayThatStaysBrokenIsTold: with whom it cuts off, and when it is whole.
+func TestAWayThatStaysBrokenIsTold(t *testing.T) {
+	s := newSwitches(t, fabric.Tree, 5)
+	s.reach("first")
+	j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.f.Close()
+	inner := s.nodes[1] // of 3 and 4; it keeps the link to 0, and stands in for a node with a head
+	inner.mu.Lock()
+	inner.head = &head{n: inner, journal: j}
+	inner.mu.Unlock()
+	said := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			for _, e := range j.events {
+				if strings.Contains(e.Message, want) {
+					return nil
+				}
+			}
+			return fmt.Errorf("nobody says %q: %+v", want, j.events)
+		})
+	}
+	s.cables[[2]int{1, 0}].cut(true)
+	said("broken between host1 and host0")
+	said("cannot reach host1, host3, host4")
+	s.cables[[2]int{1, 0}].cut(false)
+	said("between host1 and host0 is whole again")
+	s.reach("again")
+}
+
+// An interior host that is lost takes the way to others along.
+func TestALostHostTellsWhomItCutsOff(t *testing.T) {
+	plan := &protocol.Plan{VM: &protocol.VM{Fabric: fabric.Tree}, Names: []string{"a", "b", "c", "d", "e", "f"}}
+	h := &head{n: &node{config: protocol.Config{Size: 6}}, plan: plan, infos: make([]joinRequest, 6)}
+	if got := h.lost(1).Error(); !strings.Contains(got, "only that way to d (node 3), e (node 4)") {
+		t.Errorf("got %q", got)
+	}
+	if got := h.lost(5).Error(); strings.Contains(got, "only that way") {
+		t.Errorf("a leaf: %q", got)
+	}
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/fabric"
+)
+
+// outageTime is how long the way to another host's switch may be broken before
+// the user hears of it. Most are mended sooner.
+const outageTime = 1500 * time.Millisecond
+
+// outage watches over the way from this host's switch to another's. Such a way
+// may break where the one to the head, over which hosts count as lost, does not.
+type outage struct {
+	n    *node
+	host int
+
+	mu    sync.Mutex
+	since time.Time
+	why   error
+	timer *time.Timer
+	told  bool
+	once  bool // there was a way
+}
+
+// note says that there is no way now.
+func (o *outage) note(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.why = why
+	if !o.since.IsZero() || !o.once { // at first the other is not as far yet
+		return
+	}
+	o.since = time.Now()
+	o.timer = time.AfterFunc(outageTime, o.tell)
+}
+
+// over says that there is one.
+func (o *outage) over() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told {
+		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond)))
+	}
+	if o.timer != nil {
+		o.timer.Stop()
+	}
+	o.since, o.told, o.once = time.Time{}, false, true
+}
+
+func (o *outage) tell() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() || o.told {
+		return
+	}
+	o.told = true
+	n := o.n
+	text := fmt.Sprintf("warning: the guests' network is broken between %s and %s, for %v now (%v); trying again", n.config.Host.Name, n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), o.why)
+	n.mu.Lock()
+	kind := ""
+	if n.plan.VM != nil {
+		kind = n.plan.VM.Fabric
+	}
+	n.mu.Unlock()
+	place := placeOf(n.config)
+	if kind == fabric.Star || kind == fabric.Tree {
+		text += "; until then the others cannot reach " + n.listHosts(fabric.Below(kind, place.Host, place.Hosts))
+	}
+	go n.report(text)
+}
+
+// hostOf names a host by its first node.
+func (n *node) hostOf(host int) string {
+	_, m := n.knownPeer(placeOf(n.config).First(host))
+	return m.Name
+}
+
+func (n *node) listHosts(hosts []int) string {
+	text := ""
+	for i, h := range hosts {
+		if i > 0 {
+			text += ", "
+		}
+		text += n.hostOf(h)
+	}
+	return text
+}
+
+// report tells the user something, by way of the head's journal.
+func (n *node) report(text string) {
+	if n.head != nil {
+		n.head.note(text)
+		return
+	}
+	if c := n.headConn(); c != nil {
+		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
+		defer cancel()
+		c.Call(ctx, callNote, text, nil) //nolint:errcheck // a lost head ends us anyway
+	}
+}
+
+// note keeps what a node tells the user.
+func (h *head) note(text string) {
+	h.n.mu.Lock()
+	phase := h.n.phase
+	h.n.mu.Unlock()
+	h.journal.say(phase, text)
+}
