@@ -28,7 +28,7 @@ type bench struct {
 func main() {
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds, and no large image")
-	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, pull, records")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, frames, pull, records")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
 	if err := b.run(*quick, *only); err != nil {
@@ -61,7 +61,7 @@ func (b *bench) run(quick bool, only string) error {
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"pull", b.pull}, {"records", b.records}} {
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"frames", b.frames}, {"pull", b.pull}, {"records", b.records}} {
 		wanted := only == "" && (!quick || step.name != "pull") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue

@@ -1,0 +1,136 @@
+// Command frames measures how fast frames pass between native endpoints that
+// speak what hypervisors do: through BEE's switches, and through what else there
+// is. `make bench` starts it in a network namespace of its own; it writes its
+// figures as JSON, and is not for people.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Result is one figure.
+type Result struct {
+	What   string  `json:"what"`
+	Size   int     `json:"size"`
+	Gbit   float64 `json:"gbit"`     // per second, that arrived
+	PerCPU float64 `json:"per_cpu"`  // of it for each second of processor time of all who took part
+	Lost   float64 `json:"lost"`     // part of what was sent
+	Micros float64 `json:"micros"`   // one way, half of a median round trip of 64 bytes
+	Hosts  int     `json:"hosts"`    // that took part
+	Shape  string  `json:"pattern"`  // who sends to whom
+	Note   string  `json:"note"`     // why there is no figure
+	Second float64 `json:"duration"` // how long it was measured, in seconds
+}
+
+func main() {
+	span := 1500 * time.Millisecond
+	if len(os.Args) > 1 {
+		var err error
+		if span, err = time.ParseDuration(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, "frames:", err)
+			os.Exit(2)
+		}
+	}
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "frames:", err)
+		os.Exit(1)
+	}
+	out := json.NewEncoder(os.Stdout)
+	for _, w := range ways() {
+		for _, size := range []int{1500, 64000} {
+			if w.most > 0 && size > w.most {
+				continue
+			}
+			out.Encode(pairOf(w, size, span)) //nolint:errcheck // a pipe
+		}
+	}
+	for _, pattern := range patterns() {
+		for _, kind := range meshes() {
+			for _, size := range []int{1500, 64000} {
+				out.Encode(crowd(kind, pattern, size, span)) //nolint:errcheck // a pipe
+			}
+		}
+	}
+}
+
+// prepare makes the namespace ready: its loopback carries multicast.
+func prepare() error {
+	for _, line := range []string{"link set lo up multicast on mtu 65536", "route add 239.0.0.0/8 dev lo"} {
+		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", line, err, out)
+		}
+	}
+	return nil
+}
+
+// windows are how many frames may be on the way: each way is measured with all,
+// and its best counts.
+func windows(size int) []int {
+	if size > 9000 {
+		return []int{2, 8, 24}
+	}
+	return []int{8, 32, 256}
+}
+
+// pairOf measures one way between two endpoints.
+func pairOf(w way, size int, span time.Duration) Result {
+	best := Result{What: w.name, Size: size, Hosts: 2, Shape: "pair"}
+	for _, window := range windows(size) {
+		ends, undo, err := w.make()
+		if err != nil {
+			best.Note = err.Error()
+			return best
+		}
+		r := measure(ends, []flow{{from: 0, to: 1}}, size, window, span)
+		if best.Micros == 0 {
+			best.Micros = pingPong(ends[0], ends[1])
+		}
+		undo()
+		if r.Gbit > best.Gbit {
+			r.What, r.Micros, r.Hosts, r.Shape = best.What, best.Micros, best.Hosts, best.Shape
+			best = r
+		}
+	}
+	return best
+}
+
+// crowd measures many endpoints at once.
+func crowd(kind, pattern string, size int, span time.Duration) Result {
+	best := Result{What: kind, Size: size, Hosts: crowdSize, Shape: pattern}
+	for _, window := range []int{2, 8} {
+		ends, undo, err := mesh(kind)
+		if err != nil {
+			best.Note = err.Error()
+			return best
+		}
+		r := measure(ends, flowsOf(pattern), size, window, span)
+		undo()
+		if r.Gbit > best.Gbit {
+			r.What, r.Hosts, r.Shape = best.What, best.Hosts, best.Shape
+			best = r
+		}
+	}
+	return best
+}
+
+const crowdSize = 16
+
+func patterns() []string { return []string{"all to all", "ring", "all to one"} }
+
+// flowsOf gives who sends to whom.
+func flowsOf(pattern string) []flow {
+	var flows []flow
+	for from := range crowdSize {
+		for to := range crowdSize {
+			if from != to && (pattern == "all to all" || pattern == "ring" && to == (from+1)%crowdSize || pattern == "all to one" && to == 0) {
+				flows = append(flows, flow{from: from, to: to})
+			}
+		}
+	}
+	return flows
+}
