@@ -244,3 +244,46 @@ func (c *cluster) output() (stdout, stderr string) {
 	}
 	return out.String(), errs.String()
 }
+
+// TestSeveralNodesOfAHost: the first host has two, in one process, of which one
+// is the head; the second has the third.
+func TestSeveralNodesOfAHost(t *testing.T) {
+	c := newCluster(t, 3, `for h in host0 host1 host2; do /.bee/rsh $h 'echo $BEE_NODE_RANK of $BEE_NUM_NODES on $(cat /work/name 2>/dev/null)'; done`)
+	c.configs[1].Host.Dir, c.configs[1].Host.Cache = c.configs[0].Host.Dir, c.configs[0].Host.Cache
+	for i := range c.configs {
+		c.configs[i].PerHost = 2
+	}
+	c.configs[0].Siblings = c.configs[1:2]
+	if err := os.MkdirAll(protocol.VolumeDir(c.configs[0].Host.Dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), "name"), []byte("all"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.start(0, 2)
+	if r := c.result(30 * time.Second); r.Exit == nil || r.Exit.Code != 0 || len(r.Nodes) != 3 {
+		t.Fatalf("it ended with %+v", r)
+	}
+	if out, errs := c.output(); out != "0 of 3 on all\n1 of 3 on all\n2 of 3 on all\n" {
+		t.Errorf("it said %q, %q", out, errs)
+	}
+	c.awaitEnd(10*time.Second, 0, 2)
+}
+
+// TestAHostWithSeveralNodesDiesAsOne.
+func TestAHostWithSeveralNodesDiesAsOne(t *testing.T) {
+	c := newCluster(t, 3, "sleep 100")
+	c.configs[2].Host.Dir, c.configs[2].Host.Cache = c.configs[1].Host.Dir, c.configs[1].Host.Cache
+	c.start(0)
+	for i := range c.configs[1:] {
+		c.configs[1+i].PerHost, c.configs[1+i].Head = 2, c.headAddresses()
+	}
+	c.configs[1].Siblings = c.configs[2:]
+	c.launch(1)
+	c.awaitPhase(protocol.PhaseRun)
+	c.signal(1, syscall.SIGKILL)
+	if r := c.result(30 * time.Second); r.Exit != nil || !strings.Contains(r.Message, "was lost") {
+		t.Errorf("it ended with %+v", r)
+	}
+	c.awaitEnd(20*time.Second, 0, 1)
+}

@@ -30,6 +30,9 @@ type Options struct {
 	Guest string
 	// Program is QEMU's command; nil: qemu-system-* in PATH.
 	Program []string
+	// Arch is the guest's, as Go names it; empty: this host's. Another one is
+	// emulated, and needs Program and Binary of it.
+	Arch string
 	// Accel and CPU are QEMU's words for them.
 	Accel, CPU string
 	Topology   qemu.Topology
@@ -118,7 +121,7 @@ func refuse(context.Context) (net.Conn, error) { return nil, errors.New("there i
 // machine is what all machines of these options have in common.
 func (r *Runtime) machine() qemu.Machine {
 	o := r.o
-	return qemu.Machine{Program: o.Program, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
+	return qemu.Machine{Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
 		Nets: []qemu.Net{{}}}
 }
 

@@ -142,6 +142,23 @@ func freezeChildren(t *testing.T) {
 	}
 }
 
+// TestAnotherArchitecture boots a guest image of arm64 in software emulation, to
+// docker ready: hack/arm64.sh builds it, and BEE for it.
+func TestAnotherArchitecture(t *testing.T) {
+	tree, binary := os.Getenv("BEE_TEST_ARM64_TREE"), os.Getenv("BEE_TEST_ARM64_BINARY")
+	if tree == "" || binary == "" {
+		t.Skip("hack/arm64.sh guest gives the image and the binary that this needs")
+	}
+	testkit.RequireTool(t, qemu.ProgramFor("arm64"))
+	r := New(Options{Binary: binary, Guest: tree, Arch: "arm64", Program: []string{qemu.ProgramFor("arm64")}, Accel: TCG, CPU: "max,pauth-impdef=on",
+		Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1}, Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock"})
+	f, err := r.Probe(t.Context())
+	if err != nil || !f.Usable {
+		t.Fatalf("it does not boot: %+v, %v", f, err)
+	}
+	t.Logf("%s: %s", f.Version, f.Reason)
+}
+
 func TestAccelIsFoundByTrying(t *testing.T) {
 	tree := guest(t)
 	keep := t.TempDir()

@@ -17,6 +17,8 @@ type Machine struct {
 	// Program is QEMU's command, as far as its own options: several words
 	// where a loader of a bundle comes first.
 	Program []string
+	// Arch is the guest's, as Go names it; empty: this host's.
+	Arch string
 	// Accel is kvm or tcg, CPU a model that it knows.
 	Accel, CPU string
 	Topology   Topology
@@ -87,10 +89,11 @@ const firstFD = 3
 func (m Machine) Command() ([]string, []*os.File) {
 	b := &builder{argv: append([]string{}, m.Program...), files: append([]*os.File{}, m.ExtraFiles...)}
 	b.add("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "guest="+comma(m.Name)+",debug-threads=on")
-	machine := "q35,accel=" + m.Accel + ",usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
+	machine := board(m.Arch)
 	if m.Accel == "tcg" {
-		machine = "q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
 		b.add("-accel", "tcg,thread=multi,tb-size=256")
+	} else {
+		machine += ",accel=" + m.Accel
 	}
 	if m.SharedMemory || m.HugePages {
 		machine += ",memory-backend=ram"
@@ -133,6 +136,22 @@ func (m Machine) Command() ([]string, []*os.File) {
 	b.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 	b.add(m.Extra...)
 	return b.argv, b.files
+}
+
+// board is the machine as QEMU calls it, without what no guest of ours uses.
+func board(arch string) string {
+	if archOr(arch) == "arm64" {
+		return "virt,gic-version=3"
+	}
+	return "q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
+}
+
+// ConsoleDevice is what the guest's kernel calls its serial port.
+func (m Machine) ConsoleDevice() string {
+	if archOr(m.Arch) == "arm64" {
+		return "ttyAMA0"
+	}
+	return "ttyS0"
 }
 
 // FD is the number in QEMU of the i-th of ExtraFiles.

@@ -29,7 +29,7 @@ func TestCommand(t *testing.T) {
 	}
 	argv, _ = Machine{Accel: "kvm", Program: []string{"qemu"}, SharedMemory: true, Memory: 1 << 30, Topology: Topology{1, 1, 1}}.Command()
 	got := strings.Join(argv, " ")
-	for _, want := range []string{"q35,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=off,prealloc=off"} {
+	for _, want := range []string{"graphics=off,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=off,prealloc=off"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}

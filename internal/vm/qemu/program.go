@@ -7,9 +7,20 @@ import (
 	"runtime"
 )
 
+// archOr gives an architecture, or this host's where none is named.
+func archOr(arch string) string {
+	if arch == "" {
+		return runtime.GOARCH
+	}
+	return arch
+}
+
 // Program is the name of the QEMU for guests of this host's architecture.
-func Program() string {
-	if runtime.GOARCH == "arm64" {
+func Program() string { return ProgramFor("") }
+
+// ProgramFor is the name of the QEMU for guests of an architecture.
+func ProgramFor(arch string) string {
+	if archOr(arch) == "arm64" {
 		return "qemu-system-aarch64"
 	}
 	return "qemu-system-x86_64"
