@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -236,6 +238,8 @@ func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in i
 
 // forward leads a port of the loopback to a guest.
 func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k sshKeys) error {
+	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer cancel()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.forward)))
 	if err != nil {
 		return &core.Error{Kind: core.Busy, Op: "listen on port", Object: strconv.Itoa(o.forward), Err: err, Remedy: "Name another port, or 0 for any."}

@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"bufio"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -46,7 +46,7 @@ func checkSSH(t *testing.T, b *testkit.Bee, id string) {
 	if err := forward.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { forward.Process.Signal(os.Interrupt); forward.Wait() }()
+	defer func() { forward.Process.Signal(syscall.SIGTERM); forward.Wait() }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
