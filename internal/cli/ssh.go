@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -88,6 +89,9 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	sub, err := control.SubmissionOf(run)
 	if err != nil {
 		return err
+	}
+	if v := sub.Job.VM; v == nil || v.When == spec.VMNever {
+		return noGuest(run.ID, errors.New("the run has none"))
 	}
 	keys, err := makeKeys(ctx, filepath.Join(s.Store.RunDir(run.ID), "ssh"))
 	if err != nil {
@@ -208,11 +212,16 @@ func (a *app) dialGuest(ctx context.Context, run string, rank int) (*client.Clie
 	if _, err := node.Console(ctx); err != nil {
 		done()
 		if core.IsKind(err, core.NotFound) {
-			err = &core.Error{Kind: core.NotFound, Op: "log in by ssh to", Object: run, Err: err, Remedy: "Only virtual machines have ssh: `bee exec -t " + run + " -- bash` gives a shell in any run's container."}
+			err = noGuest(run, err)
 		}
 		return nil, nil, err
 	}
 	return node, done, nil
+}
+
+func noGuest(run string, why error) error {
+	return &core.Error{Kind: core.NotFound, Op: "log in to a virtual machine of", Object: run, Err: why,
+		Remedy: "Only virtual machines have ssh: `bee exec -t " + run + " -- bash` gives a shell in any run's container."}
 }
 
 // sshOver carries one connection of ssh to a guest.
