@@ -248,7 +248,7 @@ func (c *cluster) output() (stdout, stderr string) {
 // TestSeveralNodesOfAHost: the first host has two, in one process, of which one
 // is the head; the second has the third.
 func TestSeveralNodesOfAHost(t *testing.T) {
-	c := newCluster(t, 3, `for h in host0 host1 host2; do /.bee/rsh $h 'echo $BEE_NODE_RANK of $BEE_NUM_NODES on $(cat /work/name 2>/dev/null)'; done`)
+	c := newCluster(t, 3, `for h in host0 host1 host2; do /.bee/rsh $h 'echo $BEE_NODE_RANK of $BEE_NUM_NODES on $(cat name 2>/dev/null)'; done`)
 	c.configs[1].Host.Dir, c.configs[1].Host.Cache = c.configs[0].Host.Dir, c.configs[0].Host.Cache
 	for i := range c.configs {
 		c.configs[i].PerHost = 2

@@ -34,15 +34,16 @@ vm:
   pin: true
   huge_pages: %t
   disks: [{size: 3G, to: /scratch}, {from: %s, to: /reference}]
+volume: /data
 run: |
   set -e
   lscpu; grep MemTotal /proc/meminfo
   cat /reference/word; echo mine > /scratch/word; df -m --output=size /scratch | tail -n 1
   if touch /reference/new; then echo writable; fi
-  touch /work/up; sleep 1000
+  touch /data/up; sleep 1000
 `, huge, disk))
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
-	awaitFile(t, b, id, "/work/up")
+	awaitFile(t, b, id, "/data/up")
 	said := b.Must("logs", id)
 	fields := strings.Join(strings.Fields(said), " ")
 	for _, want := range []string{"CPU(s): 2 ", "Thread(s) per core: 2 ", "Core(s) per socket: 1 ", "Socket(s): 1 ", "Nehalem", "from the host"} {

@@ -38,17 +38,18 @@ run: |
   head -c 200000 /dev/zero | socat -u - TCP:node2:7000,retry=600,interval=0.1
   wait
   touch up; sleep 1000
-workdir: /work
+workdir: /data
+volume: /data
 `)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
-	awaitFile(t, b, id, "/work/up")
+	awaitFile(t, b, id, "/data/up")
 	want := "lab-0-vm0,lab-0-vm1,lab-1-vm0\n"
-	said := b.Must("exec", id, "--", "cat", "/work/said")
+	said := b.Must("exec", id, "--", "cat", "/data/said")
 	if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "lab-0-vm0\n0\nlab-0-vm1\n1\nlab-1-vm0\n2\n") || strings.Count(said, "lab-0-vm1") != 3 {
 		t.Errorf("it says %q", said)
 	}
 	for rank, want := range []string{"3000000\n", "3000000\n", "200000\n"} { // the first two share a volume
-		if got := b.Must("exec", "--node", fmt.Sprint(rank), id, "--", "cat", "/work/got"); got != want {
+		if got := b.Must("exec", "--node", fmt.Sprint(rank), id, "--", "cat", "/data/got"); got != want {
 			t.Errorf("node %d has got %q", rank, got)
 		}
 	}
