@@ -82,13 +82,11 @@ func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
 	if !a.Ended.IsZero() {
 		ended = a.Ended.UnixNano()
 	}
+	db := s.db
 	if durable {
-		if _, err := s.db.ExecContext(ctx, "PRAGMA synchronous=FULL"); err != nil {
-			return err
-		}
-		defer s.db.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous=NORMAL") //nolint:errcheck // a slower connection is harmless
+		db = s.durable
 	}
-	_, err = s.db.ExecContext(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
+	err = db.exec(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
 VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, a.Started.UnixNano(), ended, record)
 	if err != nil {
 		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
@@ -107,7 +105,7 @@ func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
 }
 
 func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
+	rows, err := s.db.query(ctx, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}

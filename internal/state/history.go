@@ -15,7 +15,7 @@ type Note struct {
 
 // AddNote adds a line to a run's history, unless it is the last one already.
 func (s *Store) AddNote(ctx context.Context, run, text string) error {
-	_, err := s.db.ExecContext(ctx, `INSERT INTO history (run, time, text) SELECT ?1, ?2, ?3
+	err := s.db.exec(ctx, `INSERT INTO history (run, time, text) SELECT ?1, ?2, ?3
 WHERE ?3 IS NOT (SELECT text FROM history WHERE run=?1 ORDER BY rowid DESC LIMIT 1)`, run, time.Now().UnixNano(), text)
 	if err != nil {
 		return fmt.Errorf("note in the history of run %s: %w", run, err)
@@ -25,7 +25,7 @@ WHERE ?3 IS NOT (SELECT text FROM history WHERE run=?1 ORDER BY rowid DESC LIMIT
 
 // Notes gives a run's history, oldest first.
 func (s *Store) Notes(ctx context.Context, run string) ([]Note, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT time, text FROM history WHERE run=? ORDER BY rowid", run)
+	rows, err := s.db.query(ctx, "SELECT time, text FROM history WHERE run=? ORDER BY rowid", run)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of run %s: %w", run, err)
 	}

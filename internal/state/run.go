@@ -85,7 +85,7 @@ func (s *Store) PutRun(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	_, err := s.db.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?)
+	err := s.db.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission`,
 		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission))
@@ -97,13 +97,16 @@ message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_do
 
 // AskStop notes that the user wants the run to end.
 func (s *Store) AskStop(ctx context.Context, id string) error {
-	_, err := s.db.ExecContext(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
-	return err
+	return s.db.exec(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
 }
 
 // Run gives one run by its whole id.
 func (s *Store) Run(ctx context.Context, id string) (Run, error) {
-	r, err := scanRun(s.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM runs WHERE id=?", id).Scan)
+	var r Run
+	one, err := s.db.prepared(ctx, "SELECT "+runColumns+" FROM runs WHERE id=?")
+	if err == nil {
+		r, err = scanRun(one.QueryRowContext(ctx, id).Scan)
+	}
 	return r, notFound(err, "find run", id, "`bee ps -a` lists all runs.")
 }
 
@@ -137,7 +140,7 @@ func (s *Store) FindRun(ctx context.Context, word string) (Run, error) {
 }
 
 func (s *Store) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	rows, err := s.db.query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +174,7 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	if f.Limit > 0 {
 		query += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
-	rows, err := s.db.QueryContext(ctx, query)
+	rows, err := s.db.query(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

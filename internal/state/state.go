@@ -29,9 +29,12 @@ import (
 // Store is the state directory: state.db, and runs/<id>/ for what belongs to
 // one run (its lock, its controller's log).
 type Store struct {
-	dir  string
-	db   *sql.DB
-	user string
+	dir string
+	db  *conn
+	// durable is the same file, for what must outlive a power failure: many
+	// runs may write at once, and each connection has but one way to.
+	durable *conn
+	user    string
 }
 
 // busyTimeout is how long a process waits for others that write.
@@ -74,16 +77,19 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 	// WAL with synchronous=NORMAL survives the death of any process; only a
 	// power failure may take back the last moments, never corrupt the file.
-	// Writers that must outlive a power failure use Durable.
+	// What must outlive that goes through a connection of its own.
 	// The name is a URI: a directory's #, ? or % must not end or change it.
 	name := url.URL{Path: filepath.Join(dir, "state.db")}
-	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_pragma=synchronous(NORMAL)&_txlock=immediate"
-	db, err := sql.Open("sqlite", dsn)
+	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_txlock=immediate&_pragma=synchronous"
+	db, err := newConn(dsn + "(NORMAL)")
 	if err != nil {
 		return fail(err)
 	}
-	db.SetMaxOpenConns(1)
-	s := &Store{dir: dir, db: db}
+	durable, err := newConn(dsn + "(FULL)")
+	if err != nil {
+		return fail(err)
+	}
+	s := &Store{dir: dir, db: db, durable: durable}
 	// Changing to WAL, which happens once, does not wait for other processes
 	// by itself, nor do they for it.
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -92,7 +98,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 			return s, nil
 		}
 		if e, ok := errors.AsType[*sqlite.Error](err); !ok || e.Code()&0xff != sqlite3.SQLITE_BUSY || ctx.Err() != nil || time.Since(begun) > busyTimeout {
-			db.Close()
+			s.Close() //nolint:errcheck // the first error says it
 			return fail(err)
 		}
 	}
@@ -142,7 +148,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // Close closes the store.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.db.Close(), s.durable.Close()) }
 
 // Dir is the state directory.
 func (s *Store) Dir() string { return s.dir }

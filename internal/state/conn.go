@@ -1,0 +1,55 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+)
+
+// conn is a connection that prepares each statement once: most of the time of a
+// small one would go there.
+type conn struct {
+	*sql.DB
+	mu    sync.Mutex
+	ready map[string]*sql.Stmt
+}
+
+func newConn(dsn string) (*conn, error) {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return &conn{DB: db, ready: map[string]*sql.Stmt{}}, nil
+}
+
+func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.ready[query]; s != nil {
+		return s, nil
+	}
+	s, err := c.PrepareContext(ctx, query)
+	if err == nil {
+		c.ready[query] = s
+	}
+	return s, err
+}
+
+// exec changes something.
+func (c *conn) exec(ctx context.Context, query string, args ...any) error {
+	s, err := c.prepared(ctx, query)
+	if err == nil {
+		_, err = s.ExecContext(ctx, args...)
+	}
+	return err
+}
+
+// query asks for rows.
+func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := c.prepared(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
