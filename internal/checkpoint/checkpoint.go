@@ -121,16 +121,24 @@ func List(dir string) ([]Kept, error) {
 
 // Keep makes a checkpoint of what fetch brings into the directory volume, and
 // forgets all but the last ones; before is the newest earlier copy, or "". One
-// that is whole already is left as it is: made tells whether it was not.
-func Keep(dir string, g Generation, site string, fetch func(volume, before string) error) (m Manifest, made bool, err error) {
+// that is whole already is left as it is: made tells whether it was not. between
+// is called after each thing that is written, for tests which die there.
+func Keep(dir string, g Generation, site string, fetch func(volume, before string) error, between func()) (m Manifest, made bool, err error) {
 	own := filepath.Join(dir, g.name())
 	if m, err = readManifest(own); err == nil {
-		return m, false, nil
+		if (Kept{Manifest: m, dir: own}).Undamaged() {
+			return m, false, nil
+		}
+		// Whoever made it did not get to its end; the site still has it whole.
+		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
+			return m, false, err
+		}
 	}
 	begun := time.Now()
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return m, false, err
 	}
+	between()
 	before := ""
 	if list, err := List(dir); err == nil && len(list) > 0 {
 		before = list[len(list)-1].Volume()
@@ -139,6 +147,7 @@ func Keep(dir string, g Generation, site string, fetch func(volume, before strin
 	if err := fetch(volume, before); err != nil {
 		return m, false, err
 	}
+	between()
 	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
 	if m.Files, m.Bytes, err = sums(volume); err != nil {
 		return m, false, err
@@ -147,6 +156,7 @@ func Keep(dir string, g Generation, site string, fetch func(volume, before strin
 	if err := syncTree(own); err != nil {
 		return m, false, err
 	}
+	between()
 	m.Took = time.Since(begun)
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -155,18 +165,30 @@ func Keep(dir string, g Generation, site string, fetch func(volume, before strin
 	if err := renameio.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
 		return m, false, err
 	}
-	return m, true, forgetOld(dir)
+	between()
+	// Else the loss of power might take the name back.
+	if err := syncDir(own); err != nil {
+		return m, false, err
+	}
+	between()
+	return m, true, forgetOld(dir, between)
 }
 
-func forgetOld(dir string) error {
+func forgetOld(dir string, between func()) error {
 	list, err := List(dir)
 	if err != nil {
 		return err
 	}
 	for ; len(list) > kept; list = list[1:] {
+		// Without its manifest it does not count, whatever is left of it.
+		if err := os.Remove(filepath.Join(list[0].dir, manifestName)); err != nil {
+			return err
+		}
+		between()
 		if err := filestream.RemoveAll(list[0].dir); err != nil {
 			return err
 		}
+		between()
 	}
 	return nil
 }
@@ -215,6 +237,16 @@ func sums(root string) (map[string]string, int64, error) {
 		return nil
 	})
 	return files, total, err
+}
+
+// syncDir has the names in a directory written out.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // syncTree has everything on the disk's file system written out.

@@ -14,7 +14,7 @@ func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
 			return err
 		}
 		return os.WriteFile(filepath.Join(volume, "state"), []byte(text), 0o600)
-	})
+	}, func() {})
 	if err != nil || m.Attempt != g.Attempt || len(m.Files) != 1 || m.Bytes != int64(len(text)) {
 		t.Fatalf("%+v: %+v, %v", g, m, err)
 	}
@@ -84,7 +84,7 @@ func TestTheNewestIsTheBasis(t *testing.T) {
 			t.Errorf("the earlier copy holds %q, %v", raw, err)
 		}
 		return os.Mkdir(volume, 0o700)
-	})
+	}, func() {})
 	if err != nil {
 		t.Error(err)
 	}

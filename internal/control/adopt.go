@@ -31,6 +31,9 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	if a.rec.Phases == nil {
 		a.rec.Phases = map[protocol.Phase]time.Duration{}
 	}
+	if now := time.Now(); a.rec.Started.After(now) { // see Drive
+		a.rec.Started = now
+	}
 	if rec.Lease != nil {
 		a.lease, err = provider.Recover(ctx, *rec.Lease)
 		if err != nil && !core.IsKind(err, core.NotFound) {
@@ -52,6 +55,8 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			return outcome{}, err
 		} else if is {
 			out, a.rec.Moved = on, true
+		} else if d.stopAsked() {
+			out = outcome{state: state.Stopped, err: errStopped()}
 		}
 		a.blame(out)
 	case !rec.Launched && !gone && queued(a.lease): // its place in the queue is kept

@@ -42,7 +42,7 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error
 	m, made, err := checkpoint.Keep(a.c.checkpoints(a.run.ID), checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name,
 		func(volume, before string) error {
 			return a.fetchAs(ctx, driver.Transfer{Remote: remote, Local: volume, Again: true, Before: before})
-		})
+		}, a.c.pause)
 	if made {
 		a.c.say(protocol.PhaseFetch, fmt.Sprintf("checkpoint of attempt %d is at home: %d files", a.rec.N, len(m.Files)))
 	}
@@ -73,13 +73,16 @@ func (c *Controller) Checkpoints(run string) ([]Checkpoint, error) {
 }
 
 // latest gives the volume of the newest checkpoint that is undamaged, or "".
-func (a *attempt) latest() (string, error) {
+func (a *attempt) latest(ctx context.Context) (string, error) {
 	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
 	for _, k := range slices.Backward(list) {
 		if k.Undamaged() {
 			return k.Volume(), nil
 		}
-		a.c.say(protocol.PhaseStage, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged; the one before it is used", k.Attempt))
+		a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))
+	}
+	if len(list) > 0 {
+		a.note(ctx, "warning: no checkpoint is undamaged; the run begins anew")
 	}
 	return "", err
 }

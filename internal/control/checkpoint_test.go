@@ -213,7 +213,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 		if whole > 0 {
 			want = list[whole-1].Volume()
 		}
-		if got, err := a.latest(); err != nil || got != want {
+		if got, err := a.latest(t.Context()); err != nil || got != want {
 			t.Errorf("with %d undamaged: %q, %v", whole, got, err)
 		}
 		if whole == 0 {

@@ -37,6 +37,15 @@ type Controller struct {
 	Report func(protocol.Event)
 	// Output gets the task's output as it comes, or is nil.
 	Output func(tasklog.Frame) error
+	// between, if set, is called between things that are written one after the
+	// other: tests die there.
+	between func()
+}
+
+func (c *Controller) pause() {
+	if c.between != nil {
+		c.between()
+	}
 }
 
 // Images is what control needs of the image cache.

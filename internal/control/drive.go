@@ -62,6 +62,9 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			d.asked = rec.Ended
 		}
 	}
+	if now := time.Now(); d.asked.After(now) { // a clock that was put back must not have it wait for longer
+		d.asked = now
+	}
 	if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		for _, rec := range attempts {
 			if !rec.Released {
@@ -77,6 +80,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		}
 		switch {
 		case out.moved:
+			d.moved, d.asked = true, time.Now()
 			d.first, d.movedFrom = d.follower(attempts[n-1].Site), attempts[n-1].Site
 		case d.tryAgain(ctx, out):
 			d.first = d.place(attempts[n-1].Site)

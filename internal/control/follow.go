@@ -36,6 +36,9 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		if ctx.Err() != nil {
 			return outcome{}, context.Cause(ctx)
 		}
+		if u, is := errors.AsType[*unreadError](err); is {
+			return outcome{}, a.fetchFailed(u.err)
+		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
 	a.over = err == nil
@@ -121,19 +124,21 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					a.c.say("", fmt.Sprintf("lost contact with %s; the run goes on there, and this process waits for the line", a.lease.Hosts()[0].Name))
 				}
 				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
-					if result, err := a.resultFile(ctx); err == nil { // files may outlive their hosts
-						return result, nil
+					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
+					if result, err := a.lastResult(ctx, lost); result != nil || err != nil { // files may outlive their hosts
+						return result, err
 					}
-					return nil, &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longestPause)
 				sleep(ctx, pause)
 				continue
 			}
-			if result, ferr := a.resultFile(ctx); ferr == nil {
-				return result, nil
+			if result, err := a.lastResult(ctx, err); result != nil || err != nil || ctx.Err() != nil {
+				return result, err
 			}
-			return nil, err
+			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
+			sleep(ctx, pause)
+			continue
 		}
 		pause = 0
 		if hangs(ctx, head) {
@@ -306,6 +311,30 @@ func (a *attempt) headGone(ctx context.Context) (bool, string) {
 		}
 	}
 	return false, "its node does not answer"
+}
+
+// unreadError is that a head may have left a result, which cannot be read now
+// for a reason at home. Whatever it is, the attempt is not to be given up.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return e.err.Error() }
+
+// lastResult reads the result of a head that is gone, or gives why where there
+// is none. Neither: it cannot be told now, for the line is broken. To take that
+// for a lost attempt would throw away the checkpoint that it left.
+func (a *attempt) lastResult(ctx context.Context, why error) (*protocol.Result, error) {
+	result, err := a.resultFile(ctx)
+	if err == nil {
+		return result, nil
+	}
+	_, torn := errors.AsType[*json.SyntaxError](err)
+	switch kind := core.KindOf(err); {
+	case kind == core.NotFound || kind == core.Lost || torn:
+		return nil, why
+	case kind == core.Transient || ctx.Err() != nil:
+		return nil, nil //nolint:nilnil // see above
+	}
+	return nil, &unreadError{err}
 }
 
 // resultFile reads the result that a head has left.

@@ -18,17 +18,21 @@ import (
 type modelHead struct {
 	l       *modelLease
 	plan    *protocol.Plan
+	skew    time.Duration // of its clock
 	count   int
 	begun   time.Time
 	events  []protocol.Event
 	over    chan struct{} // closed at its end, however it comes
 	stopped chan struct{} // closed when a stop is asked for
+	news    chan struct{} // closed, and made anew, with every event
 	ended   bool
 }
 
 func (h *modelHead) journal(e protocol.Event) {
 	e.Seq = int64(len(h.events) + 1)
 	h.events = append(h.events, e)
+	close(h.news)
+	h.news = make(chan struct{})
 	line, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
@@ -51,67 +55,127 @@ func (h *modelHead) end() {
 	}
 }
 
-// live is what becomes of the head, in its own time.
+// live is what becomes of the head, in its own time. The model is locked.
 func (h *modelHead) live() {
-	m := h.l.s.m
+	m, at := h.l.s.m, h.l.s.name
 	h.begun = time.Now()
 	left := time.Duration(m.target-h.count) * time.Minute
-	fate := m.choose.of(14)
-	when := time.Duration(1+m.choose.of(90)) * time.Minute
-	saves := m.choose.of(8)
+	fate := m.of("fate."+at, 16)
+	when := time.Duration(1+m.of("fate.at", 90)) * time.Minute
+	saves := m.of("saves."+at, 8)
+	if h.l.s.cuts > 0 && m.once("parted."+at, 15) {
+		time.AfterFunc(time.Duration(m.of("parted.at", 90))*time.Minute, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			h.l.s.part()
+		})
+	}
 	go func() {
-		var slot <-chan time.Time
-		if !h.plan.Deadline.IsZero() {
-			slot = time.After(time.Until(h.plan.Deadline) - h.plan.Checkpoint.Grace - h.plan.Grace)
+		var slot, fault, snap <-chan time.Time
+		if d := h.plan.Deadline; !d.IsZero() {
+			slot = time.After(d.Sub(time.Now().Add(h.skew)) - h.plan.Checkpoint.Grace - h.plan.Grace)
 		}
-		var fault <-chan time.Time
-		if fate == 1 || fate == 2 {
+		if fate > 0 && fate < 5 {
 			fault = time.After(when)
 		}
-		select {
-		case <-h.over:
-		case <-h.stopped:
-			h.result(&protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
-		case <-time.After(max(0, left)):
-			h.save(m.target)
-			h.result(&protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{{Index: 0, Path: "volume/count"}}})
-		case <-slot:
-			h.atSlotEnd(saves)
-		case <-fault:
-			if fate == 1 {
-				m.mu.Lock()
-				m.say("the head is killed")
-				h.end()
-				m.mu.Unlock()
-				return
+		if e := h.plan.Checkpoint.Every; e > 0 {
+			ticker := time.NewTicker(e)
+			defer ticker.Stop()
+			snap = ticker.C
+		}
+		end := time.After(max(0, left))
+		for n := 1; ; n++ {
+			select {
+			case <-h.over:
+			case <-h.stopped:
+				h.result(&protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
+			case <-end:
+				h.save(m.target, protocol.VolumeDir(h.l.dir))
+				h.result(&protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{{Index: 0, Path: "volume/count"}}})
+			case <-slot:
+				h.saveAndEnd(saves)
+			case <-fault:
+				h.meet(fate, saves)
+			case <-snap:
+				h.snapshot(n)
+				continue
 			}
-			h.result(&protocol.Result{Kind: core.Lost.String(), Message: "a host was lost"})
+			return
 		}
 	}()
 }
 
-// atSlotEnd has the job save itself, which may go wrong.
-func (h *modelHead) atSlotEnd(saves int) {
+// meet is an early end.
+func (h *modelHead) meet(fate, saves int) {
+	m := h.l.s.m
+	switch fate {
+	case 1:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !h.ended {
+			m.say("the head is killed")
+			h.end()
+		}
+	case 2:
+		h.result(&protocol.Result{Kind: core.Lost.String(), Message: "a host was lost"})
+	case 3: // its user wants a checkpoint, or the site its hosts
+		h.saveAndEnd(saves)
+	case 4:
+		h.result(&protocol.Result{Kind: core.Permanent.String(), Message: "the disk of the host is full"})
+	}
+}
+
+// saveAndEnd has the job save itself, which may go wrong.
+func (h *modelHead) saveAndEnd(saves int) {
+	volume := protocol.VolumeDir(h.l.dir)
 	switch saves {
 	case 1: // it is killed as its grace is over
 		h.result(&protocol.Result{Kind: core.Lost.String(), Message: "the time slot has ended"})
 		return
-	case 2: // it ends without having written anything
+	case 2: // it is killed in the midst of writing
+		h.save(h.now(), volume)
+		os.WriteFile(filepath.Join(volume, "twin"), nil, 0o600) //nolint:errcheck // it is torn anyway
+		h.result(&protocol.Result{Kind: core.Lost.String(), Message: "the time slot has ended"})
+		return
+	case 3: // it ends without writing anything more
 	default:
-		h.save(h.count + int(time.Since(h.begun)/time.Minute))
+		h.save(h.now(), volume)
 	}
+	h.l.s.m.mu.Lock()
+	if !h.ended {
+		h.l.saved = readCount(volume)
+	}
+	h.l.s.m.mu.Unlock()
 	h.result(&protocol.Result{Continue: true, Kind: core.Lost.String(), Message: "the time slot has ended"})
 }
 
-func (h *modelHead) save(count int) {
+// now is what the job has counted to.
+func (h *modelHead) now() int { return h.count + int(time.Since(h.begun)/time.Minute) }
+
+// snapshot keeps a copy of what the job writes as it runs.
+func (h *modelHead) snapshot(n int) {
+	h.save(h.now(), protocol.VolumeDir(h.l.dir))
+	h.save(h.now(), protocol.SnapshotDir(h.l.dir, n))
 	m := h.l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h.ended {
 		return
 	}
-	volume := protocol.VolumeDir(h.l.dir)
-	if err := errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "count"), []byte(strconv.Itoa(count)), 0o600)); err != nil {
+	h.journal(protocol.Event{Phase: protocol.PhaseRun, Snapshot: n})
+	os.RemoveAll(protocol.SnapshotDir(h.l.dir, n-2))
+}
+
+// save writes a checkpoint.
+func (h *modelHead) save(count int, volume string) {
+	m := h.l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h.ended {
+		return
+	}
+	text := []byte(strconv.Itoa(count))
+	if err := errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "count"), text, 0o600), os.WriteFile(filepath.Join(volume, "twin"), text, 0o600)); err != nil {
 		panic(err)
 	}
 }
@@ -162,9 +226,12 @@ func (h modelLine) Watch(ctx context.Context, after int64, fn func(protocol.Even
 	for {
 		m.step()
 		m.mu.Lock()
-		events, ended := h.events, h.ended
-		breaks := m.choose.of(20) == 1
+		events, ended, news := h.events, h.ended, h.news
+		breaks := h.l.s.way("watch", 20) != nil
 		m.mu.Unlock()
+		if breaks {
+			return errors.New("the line broke")
+		}
 		for _, e := range events[min(int(after), len(events)):] {
 			if err := fn(e); err != nil {
 				return err
@@ -174,11 +241,12 @@ func (h modelLine) Watch(ctx context.Context, after int64, fn func(protocol.Even
 				return nil
 			}
 		}
-		if ended || breaks {
+		if ended {
 			return errors.New("the line broke")
 		}
 		select {
 		case <-h.over:
+		case <-news:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -21,7 +21,40 @@ type modelSite struct {
 	slot   time.Duration
 	queue  bool
 	keeps  bool // files outlive the hosts, as on a shared scratch
+	strict bool // it takes its hosts back when the slot is over, as Slurm does
+	wait   time.Duration
+	price  float64
+	shut   time.Time // from when on it takes nothing any more
+	cuts   int       // partitions that may still come
+	cutTo  time.Time // until when nobody gets through to it
 	leases map[core.Owner]*modelLease
+}
+
+// cut tells whether the line to the site is cut now. The model is locked.
+func (s *modelSite) cut() bool {
+	if s.m.calm {
+		return false
+	}
+	if s.cuts > 0 && s.m.once("cut."+s.name, 150) {
+		s.part()
+	}
+	return time.Now().Before(s.cutTo)
+}
+
+// part cuts the line for a while.
+func (s *modelSite) part() {
+	s.cuts--
+	s.cutTo = time.Now().Add([]time.Duration{30 * time.Second, 3 * time.Minute, time.Hour, 10 * time.Hour}[s.m.of("cut.for", 4)])
+	s.m.say("the line to %s is cut until %s", s.name, s.cutTo.Format("02 15:04:05"))
+}
+
+// way fails when nothing gets through to the site, or this once. The model is
+// locked.
+func (s *modelSite) way(what string, n int) error {
+	if s.cut() || s.m.once(what+"."+s.name, n) {
+		return s.m.passing(what + " on " + s.name)
+	}
+	return nil
 }
 
 func (s *modelSite) Info() driver.Info { return driver.Info{Name: "model", Summary: "a model"} }
@@ -30,11 +63,11 @@ func (s *modelSite) Probe(context.Context) (driver.Facts, error) {
 	s.m.step()
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	switch s.m.choose.of(12) {
-	case 1:
+	if err := s.way("probe", 12); err != nil {
+		return driver.Facts{}, err
+	}
+	if s.m.once("closed."+s.name, 12) || !s.shut.IsZero() && time.Now().After(s.shut) {
 		return driver.Facts{Reason: "closed for today", Passing: true}, nil
-	case 2:
-		return driver.Facts{}, s.m.passing("probe of " + s.name)
 	}
 	return driver.Facts{Usable: true}, nil
 }
@@ -49,6 +82,9 @@ func (s *modelSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, 
 func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
+	if s.cut() {
+		return nil, s.m.passing("acquire on " + s.name)
+	}
 	if l := s.leases[r.Owner]; l != nil && l.live {
 		return l.form(), nil
 	}
@@ -57,17 +93,21 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		panic(err)
 	}
-	if s.m.choose.of(15) == 1 { // with the half of it made, which has to be found
+	if s.m.once("acquire."+s.name, 15) { // with the half of it made, which has to be found
 		return nil, s.m.passing("acquire on " + s.name)
 	}
 	l.ready = time.Now()
 	if s.queue {
-		l.ready = l.ready.Add(time.Duration(s.m.choose.of(6)) * time.Hour)
-		l.dropped = s.m.choose.of(15) == 1
+		l.ready = l.ready.Add(time.Duration(s.m.of("line."+s.name, 5)) * 7 * time.Minute)
+		l.dropped = s.m.once("dropped."+s.name, 15)
+	}
+	if s.strict && s.slot > 0 {
+		l.deadline = l.ready.Add(s.slot)
+		time.AfterFunc(time.Until(l.deadline), func() { l.lose("its slot is over") })
 	}
 	s.m.say("%s grants attempt %d", s.name, r.Owner.Attempt)
-	if n := s.m.choose.of(8); n == 1 { // the site will be lost
-		time.AfterFunc(time.Duration(1+s.m.choose.of(200))*time.Minute, l.lose)
+	if s.m.once("lost."+s.name, 8) { // the site will be lost
+		time.AfterFunc(time.Duration(1+s.m.of("lost.at", 200))*time.Minute, func() { l.lose("it is lost") })
 	}
 	return l.form(), nil
 }
@@ -77,10 +117,10 @@ func (s *modelSite) Recover(_ context.Context, h core.Handle) (driver.Lease, err
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	l := s.leases[h.Owner]
-	switch {
-	case s.m.choose.of(25) == 1:
-		return nil, s.m.passing("recover on " + s.name)
-	case l == nil || !l.live && !s.keeps:
+	if err := s.way("recover", 25); err != nil {
+		return nil, err
+	}
+	if l == nil || !l.live && !s.keeps {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("it is gone")}
 	}
 	return l.form(), nil
@@ -90,8 +130,8 @@ func (s *modelSite) List(_ context.Context, q core.Owner) ([]core.Handle, error)
 	s.m.step()
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if s.m.choose.of(25) == 1 {
-		return nil, s.m.passing("list on " + s.name)
+	if err := s.way("list", 25); err != nil {
+		return nil, err
 	}
 	var found []core.Handle
 	for o, l := range s.leases {
@@ -109,9 +149,14 @@ type modelLease struct {
 	live    bool
 	ready   time.Time
 	dropped bool
-	stuck   int // releases that failed, of so many that do
-	sticks  int
-	head    *modelHead
+	// deadline is when the site takes its hosts back, by its own clock.
+	deadline time.Time
+	// stuck is when a release first failed, and sticks how many more will.
+	stuck  time.Time
+	sticks int
+	head   *modelHead
+	// saved is the count of the whole checkpoint that the head has left here.
+	saved int
 }
 
 // form gives the lease with the interfaces of its kind of site.
@@ -129,6 +174,8 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
 	switch {
+	case l.s.cut():
+		return driver.Waiting{}, l.s.m.passing("a look at the queue")
 	case !l.live:
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job is gone")}
 	case time.Now().Before(l.ready):
@@ -136,7 +183,7 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 	case l.dropped:
 		l.gone()
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job was cancelled")}
-	case l.s.m.choose.of(15) == 1:
+	case l.s.m.once("ready."+l.s.name, 15):
 		return driver.Waiting{}, l.s.m.passing("a look at the queue")
 	}
 	return driver.Waiting{Ready: true}, nil
@@ -150,29 +197,35 @@ func (l *modelLease) Hosts() []core.Host {
 	return []core.Host{{Name: l.s.name + "-0", Dir: l.dir, Cache: "same", Slots: 1}}
 }
 
-func (l *modelLease) Deadline() time.Time { return time.Time{} }
+func (l *modelLease) Deadline() time.Time { return l.deadline }
 
 func (l *modelLease) Status(context.Context) (driver.Status, error) {
 	l.s.m.step()
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
+	if err := l.s.way("status", 25); err != nil {
+		return driver.Status{}, err
+	}
 	return driver.Status{Live: l.live, Reason: "its hosts are gone"}, nil
 }
 
 func (l *modelLease) NodeAlive(context.Context, int) (bool, error) {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
+	if l.s.cut() {
+		return false, l.s.m.passing("a look at a node")
+	}
 	return l.live && l.head != nil && !l.head.ended, nil
 }
 
 // lose takes the hosts away, with everything on them.
-func (l *modelLease) lose() {
+func (l *modelLease) lose(why string) {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
-	if !l.live {
+	if !l.live || l.s.m.calm {
 		return
 	}
-	l.s.m.say("%s is lost", l.s.name)
+	l.s.m.say("%s: %s", l.s.name, why)
 	if l.head != nil {
 		l.head.end()
 	}
@@ -192,61 +245,54 @@ func (l *modelLease) gone() {
 func (l *modelLease) reach(what string) error {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
-	switch {
-	case !l.live && !l.s.keeps:
+	if !l.live && !l.s.keeps {
 		return &core.Error{Kind: core.Lost, Op: what, Err: errors.New("its hosts are gone")}
-	case l.s.m.choose.of(25) == 1:
-		return l.s.m.passing(what)
 	}
-	return nil
+	return l.s.way(what, 25)
 }
 
 func (l *modelLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
-	err := l.reach("stage to " + l.s.name)
+	err := l.reach("stage")
 	if err == nil {
-		err = errors.Join(os.RemoveAll(t.Remote), copyTree(t.Local, t.Remote))
+		err = os.RemoveAll(t.Remote)
+	}
+	switch {
+	case err != nil:
+	case l.torn():
+		tornCopy(t.Local, t.Remote)
+		err = &core.Error{Kind: core.Transient, Err: errors.New("the line broke in the midst of it")}
+	default:
+		err = copyTree(t.Local, t.Remote)
 	}
 	l.s.m.step()
 	return err
+}
+
+// torn tells whether a copy to the site breaks off.
+func (l *modelLease) torn() bool {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	return l.s.m.once("torn."+l.s.name, 40)
 }
 
 func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
-	err := l.reach("fetch from " + l.s.name)
+	err := l.reach("fetch")
 	if err == nil {
 		if _, serr := os.Stat(t.Remote); serr != nil {
 			return &core.Error{Kind: core.NotFound, Err: serr}
 		}
-		if l.s.m.full() {
-			return &core.Error{Kind: core.Permanent, Err: errors.New("no space left on device")}
+		var torn bool
+		if torn, err = l.s.m.wayHome(); torn {
+			os.RemoveAll(t.Local)
+			tornCopy(t.Remote, t.Local)
+		} else if err == nil {
+			err = errors.Join(os.RemoveAll(t.Local), copyTree(t.Remote, t.Local))
 		}
-		err = errors.Join(os.RemoveAll(t.Local), copyTree(t.Remote, t.Local))
 	}
 	l.s.m.step()
 	return err
-}
-
-// full tells whether the disk at home is full just now.
-func (m *model) full() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.choose.of(40) == 1
-}
-
-func copyTree(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return os.CopyFS(to, os.DirFS(from))
-	}
-	raw, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, raw, 0o600))
 }
 
 func (l *modelLease) Dial(context.Context, int, string) (net.Conn, error) {
@@ -254,11 +300,11 @@ func (l *modelLease) Dial(context.Context, int, string) (net.Conn, error) {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
 	switch {
-	case !l.live:
+	case !l.live || l.s.cut():
 		return nil, &core.Error{Kind: core.Transient, Err: errors.New("no way to the host")}
 	case l.head == nil || l.head.ended:
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("nobody listens")}
-	case l.s.m.choose.of(25) == 1:
+	case l.s.m.once("dial."+l.s.name, 25):
 		return nil, l.s.m.passing("dial " + l.s.name)
 	}
 	return &modelConn{head: l.head}, nil
@@ -280,22 +326,22 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	m := l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !l.live {
+	if !l.live || l.s.cut() {
 		return m.passing("launch")
 	}
 	var config protocol.Config
 	if err := json.Unmarshal(c.Config, &config); err != nil {
 		panic(err)
 	}
-	for _, s := range m.sites {
-		for _, other := range s.leases {
-			if other.head != nil && !other.head.ended && other.stuck < 10 {
-				m.wrong("two heads at once, on %s and %s", s.name, l.s.name)
-			}
+	for _, other := range m.heads {
+		if !other.ended && !other.l.givenUp() {
+			m.wrong("two heads at once, on %s and %s", other.l.s.name, l.s.name)
 		}
 	}
-	config.Plan.Begin(time.Now())
-	h := &modelHead{l: l, plan: config.Plan, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{})}
+	skew := m.offset("skew."+l.s.name, 40)
+	config.Plan.Begin(time.Now().Add(skew))
+	h := &modelHead{l: l, plan: config.Plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
+	m.reached = max(m.reached, m.good())
 	if h.count < m.reached {
 		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
 	}
@@ -304,12 +350,19 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	}
 	m.say("attempt %d begins at %d on %s", l.owner.Attempt, h.count, l.s.name)
 	l.head = h
+	m.heads = append(m.heads, h)
 	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
 	h.live()
-	if m.choose.of(15) == 1 {
+	if m.once("launched."+l.s.name, 15) {
 		return m.passing("launch, which has worked,")
 	}
 	return nil
+}
+
+// givenUp tells whether releases have failed for so long that the run goes on
+// elsewhere, with a volume of its own there.
+func (l *modelLease) givenUp() bool {
+	return !l.stuck.IsZero() && time.Since(l.stuck) >= releasePatience
 }
 
 func (l *modelLease) Release(context.Context) error {
@@ -323,12 +376,20 @@ func (l *modelLease) release() error {
 	m := l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.calm && (l.stuck > 0 && l.stuck < l.sticks || m.choose.of(10) == 1) {
-		if l.stuck == 0 { // for a moment, or for good as far as this attempt goes
-			l.sticks = []int{1, 3, 68}[m.choose.of(3)]
+	if l.sticks > 0 && !m.calm || l.s.cut() || m.once("release."+l.s.name, 10) {
+		if l.sticks--; l.stuck.IsZero() { // for a moment, or for good as far as this attempt goes
+			l.stuck, l.sticks = time.Now(), []int{0, 2, 90}[m.of("release.sticks", 3)]
 		}
-		l.stuck++
 		return m.passing("release of " + l.s.name)
+	}
+	if l.saved > max(m.good(), m.reached) && !m.stopped && !l.givenUp() {
+		m.wrong("%s is released with the only checkpoint at %d; at home there is %d", l.s.name, l.saved, m.good())
+	}
+	if l.saved > m.reached && !m.stopped && !l.givenUp() {
+		if m.homed++; len(m.kept()) < min(m.homed, 2) {
+			m.wrong("%d checkpoints have come home, and %d are kept", m.homed, len(m.kept()))
+		}
+		m.reached = max(m.reached, l.saved)
 	}
 	if l.head != nil {
 		l.head.end()
@@ -340,14 +401,16 @@ func (l *modelLease) release() error {
 	return nil
 }
 
+// readCount reads a checkpoint: -1 when its two files do not agree.
 func readCount(volume string) int {
 	raw, err := os.ReadFile(filepath.Join(volume, "count"))
-	if err != nil {
+	twin, terr := os.ReadFile(filepath.Join(volume, "twin"))
+	if err != nil && terr != nil {
 		return 0
 	}
-	n, err := strconv.Atoi(string(raw))
-	if err != nil {
-		return -1 // torn
+	n, nerr := strconv.Atoi(string(raw))
+	if nerr != nil || string(raw) != string(twin) {
+		return -1
 	}
 	return n
 }

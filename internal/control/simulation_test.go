@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,44 +28,40 @@ import (
 // die in virtual time. Whatever may go one way or another is decided by a list
 // of choices, so that a history can be played again, and made shorter.
 //
-// The job counts minutes. Its volume holds the count, as a checkpoint would,
-// and a save writes it there. What the controller does is its real code, with
-// its real records and real files.
+// The job counts minutes. Its checkpoint is the count, in two files that have
+// to agree. What the controller does is its real code, with its real records
+// and real files.
 
-// choices is a history's decisions: 0 always means that nothing goes wrong.
-type choices struct {
-	given []int
-	next  int
-	draw  func(n int) int // beyond the given ones; nil: 0
-}
-
-// of decides between n ways.
-func (c *choices) of(n int) int {
-	if c.next == len(c.given) {
-		v := 0
-		if c.draw != nil {
-			v = c.draw(n)
-		}
-		c.given = append(c.given, v)
-	}
-	v := c.given[c.next] % n
-	c.next++
-	return v
+// home is where the records of many histories lie: one after the other, as in
+// the state directory of one user.
+type home struct {
+	dir   string
+	store *state.Store
+	// db is the same database by another way, for what no controller does.
+	db *sql.DB
 }
 
 // model is the world of one history.
 type model struct {
+	*home
 	mu      sync.Mutex
 	choose  *choices
-	dir     string
+	dir     string // of sites and results
 	sites   []*modelSite
-	target  int  // what the job counts to
-	reached int  // the highest count of any checkpoint that was good when its site let go of it
-	calm    bool // from now on sites let go of what they are told to
+	heads   []*modelHead // all that ever were
+	order   string
+	every   time.Duration
+	target  int // what the job counts to
+	reached int // the highest count of any checkpoint that was good at home
+	homed   int // checkpoints that came home and have not been damaged since
+	stop    chan struct{}
+	stopped bool      // its user has asked for a stop
+	calm    bool      // from now on nothing goes wrong any more
+	fullTo  time.Time // until when no record can be written
 	faults  []string
 	log     []string
-
-	life *life // the controller's
+	run     string
+	life    *life // the controller's
 }
 
 // life is one controller's, which dies at a step.
@@ -72,7 +69,6 @@ type life struct {
 	dead   bool
 	deadAt int // steps from now; 0: it does not
 	cancel context.CancelFunc
-	store  *state.Store
 }
 
 // wrong notes a broken promise.
@@ -81,27 +77,44 @@ func (m *model) wrong(format string, a ...any) {
 }
 
 func (m *model) say(format string, a ...any) {
-	m.log = append(m.log, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, a...))
+	m.log = append(m.log, time.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, a...))
 }
 
+// of decides between n ways, unless all shall be well.
+func (m *model) of(what string, n int) int {
+	if m.calm {
+		return 0
+	}
+	return m.choose.of(what, n)
+}
+
+// once tells whether something goes wrong that does so in one of n cases.
+func (m *model) once(what string, n int) bool { return m.of(what, n) == 1 }
+
 // step is where a controller may die: before and after whatever it asks of the
-// world. From then on it does nothing any more. It is called unlocked.
+// world, and between what it writes. From then on it does nothing any more. It
+// is called unlocked.
 func (m *model) step() {
 	m.mu.Lock()
 	l := m.life
 	if !l.dead && l.deadAt > 0 {
 		if l.deadAt--; l.deadAt == 0 {
-			m.say("the controller dies")
-			l.dead = true
-			l.store.Close()
-			l.cancel()
+			m.kill("the controller dies")
 		}
 	}
+	m.disk()
 	dead := l.dead
 	m.mu.Unlock()
 	if dead {
 		goruntime.Goexit()
 	}
+}
+
+// kill ends the controller. The model is locked.
+func (m *model) kill(why string) {
+	m.say("%s", why)
+	m.life.dead = true
+	m.life.cancel()
 }
 
 // passing is a fault that may go by.
@@ -111,43 +124,49 @@ func (m *model) passing(what string) error {
 }
 
 // newModel draws sites and a job.
-func newModel(c *choices, dir string) *model {
-	m := &model{choose: c, dir: dir, target: 60 + 60*c.of(6)}
-	for i := range 1 + c.of(3) {
-		s := &modelSite{m: m, name: string(rune('a' + i)), leases: map[core.Owner]*modelLease{}}
-		if n := c.of(4); n > 0 {
+func newModel(h *home, c *choices, dir string) *model {
+	m := &model{home: h, choose: c, dir: dir, target: 60 + 60*c.of("hours", 4), every: 25 * time.Minute * time.Duration(c.of("every", 2)), stop: make(chan struct{})}
+	if c.of("order", 3) == 1 {
+		m.order = spec.OrderCheapest
+	}
+	for i := range 1 + c.of("sites", 3) {
+		name := string(rune('a' + i))
+		s := &modelSite{m: m, name: name, leases: map[core.Owner]*modelLease{}, price: float64(c.of("price."+name, 3)), cuts: 3}
+		if n := c.of("slot."+name, 4); n > 0 {
 			s.slot = time.Duration(n*40) * time.Minute
 		}
-		s.queue, s.keeps = c.of(3) == 1, c.of(3) == 1
+		s.queue, s.keeps, s.strict = c.of("queue."+name, 3) == 1, c.of("keeps."+name, 3) == 1, c.of("strict."+name, 2) == 1
+		if c.of("impatient."+name, 3) == 1 {
+			s.wait = 15 * time.Minute
+		}
+		if c.of("shut."+name, 6) == 1 {
+			s.shut = time.Now().Add(time.Duration(c.of("shut.at", 5)) * 50 * time.Minute)
+		}
 		m.sites = append(m.sites, s)
 	}
 	return m
 }
 
 func (m *model) submission() Submission {
-	s := Submission{Job: spec.Job{Name: "count", Nodes: 1, Volume: "/work", Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour,
-		Checkpoint: &spec.Checkpoint{Grace: time.Minute}, Outputs: []spec.Copy{{From: "/work/count", To: filepath.Join(m.dir, "results")}}}}
+	s := Submission{Job: spec.Job{Name: "count", Nodes: 1, Volume: "/work", Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
+		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/work/count", To: filepath.Join(m.dir, "results")}}}}
 	for _, site := range m.sites {
-		s.Sites = append(s.Sites, spec.Site{Name: site.name, Provider: "model", Slot: site.slot})
+		s.Sites = append(s.Sites, spec.Site{Name: site.name, Provider: "model", Slot: site.slot, Wait: site.wait, Price: site.price})
 	}
 	return s
 }
 
 // controller is one, alive until it dies.
-func (m *model) controller(ctx context.Context) (*Controller, context.Context, error) {
-	store, err := state.Open(ctx, filepath.Join(m.dir, "home"))
-	if err != nil {
-		return nil, nil, err
-	}
+func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &life{cancel: cancel, store: store}
-	if m.choose.of(3) == 1 {
-		l.deadAt = 1 + m.choose.of(60)
+	l := &life{cancel: cancel}
+	if m.once("die", 3) {
+		l.deadAt = 1 + m.of("die.at", 80)
 	}
 	m.mu.Lock()
 	m.life = l
 	m.mu.Unlock()
-	return &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
+	return &Controller{Store: m.store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
 		Provider: func(s spec.Site) (driver.Provider, error) {
 			for _, site := range m.sites {
 				if site.name == s.Name {
@@ -156,88 +175,89 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context, e
 			}
 			return nil, fs.ErrNotExist
 		},
-		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil }}, ctx, nil
+		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
+		between: m.step}, ctx
 }
 
-func (m *model) kept(run string) []checkpoint.Kept {
-	list, _ := checkpoint.List(filepath.Join(m.dir, "home", "runs", run, checkpointsDir)) // none at all is found by its lack
+func (m *model) kept() []checkpoint.Kept {
+	list, _ := checkpoint.List(filepath.Join(m.store.RunDir(m.run), checkpointsDir)) // none at all is found by its lack
 	return list
 }
 
-// good is the count of the newest undamaged checkpoint at home.
-func (m *model) good(run string) int {
+// good is the count of the newest undamaged checkpoint at home: any damage
+// shows in its count.
+func (m *model) good() int {
 	best := 0
-	for _, k := range m.kept(run) {
-		if k.Undamaged() {
-			best = max(best, readCount(k.Volume()))
-		}
+	for _, k := range m.kept() {
+		best = max(best, readCount(k.Volume()))
 	}
 	return best
 }
 
-// rot damages the newest checkpoint at home, between two controllers.
-func (m *model) rot(run string) {
-	list := m.kept(run)
-	if len(list) == 0 {
-		return
-	}
-	if os.WriteFile(filepath.Join(list[len(list)-1].Volume(), "count"), []byte("rotten"), 0o600) == nil {
-		m.say("the newest checkpoint rots")
-		m.reached = m.good(run)
-	}
-}
+// maxLives bounds how many controllers a history may wear out, and longest how
+// long each may take.
+const (
+	maxLives = 120
+	longest  = 30 * 24 * time.Hour
+)
 
-// maxLives bounds how many controllers a history may wear out.
-const maxLives = 60
-
-// play plays a history to its end, and gives what went wrong.
+// play plays a history to its end.
 func (m *model) play(ctx context.Context) {
-	var id string
+	var resumed int
 	for lives := 0; ; lives++ {
 		if lives == maxLives {
 			m.wrong("no end after %d controllers", lives)
 			return
 		}
-		if id != "" {
+		if m.run != "" {
 			m.mu.Lock()
-			m.reached = max(m.reached, m.good(id))
-			if m.choose.of(12) == 1 {
-				m.rot(id)
-			}
+			m.reached = max(m.reached, m.good())
+			m.rot()
+			m.jump()
 			m.mu.Unlock()
 		}
-		c, alive, err := m.controller(ctx)
-		if err != nil {
-			m.wrong("open the state: %v", err)
-			return
-		}
-		if id == "" {
+		c, alive := m.controller(ctx)
+		if m.run == "" {
 			run, lock, err := c.Submit(ctx, m.submission())
 			if err != nil {
 				m.wrong("submit: %v", err)
 				return
 			}
 			lock.Unlock()
-			id = run.ID
+			m.run = run.ID
+			m.userStops(ctx)
 		}
-		run, err := m.drive(alive, c, id)
+		run, err := m.drive(alive, c)
 		m.life.cancel()
-		c.Store.Close()
+		if len(m.faults) > 0 {
+			return
+		}
+		if err == nil && run.State == state.Suspended && resumed < 3 && m.once("resume", 2) {
+			resumed++
+			m.say("its user resumes it")
+			m.mu.Lock()
+			m.space()
+			m.mu.Unlock()
+			if _, err := c.Resume(ctx, run, nil); err != nil {
+				m.wrong("resume: %v", err)
+			}
+			continue
+		}
 		if err == nil && run.State != "" {
 			m.judge(ctx, run)
 			return
 		}
-		time.Sleep(time.Duration(m.choose.of(100)) * time.Minute) // until a bee command starts another
+		time.Sleep(time.Duration(20+m.of("pause", 100)) * time.Minute) // until a bee command starts another
 	}
 }
 
 // drive has a controller work until it dies or is done.
-func (m *model) drive(ctx context.Context, c *Controller, id string) (run state.Run, err error) {
+func (m *model) drive(ctx context.Context, c *Controller) (run state.Run, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		err = errors.New("it died")
-		r, derr := c.Drive(ctx, id, nil)
+		r, derr := c.Drive(ctx, m.run, m.stop)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !m.life.dead {
@@ -247,8 +267,34 @@ func (m *model) drive(ctx context.Context, c *Controller, id string) (run state.
 			}
 		}
 	}()
-	<-done
+	select {
+	case <-done:
+	case <-time.After(longest):
+		m.mu.Lock()
+		m.wrong("no end after %v", longest)
+		m.kill("enough")
+		m.mu.Unlock()
+		<-done
+	}
 	return run, err
+}
+
+// userStops has the run's user ask for a stop, some time.
+func (m *model) userStops(ctx context.Context) {
+	if !m.once("stop", 12) {
+		return
+	}
+	time.AfterFunc(time.Duration(1+m.of("stop.at", 300))*time.Minute, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.calm || !m.fullTo.IsZero() {
+			return
+		}
+		m.say("its user asks for a stop")
+		m.stopped = true
+		m.store.AskStop(context.WithoutCancel(ctx), m.run) //nolint:errcheck // the channel tells it too
+		close(m.stop)
+	})
 }
 
 // judge holds the end of a history against what is promised.
@@ -264,31 +310,40 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 		if run.Message == "" {
 			m.wrong("it failed without a reason")
 		}
+		if m.good() > 0 && run.Kind != core.Permanent.String() {
+			m.wrong("it failed (%s), and could go on from its checkpoint", run.Kind)
+		}
 	case state.Suspended:
-		if m.good(run.ID) == 0 && m.reached > 0 {
+		if m.good() < m.reached {
 			m.wrong("it is suspended, and its checkpoint is gone")
+		}
+	case state.Stopped:
+		if !m.stopped {
+			m.wrong("nobody has stopped it")
 		}
 	default:
 		m.wrong("it ended as %s", run.State)
 	}
 	// What could not be released at once is released by later commands, once
 	// the sites can be reached again.
+	m.mu.Lock()
 	m.calm = true
+	m.space()
+	m.mu.Unlock()
 	for try := 0; try < 10 && m.held() > 0; try++ {
 		time.Sleep(2 * retryRelease)
-		c, alive, err := m.controller(ctx)
-		if err != nil {
-			m.wrong("open the state: %v", err)
-			return
-		}
-		m.life.deadAt = 0
-		m.drive(alive, c, run.ID) //nolint:errcheck // what is left is counted
+		c, alive := m.controller(ctx)
+		m.drive(alive, c) //nolint:errcheck // what is left is counted
 		m.life.cancel()
-		c.Store.Close()
 	}
 	for _, s := range m.sites {
 		for o, l := range s.leases {
 			m.wrong("left on %s: attempt %d (live %v)", s.name, o.Attempt, l.live)
+		}
+	}
+	for _, h := range m.heads {
+		if !h.ended {
+			m.wrong("a head of attempt %d still runs on %s", h.l.owner.Attempt, h.l.s.name)
 		}
 	}
 }
@@ -303,5 +358,5 @@ func (m *model) held() int {
 }
 
 func (m *model) String() string {
-	return strings.Join(m.faults, "\n") + "\n\t" + strings.Join(m.log, "\n\t") + fmt.Sprintf("\nchoices: %v", m.choose.given[:min(m.choose.next, len(m.choose.given))])
+	return strings.Join(m.faults, "\n") + "\n\t" + strings.Join(m.log, "\n\t") + "\nhistory: " + m.choose.String()
 }

@@ -52,7 +52,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	a.binds = binds
 	a.checkpoint = ""
 	if a.sub.Job.Checkpoint != nil {
-		if a.checkpoint, err = a.latest(); err != nil {
+		if a.checkpoint, err = a.latest(ctx); err != nil {
 			return err
 		}
 	}

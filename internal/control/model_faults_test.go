@@ -1,0 +1,174 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// What befalls the machine at home: its clock, its disk, its files.
+
+// jumps are how far a clock may be put forward or back.
+func (m *model) offset(what string, n int) time.Duration {
+	return []time.Duration{0, time.Hour, -time.Hour, 2 * time.Minute, -2 * time.Minute, 40 * 24 * time.Hour, -40 * 24 * time.Hour}[m.of(what, n)%7]
+}
+
+// jump puts the clock of the controller's machine forward or back. In one
+// process times are counted by a clock that never jumps; what is exposed are
+// the times in the records. So it is those that are moved, the other way.
+func (m *model) jump() {
+	d := m.offset("clock", 40)
+	if d == 0 || m.calm {
+		return
+	}
+	m.say("the clock jumps by %v", d)
+	if err := m.shiftRecords(-d); err != nil {
+		m.wrong("the model could not move its records: %v", err)
+	}
+}
+
+func (m *model) shiftRecords(by time.Duration) error {
+	ctx := context.Background()
+	m.space()
+	attempts, err := m.store.Attempts(ctx, m.run)
+	if err != nil {
+		return err
+	}
+	shift := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return t.Add(by)
+	}
+	for _, a := range attempts {
+		a.Started, a.Ended, a.Granted, a.ReleaseTried = shift(a.Started), shift(a.Ended), shift(a.Granted), shift(a.ReleaseTried)
+		if err := m.store.PutAttempt(ctx, a, false); err != nil {
+			return err
+		}
+	}
+	_, err = m.db.Exec("UPDATE runs SET created=created+?1, ended=ended+?1 WHERE id=?2", int64(by), m.run)
+	return err
+}
+
+// rot damages the newest checkpoint at home, between two controllers.
+func (m *model) rot() {
+	way := m.of("rot", 40)
+	list := m.kept()
+	if way == 0 || way > 4 || len(list) == 0 {
+		return
+	}
+	volume := list[len(list)-1].Volume()
+	var err error
+	switch way {
+	case 1:
+		err = os.WriteFile(filepath.Join(volume, "count"), []byte("rotten"), 0o600)
+	case 2:
+		err = os.Truncate(filepath.Join(volume, "twin"), 1)
+	case 3:
+		err = os.Remove(filepath.Join(volume, "twin"))
+	case 4:
+		err = os.Truncate(filepath.Join(filepath.Dir(volume), "manifest.json"), 20)
+	}
+	if err == nil {
+		m.reached, m.homed = m.good(), 0
+		// What is recorded as being at home is not looked for on the site again.
+		attempts, _ := m.store.Attempts(context.Background(), m.run)
+		for _, h := range m.heads {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched {
+				h.l.saved = 0
+			}
+		}
+		m.say("the newest checkpoint rots (%d); %d is left", way, m.reached)
+	}
+}
+
+// disk fills the disk at home, or frees it. The model is locked.
+func (m *model) disk() {
+	switch {
+	case !m.fullTo.IsZero() && time.Now().After(m.fullTo):
+		m.space()
+	case m.fullTo.IsZero() && !m.calm && m.run != "" && m.once("full", 400):
+		m.fullTo = time.Now().Add(time.Duration(1+m.of("full.for", 300)) * time.Minute)
+		m.say("the disk at home is full until %s", m.fullTo.Format("02 15:04:05"))
+		for _, table := range []string{"runs", "attempts", "history"} {
+			m.sql(fmt.Sprintf("CREATE TRIGGER full_%s BEFORE INSERT ON %s BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END", table, table))
+		}
+	}
+}
+
+// space makes that writing at home succeeds. The model is locked.
+func (m *model) space() {
+	if m.fullTo.IsZero() {
+		return
+	}
+	m.fullTo = time.Time{}
+	m.say("the disk at home has space again")
+	for _, table := range []string{"runs", "attempts", "history"} {
+		m.sql("DROP TRIGGER full_" + table)
+	}
+}
+
+func (m *model) sql(statement string) {
+	if _, err := m.db.Exec(statement); err != nil {
+		m.wrong("the model could not %s: %v", statement, err)
+	}
+}
+
+// errFull is what writing says on a full disk.
+var errFull = &core.Error{Kind: core.Permanent, Err: errors.New("no space left on device")}
+
+// wayHome fails when a file cannot be written at home, or only a part of it.
+// torn is then the part that comes.
+func (m *model) wayHome() (torn bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !m.fullTo.IsZero() || m.once("full.file", 40):
+		return m.once("torn", 2), errFull
+	case m.once("tear", 60): // with the power of this machine, or its bee
+		m.kill("the controller dies in the midst of a copy")
+		return true, errFull
+	}
+	return false, nil
+}
+
+// copyTree copies a file, or a directory of files.
+func copyTree(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, unix.ENOTDIR) {
+		var raw []byte
+		if raw, err = os.ReadFile(from); err != nil {
+			return err
+		}
+		return errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, raw, 0o600))
+	}
+	err = errors.Join(err, os.MkdirAll(to, 0o700))
+	for _, e := range entries {
+		err = errors.Join(err, copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())))
+	}
+	return err
+}
+
+// tornCopy copies what gets there before it breaks off: a part of the first
+// file.
+func tornCopy(from, to string) {
+	os.MkdirAll(to, 0o700) //nolint:errcheck // it is torn anyway
+	if raw, err := os.ReadFile(filepath.Join(from, "count")); err == nil {
+		os.WriteFile(filepath.Join(to, "count"), raw[:len(raw)/2], 0o600) //nolint:errcheck // see above
+	}
+}
+
+// forget leaves nothing of a run at home.
+func (m *model) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.space()
+	os.RemoveAll(m.store.RunDir(m.run))
+	m.store.RemoveRun(context.Background(), m.run) //nolint:errcheck // the home is removed in the end
+}
