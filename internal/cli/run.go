@@ -245,38 +245,3 @@ func shortPath(p string) string {
 	}
 	return "./" + rel
 }
-
-// newDriveCommand is the background controller of a run.
-func (a *app) newDriveCommand() *cobra.Command {
-	return &cobra.Command{Use: "drive RUN", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.openQuietly(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			lock, err := s.Store.Lock(args[0])
-			if core.IsKind(err, core.Busy) {
-				return nil // someone else was quicker
-			}
-			if err != nil {
-				return err
-			}
-			defer lock.Unlock() //nolint:errcheck // the process ends here anyway
-			run, err := s.Store.Run(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			ui := newProgress(a, false)
-			s.Report = ui.report
-			ctx, stop, done := s.watchSignals(c.Context(), run.ID, ui)
-			defer done()
-			fmt.Fprintf(a.stderr, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), run.ID)
-			ended, err := s.Drive(ctx, run.ID, stop)
-			if err != nil {
-				return err
-			}
-			a.sayEnding(ended, s)
-			return nil
-		}}
-}

@@ -38,10 +38,8 @@ func (a *app) open(ctx context.Context) (*session, error) {
 		s.close()
 		return nil, err
 	}
-	for _, id := range orphans {
-		if err := s.background(id); err != nil {
-			s.Log.Warn("take over run", "run", id, "err", err)
-		}
+	if err := s.background(orphans...); err != nil {
+		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
 	return s, nil
 }
@@ -75,19 +73,19 @@ func (s *session) close() {
 	s.Store.Close() //nolint:errcheck // every write was committed on its own
 }
 
-// background starts a process that carries a run on, detached from this
-// terminal. It reads the job's secrets anew, from where the Beefile says.
-func (s *session) background(id string) error {
-	dir := s.Store.RunDir(id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+// background has runs carried on by a process that is detached from this
+// terminal: one that is there already, or a new one. It reads the jobs' secrets
+// anew, from where the Beefiles say.
+func (s *session) background(ids ...string) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(s.Store.Dir(), "controllers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, "drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, id)
+	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir}, ids...)...)
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

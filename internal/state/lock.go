@@ -19,25 +19,40 @@ type Lock struct{ f *os.File }
 // Lock takes the run for this process, or gives a Busy error when another
 // process controls it. The kernel frees it when the holder dies.
 func (s *Store) Lock(id string) (*Lock, error) {
-	dir := s.RunDir(id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock run %s: %w", id, err)
+	return lock(filepath.Join(s.RunDir(id), "lock"), "lock run", id, "another bee process controls it")
+}
+
+// Carrier is the directory of the process that carries this user's detached
+// runs in one environment, known by a key: its lock, and the names of the runs
+// that it shall take.
+func (s *Store) Carrier(key string) string { return filepath.Join(s.dir, "controllers", key) }
+
+// LockCarrier makes this process the one that carries runs in an environment,
+// or gives a Busy error where there is one.
+func (s *Store) LockCarrier(key string) (*Lock, error) {
+	return lock(filepath.Join(s.Carrier(key), "lock"), "lock the controllers of", s.dir, "another bee process carries its runs")
+}
+
+func lock(path, op, object, held string) (*Lock, error) {
+	fail := func(err error) (*Lock, error) { return nil, fmt.Errorf("%s %s: %w", op, object, err) }
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fail(err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock run %s: %w", id, err)
+		return fail(err)
 	}
 	if err := flock(f); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &core.Error{Kind: core.Busy, Op: "lock run", Object: id, Err: errors.New("another bee process controls it")}
+			return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held)}
 		}
-		return nil, fmt.Errorf("lock run %s: %w", id, err)
+		return fail(err)
 	}
 	// The process id is only an address for Nudge; the flock is the lock.
 	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid()))); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock run %s: %w", id, err)
+		return fail(err)
 	}
 	return &Lock{f}, nil
 }

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// carrier carries many runs in one process: each in its own goroutines, with
+// its own log and its own lock. When it is killed, the next bee command has all
+// of them carried on.
+type carrier struct {
+	s   *session
+	box string
+	mu  sync.Mutex
+	// runs are those that are carried, or wait to be tried again.
+	runs map[string]*carried
+	all  sync.WaitGroup
+}
+
+// carried is a run in the hands of a carrier.
+type carried struct {
+	stop chan struct{} // closed when its user wants it to end
+	once sync.Once
+	wake chan struct{} // ends a pause before it is tried again
+}
+
+func newCarrier(s *session, box string) *carrier {
+	return &carrier{s: s, box: box, runs: map[string]*carried{}}
+}
+
+// How long a carrier waits before it tries a run again that could not be
+// carried to its end, at first and at most.
+const (
+	firstRetry   = 5 * time.Second
+	longestRetry = 15 * time.Minute
+)
+
+// serve takes runs until there are none any more.
+func (c *carrier) serve(ctx context.Context) error {
+	// TERM says that some run was asked to stop: which, the records tell. HUP
+	// comes when the terminal goes, and means nothing here.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	look := time.NewTicker(takeLook)
+	defer look.Stop()
+	defer c.all.Wait()
+	for {
+		names, err := namesLeft(c.box)
+		if err != nil {
+			return err
+		}
+		for _, id := range names {
+			c.take(ctx, id)
+		}
+		if len(names) == 0 && c.idle() {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case got := <-signals:
+			if got != syscall.SIGHUP {
+				c.lookForStops(ctx)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *carrier) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.runs) == 0
+}
+
+// take begins to carry a run, unless someone does already.
+func (c *carrier) take(ctx context.Context, id string) {
+	defer os.Remove(filepath.Join(c.box, id)) // whoever waits for it may go now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.runs[id]; r != nil {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	lock, err := c.s.Store.Lock(id)
+	if err != nil {
+		if !core.IsKind(err, core.Busy) { // else someone was quicker
+			c.s.Log.Warn("take over run", "run", id, "err", err)
+		}
+		return
+	}
+	r := &carried{stop: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.runs[id] = r
+	c.all.Go(func() {
+		c.carry(ctx, id, r, lock)
+		c.mu.Lock()
+		delete(c.runs, id)
+		c.mu.Unlock()
+	})
+}
+
+// carry carries a run to its end. What stands against it may pass: a disk that
+// is full, a line that is broken. In the meantime the run is nobody's, so that
+// any bee command has it tried at once.
+func (c *carrier) carry(ctx context.Context, id string, r *carried, lock *state.Lock) {
+	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+		err := c.drive(ctx, id, r, wait)
+		lock.Unlock() //nolint:errcheck // it is free in any case
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-r.wake:
+			wait = firstRetry
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if lock, err = c.s.Store.Lock(id); err != nil {
+			return // someone has it, or the state directory is gone
+		}
+	}
+}
+
+// drive has the run driven once, and tells its log what came of it.
+func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Duration) error {
+	log, err := os.OpenFile(filepath.Join(c.s.Store.RunDir(id), "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if _, err := c.s.Store.Run(ctx, id); core.IsKind(err, core.NotFound) {
+		return nil // it was removed
+	}
+	own, one := *c.s.app, *c.s.Controller
+	own.stdout, own.stderr = log, log
+	one.Log, one.Report = own.log(), newProgress(&own, false).report
+	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id)
+	ended, err := one.Drive(ctx, id, r.stop)
+	switch {
+	case err == nil:
+		own.sayEnding(ended, c.s)
+	default:
+		printError(log, err)
+		fmt.Fprintf(log, "     It is tried again at %s, and by any bee command before that.\n", time.Now().Add(wait).Format("15:04:05"))
+	}
+	return err
+}
+
+// lookForStops ends the runs that their user wants to end.
+func (c *carrier) lookForStops(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, r := range c.runs {
+		if run, err := c.s.Store.Run(ctx, id); err == nil && run.StopAsked {
+			r.once.Do(func() { close(r.stop) })
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/spf13/cobra"
+)
+
+// newDriveCommand is the background controller of runs. There is one for all
+// runs of a state directory that were submitted in the same environment; this
+// command becomes it, or hands its runs over to it.
+func (a *app) newDriveCommand() *cobra.Command {
+	return &cobra.Command{Use: "drive RUN...", Hidden: true, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.openQuietly(c.Context())
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			return s.carryOrHandOver(c.Context(), args)
+		}}
+}
+
+// handOverLook is how often it is looked whether runs were taken, and takeLook
+// how often a carrier looks for some.
+const (
+	handOverLook = 20 * time.Millisecond
+	takeLook     = 200 * time.Millisecond
+)
+
+// carryOrHandOver leaves the names of runs where the carrier of this
+// environment finds them, and becomes the carrier when there is none. The runs'
+// own locks see to it that each has one controller, whatever happens here.
+func (s *session) carryOrHandOver(ctx context.Context, ids []string) error {
+	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
+	box := s.Store.Carrier(key)
+	if err := leaveNames(box, ids); err != nil {
+		return err
+	}
+	for {
+		lock, err := s.Store.LockCarrier(key)
+		switch {
+		case core.IsKind(err, core.Busy):
+			if names, err := namesLeft(box); err != nil || !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(names, id) }) {
+				return err
+			}
+			if err := pause(ctx, handOverLook); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		err = newCarrier(s, box).serve(ctx)
+		lock.Unlock() //nolint:errcheck // the process ends here anyway
+		// Whoever left a name just now waits for the lock, and may have ended
+		// since: it is looked once more.
+		if names, nerr := namesLeft(box); err != nil || nerr != nil || len(names) == 0 {
+			// Should another take the lock of a file that has no name any more,
+			// there are two carriers: the runs' locks tell them apart. A
+			// directory with a name in it stays.
+			os.Remove(filepath.Join(box, lockName)) //nolint:errcheck // it does no harm
+			os.Remove(box)                          //nolint:errcheck // see above
+			return errors.Join(err, nerr)
+		}
+	}
+}
+
+// lockName is the file in the box that is no run.
+const lockName = "lock"
+
+func leaveNames(box string, ids []string) error {
+	if err := os.MkdirAll(box, 0o700); err != nil {
+		return fmt.Errorf("hand runs over: %w", err)
+	}
+	for _, id := range ids {
+		err := os.WriteFile(filepath.Join(box, id), nil, 0o600)
+		if errors.Is(err, fs.ErrNotExist) { // a carrier that has just ended removed the directory
+			err = errors.Join(os.MkdirAll(box, 0o700), os.WriteFile(filepath.Join(box, id), nil, 0o600))
+		}
+		if err != nil {
+			return fmt.Errorf("hand run %s over: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func namesLeft(box string) ([]string, error) {
+	entries, err := os.ReadDir(box)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != lockName {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// ofTheTerminal are variables that tell one terminal from another, and that no
+// run depends on.
+func ofTheTerminal() []string {
+	return []string{"_", "PWD", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
+		"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID", "TEST_BEE_DIR"}
+}
+
+// environmentKey tells environments apart in which a run may go another way:
+// secrets, the way to an ssh agent, an allocation of Slurm's, PATH, the umask,
+// and which bee it is.
+func environmentKey(env []string, binary string, further ...string) string {
+	kept := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(ofTheTerminal(), name)
+	})
+	slices.Sort(kept)
+	kept = append(append(kept, binary), further...)
+	if info, err := os.Stat(binary); err == nil {
+		kept = append(kept, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))
+	}
+	if raw, err := os.ReadFile("/proc/self/status"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			if strings.HasPrefix(line, "Umask:") {
+				kept = append(kept, line)
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(kept, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// controllers gives the processes that carry detached runs.
+func controllers(b *testkit.Bee) []int {
+	var pids []int
+	for _, p := range b.Processes() {
+		var pid int
+		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " drive ") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// eventuallyControllers waits until there are n of them: whoever hands a run
+// over ends soon.
+func eventuallyControllers(t *testing.T, b *testkit.Bee, n int) []int {
+	t.Helper()
+	var pids []int
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if pids = controllers(b); len(pids) != n {
+			return fmt.Errorf("%d controllers, want %d:\n%s", len(pids), n, strings.Join(b.Processes(), "\n"))
+		}
+		return nil
+	})
+	return pids
+}
+
+// TestOneProcessCarriesAllDetachedRuns, as long as their environment is the
+// same; when it is killed, the next command has them all carried on.
+func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
+	testkit.Once(t)
+	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e /work/go ]; do sleep 0.1; done; echo done > /work/end'", "workdir: /work", "outputs: [{from: /work/end, to: ./results}]")
+	var ids []string
+	for range 3 {
+		ids = append(ids, strings.TrimSpace(b.Must("run", "-d", job)))
+	}
+	for _, id := range ids {
+		begun(t, b, id)
+	}
+	first := eventuallyControllers(t, b, 1)
+	// Another environment may mean other secrets, and another way to a site.
+	b.Env = append(b.Env, "SSH_AUTH_SOCK=/elsewhere")
+	other := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, other)
+	eventuallyControllers(t, b, 2)
+	b.Must("stop", other)
+	if v := b.Await(other, 20*time.Second); v.State != "stopped" {
+		t.Errorf("the one that was stopped: %+v", v)
+	}
+	for _, id := range ids {
+		if r := b.Try("show", id); !strings.Contains(r.Stdout, "running") {
+			t.Errorf("another run ended with it:\n%s", r.Stdout)
+		}
+	}
+	eventuallyControllers(t, b, 1)
+	kill(first[0])
+	eventuallyControllers(t, b, 0)
+	b.Must("ps")
+	if again := eventuallyControllers(t, b, 1); again[0] == first[0] {
+		t.Error("it was not killed")
+	}
+	for _, id := range ids {
+		b.Must("exec", id, "--", "touch", "/work/go")
+	}
+	for _, id := range ids {
+		if v := b.Await(id, 30*time.Second); v.State != "succeeded" || len(v.Attempts) != 1 {
+			t.Errorf("run %s: %+v\n%s", id, v, b.Try("logs", "--controller", id).Stdout)
+		}
+	}
+	eventuallyControllers(t, b, 0)
+}
+
+// TestABackgroundRunIsTriedAgainByItself: its results find no room; once they
+// do, they come home without anybody's doing.
+func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
+	testkit.Once(t)
+	b, job := busyboxJob(t, "run: 'echo done > /work/end'", "outputs: [{from: /work/end, to: ./results/sub}]")
+	blocked := b.File("results", "in the way")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	log := b.Dir + "/state/runs/" + id + "/controller.log"
+	testkit.Eventually(t, 30*time.Second, func() error {
+		raw, err := os.ReadFile(log)
+		if err == nil && !strings.Contains(string(raw), "tried again") {
+			err = errors.New(string(raw))
+		}
+		return err
+	})
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 60*time.Second, func() error { // no bee command meanwhile
+		_, err := os.Stat(blocked + "/sub/end")
+		return err
+	})
+	if v := b.Await(id, 20*time.Second); v.State != "succeeded" {
+		t.Errorf("the run: %+v", v)
+	}
+}
