@@ -105,6 +105,9 @@ func (h *modelHead) live() {
 	}()
 }
 
+// hostFull is why an attempt ends that does not go on elsewhere.
+const hostFull = "the disk of the host is full"
+
 // meet is an early end.
 func (h *modelHead) meet(fate, saves int) {
 	m := h.l.s.m
@@ -121,7 +124,7 @@ func (h *modelHead) meet(fate, saves int) {
 	case 3: // its user wants a checkpoint, or the site its hosts
 		h.saveAndEnd(saves)
 	case 4:
-		h.result(&protocol.Result{Kind: core.Permanent.String(), Message: "the disk of the host is full"})
+		h.result(&protocol.Result{Kind: core.Permanent.String(), Message: hostFull})
 	}
 }
 

@@ -37,23 +37,34 @@ func eventuallyControllers(t *testing.T, b *testkit.Bee, n int) []int {
 	return pids
 }
 
+// counting waits until a run's command has begun.
+func counting(t *testing.T, b *testkit.Bee, id string) {
+	t.Helper()
+	testkit.Eventually(t, 60*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "log"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+}
+
 // TestOneProcessCarriesAllDetachedRuns, as long as their environment is the
 // same; when it is killed, the next command has them all carried on.
 func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	testkit.Once(t)
-	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e /work/go ]; do sleep 0.1; done; echo done > /work/end'", "workdir: /work", "outputs: [{from: /work/end, to: ./results}]")
+	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e go ]; do sleep 0.1; done; echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results}]")
 	var ids []string
 	for range 3 {
 		ids = append(ids, strings.TrimSpace(b.Must("run", "-d", job)))
 	}
 	for _, id := range ids {
-		begun(t, b, id)
+		counting(t, b, id)
 	}
 	first := eventuallyControllers(t, b, 1)
 	// Another environment may mean other secrets, and another way to a site.
 	b.Env = append(b.Env, "SSH_AUTH_SOCK=/elsewhere")
 	other := strings.TrimSpace(b.Must("run", "-d", job))
-	begun(t, b, other)
+	counting(t, b, other)
 	eventuallyControllers(t, b, 2)
 	b.Must("stop", other)
 	if v := b.Await(other, 20*time.Second); v.State != "stopped" {
@@ -72,7 +83,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 		t.Error("it was not killed")
 	}
 	for _, id := range ids {
-		b.Must("exec", id, "--", "touch", "/work/go")
+		b.Must("exec", id, "--", "touch", "go")
 	}
 	for _, id := range ids {
 		if v := b.Await(id, 30*time.Second); v.State != "succeeded" || len(v.Attempts) != 1 {
@@ -86,7 +97,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 // do, they come home without anybody's doing.
 func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 	testkit.Once(t)
-	b, job := busyboxJob(t, "run: 'echo done > /work/end'", "outputs: [{from: /work/end, to: ./results/sub}]")
+	b, job := busyboxJob(t, "run: 'echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")
 	blocked := b.File("results", "in the way")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	log := b.Dir + "/state/runs/" + id + "/controller.log"
