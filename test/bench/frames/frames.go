@@ -40,8 +40,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "frames:", err)
 		os.Exit(1)
 	}
+	only := strings.Join(os.Args[min(2, len(os.Args)):], " ") // to look at one way while one works on it
 	out := json.NewEncoder(os.Stdout)
 	for _, w := range ways() {
+		if !strings.Contains(w.name, only) {
+			continue
+		}
 		for _, size := range []int{1500, 64000} {
 			if w.most > 0 && size > w.most {
 				continue
@@ -50,6 +54,9 @@ func main() {
 		}
 	}
 	for _, pattern := range patterns() {
+		if only != "" {
+			break
+		}
 		for _, kind := range meshes() {
 			for _, size := range []int{1500, 64000} {
 				out.Encode(crowd(kind, pattern, size, span)) //nolint:errcheck // a pipe
