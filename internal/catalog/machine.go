@@ -39,7 +39,9 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	}
 	if o.Memory == 0 {
 		free := m.Free
-		if free == 0 {
+		if m.HugePages {
+			free, _ = qemu.FreeHugePages()
+		} else if free == 0 {
 			free = qemu.FreeMemory()
 		}
 		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)

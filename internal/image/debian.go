@@ -126,6 +126,9 @@ func debianError(ctx context.Context, err error, log string) error {
 	switch {
 	case strings.Contains(log, "newuidmap") || strings.Contains(log, "subuid") || strings.Contains(log, "unable to pick chroot mode"):
 		e.Remedy = "Building without root needs the package uidmap and a line for you in /etc/subuid and /etc/subgid: ask the administrator for `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`."
+	case strings.Contains(log, "arch-test") || strings.Contains(log, "qemu user emulation"):
+		e.Kind = core.Unsupported
+		e.Remedy = "Packages of another architecture than this machine's are set up by qemu-user: ask the administrator for the packages arch-test, binfmt-support and qemu-user-static; or build on a machine of that architecture."
 	case strings.Contains(log, "Unable to locate package") || strings.Contains(log, "has no installation candidate"):
 		e.Remedy = "Check the names under `packages:`; they are those of the suite."
 	case strings.Contains(log, "Could not resolve") || strings.Contains(log, "Failed to fetch"):

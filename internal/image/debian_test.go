@@ -134,3 +134,13 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 		t.Errorf("left in tmp: %v", left)
 	}
 }
+
+// What mmdebstrap says of another architecture, in its own words.
+func TestAnotherArchitecturesNeedsAreTold(t *testing.T) {
+	for _, log := range []string{"E: install arch-test for foreign architecture support", "E: arm64 can neither be executed natively nor via qemu user emulation with binfmt_misc"} {
+		err := debianError(t.Context(), errors.New("exit status 25"), log)
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "qemu-user-static") {
+			t.Errorf("%s: %v, %s", log, err, core.Remedy(err))
+		}
+	}
+}

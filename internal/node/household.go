@@ -48,11 +48,11 @@ func (hh *household) headAddresses(ctx context.Context) ([]string, error) {
 }
 
 // join gives the host's switch, which the first to ask makes.
-func (hh *household) join(make func() *fabric.Fabric) *fabric.Fabric {
+func (hh *household) join(build func() *fabric.Fabric) *fabric.Fabric {
 	hh.mu.Lock()
 	defer hh.mu.Unlock()
 	if hh.fabric == nil {
-		hh.fabric = make()
+		hh.fabric = build()
 	}
 	hh.users++
 	return hh.fabric
