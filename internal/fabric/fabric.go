@@ -39,6 +39,8 @@ type Fabric struct {
 	links []atomic.Pointer[Link] // by host
 	ports []atomic.Pointer[port] // of this host's guests
 
+	store *store // of what waits
+
 	mu      sync.Mutex
 	closed  bool
 	learned sync.Map // mac to way: addresses that are not a guest's own
@@ -62,7 +64,8 @@ func (c *Counter) add(n int) {
 
 // New makes the switch of a host in a fabric of some kind.
 func New(kind string, place Place, log *slog.Logger) *Fabric {
-	return &Fabric{kind: kind, place: place, log: log, links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests)}
+	return &Fabric{kind: kind, place: place, log: log, links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
+		store: newStore(place.Hosts + place.Guests)}
 }
 
 // socketBuffer is asked for; the system may grant less.

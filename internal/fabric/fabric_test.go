@@ -378,6 +378,63 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 	}
 }
 
+// TestManySlowLinksShareTheMemory: what waits for many hosts that take nothing
+// is bounded, and given back when they are gone.
+func TestManySlowLinksShareTheMemory(t *testing.T) {
+	const hosts = 64
+	f := New(Switch, Place{0, hosts, 1}, slog.New(slog.DiscardHandler))
+	defer f.Close()
+	c := plug(t, f, 0)
+	defer c.Close()
+	var ends []net.Conn
+	for host := 1; host < hosts; host++ {
+		x, y := pair(t)
+		if _, err := f.Link(host, x); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, y)
+		go func() { // it lives, and takes nothing
+			for {
+				if _, err := y.Write(make([]byte, lengthSize)); err != nil {
+					return
+				}
+				time.Sleep(beat)
+			}
+		}()
+	}
+	dropped := func() (n int64) {
+		for _, p := range f.Stats().Peers {
+			n += p.Dropped
+		}
+		return n
+	}
+	most := int64(0)
+	testkit.Eventually(t, 60*time.Second, func() error {
+		for range 50 {
+			for host := 1; host < hosts; host++ {
+				c.Write(frame(macOf(host), macOf(0), string(make([]byte, 60000))))
+			}
+			most = max(most, f.store.held.Load())
+		}
+		if dropped() < 1000 {
+			return fmt.Errorf("%d frames dropped", dropped())
+		}
+		return nil
+	})
+	if limit := int64(storeLimit + 2*hosts*f.store.share); most > limit { // waiting, and on their way
+		t.Errorf("%d bytes waited, more than %d", most, limit)
+	}
+	for _, y := range ends {
+		y.Close()
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if held := f.store.held.Load(); held != 0 {
+			return fmt.Errorf("%d bytes are held for nobody", held)
+		}
+		return nil
+	})
+}
+
 func TestBrokenFramesEndTheLink(t *testing.T) {
 	for name, raw := range map[string][]byte{"too long": {0xff, 0, 0, 0}, "too short": {0, 0, 0, 3, 1, 2, 3}} {
 		g := newGuest(t, 0, 2)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -52,7 +51,7 @@ func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, host: host, c: c, out: newOutbox(), done: make(chan struct{})}
+	l := &Link{f: f, host: host, c: c, out: newOutbox(f.store), done: make(chan struct{})}
 	l.heard.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,6 +98,7 @@ func (l *Link) queue(frame []byte) {
 
 // write sends all that waits at once, while more comes in behind.
 func (l *Link) write() {
+	defer l.out.close()
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	for {
@@ -120,12 +120,12 @@ func (l *Link) write() {
 	}
 }
 
-// readBuffer takes some frames at once.
-const readBuffer = 512 << 10
+// readBuffer holds the largest frame, and takes many small ones at once. There
+// is one for each link, of which a host may have many.
+const readBuffer = 72 << 10
 
 func (l *Link) read() {
 	in := bufio.NewReaderSize(heardReader{l}, readBuffer)
-	big := make([]byte, maxFrame)
 	for {
 		head, err := in.Peek(lengthSize)
 		if err != nil {
@@ -133,21 +133,20 @@ func (l *Link) read() {
 			return
 		}
 		n := int(binary.BigEndian.Uint32(head))
-		in.Discard(lengthSize) //nolint:errcheck // it was there
-		if n == 0 {
-			continue
-		}
-		if n < 14 || n > maxFrame {
+		if n != 0 && (n < 14 || n > maxFrame) {
 			l.fail(fmt.Errorf("a frame of %d bytes cannot be", n))
 			return
 		}
-		frame := big[:n]
-		if _, err := io.ReadFull(in, frame); err != nil {
+		frame, err := in.Peek(lengthSize + n) // where it lies
+		if err != nil {
 			l.fail(err)
 			return
 		}
-		l.received.add(n)
-		l.f.forward(frame, way(l.host))
+		if n > 0 {
+			l.received.add(n)
+			l.f.forward(frame[lengthSize:], way(l.host))
+		}
+		in.Discard(lengthSize + n) //nolint:errcheck // it was there
 	}
 }
 

@@ -23,7 +23,7 @@ type port struct {
 func newPort(f *Fabric, rank int, c net.Conn) *port {
 	p := &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), c: c, done: make(chan struct{})}
 	if f.place.Guests > 1 {
-		p.out = newOutbox()
+		p.out = newOutbox(f.store)
 	}
 	return p
 }
@@ -87,6 +87,7 @@ func (p *port) put(frame []byte) {
 
 // write gives the guest what waits for it.
 func (p *port) write() {
+	defer p.out.close()
 	for {
 		select {
 		case <-p.out.wake:

@@ -31,7 +31,7 @@ func (b *bench) frames(int) error {
 	type result struct {
 		What, Pattern, Note string
 		Size, Hosts         int
-		Gbit, Micros        float64
+		Gbit, Micros, MB    float64
 		PerCPU              float64 `json:"per_cpu"`
 	}
 	all := map[string]result{}
@@ -62,6 +62,9 @@ func (b *bench) frames(int) error {
 				add("the same: latency of 64 bytes", own, other, own.Micros, other.Micros, "µs")
 			}
 		}
+	}
+	if m := all[fmt.Sprint("memory of a switch", 64000, "memory")]; m.MB > 0 {
+		b.rows = append(b.rows, [4]string{fmt.Sprintf("memory of a switch that is linked to %d others, large frames both ways", m.Hosts-1), fmt.Sprintf("%.0f MB", m.MB), "–", "–"})
 	}
 	for _, pattern := range []string{"all to all", "ring", "all to one"} {
 		for _, size := range []int{1500, 64000} {

@@ -21,6 +21,7 @@ type Result struct {
 	PerCPU float64 `json:"per_cpu"`  // of it for each second of processor time of all who took part
 	Lost   float64 `json:"lost"`     // part of what was sent
 	Micros float64 `json:"micros"`   // one way, half of a median round trip of 64 bytes
+	MB     float64 `json:"mb"`       // resident at most
 	Hosts  int     `json:"hosts"`    // that took part
 	Shape  string  `json:"pattern"`  // who sends to whom
 	Note   string  `json:"note"`     // why there is no figure
@@ -28,6 +29,10 @@ type Result struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == aloneArg {
+		fmt.Fprintln(os.Stderr, "frames:", alone())
+		os.Exit(1)
+	}
 	span := 1500 * time.Millisecond
 	if len(os.Args) > 1 {
 		var err error
@@ -52,6 +57,9 @@ func main() {
 			}
 			out.Encode(pairOf(w, size, span)) //nolint:errcheck // a pipe
 		}
+	}
+	if strings.Contains("memory", only) {
+		out.Encode(memory(span)) //nolint:errcheck // a pipe
 	}
 	for _, pattern := range patterns() {
 		if only != "" {
