@@ -19,6 +19,9 @@ type Machine struct {
 	Program []string
 	// Arch is the guest's, as Go names it; empty: this host's.
 	Arch string
+	// Type is the machine's, with its version (see Monitor.Type); empty: the
+	// newest that this QEMU knows.
+	Type string
 	// Accel is kvm or tcg, CPU a model that it knows.
 	Accel, CPU string
 	Topology   Topology
@@ -26,7 +29,9 @@ type Machine struct {
 	// SharedMemory backs the guest's memory by a file that other processes
 	// (virtiofsd) can map; HugePages has it in huge pages.
 	SharedMemory, HugePages bool
-	Kernel, Initrd, Append  string
+	// Kernel is booted, with Initrd and its command line Append; empty: the
+	// firmware finds something, or nothing.
+	Kernel, Initrd, Append string
 	// Console is the file for what the guest says.
 	Console string
 	Disks   []Disk
@@ -55,10 +60,12 @@ type Disk struct {
 	ReadOnly     bool
 }
 
-// Port is a virtio-serial port at the end of a connected socket.
+// Port is a virtio-serial port at the end of a connected socket, or of one that
+// listens: then the guest notices when the host's end comes and goes.
 type Port struct {
-	Name   string
-	Socket *os.File
+	Name    string
+	Socket  *os.File
+	Listens bool
 }
 
 // Net is a network interface: a datagram socket pair's end, one frame a
@@ -89,7 +96,7 @@ const firstFD = 3
 func (m Machine) Command() ([]string, []*os.File) {
 	b := &builder{argv: append([]string{}, m.Program...), files: append([]*os.File{}, m.ExtraFiles...)}
 	b.add("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "guest="+comma(m.Name)+",debug-threads=on")
-	machine := board(m.Arch)
+	machine := m.board()
 	if m.Accel == "tcg" {
 		b.add("-accel", "tcg,thread=multi,tb-size=256")
 	} else {
@@ -103,7 +110,9 @@ func (m Machine) Command() ([]string, []*os.File) {
 	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
 	t := m.Topology
 	b.add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", t.CPUs(), t.Sockets, t.Cores, t.Threads))
-	b.add("-kernel", m.Kernel, "-initrd", m.Initrd, "-append", m.Append)
+	if m.Kernel != "" {
+		b.add("-kernel", m.Kernel, "-initrd", m.Initrd, "-append", m.Append)
+	}
 	b.add("-rtc", "base=utc,driftfix=slew", "-device", "virtio-rng-pci")
 	b.add("-chardev", "file,id=console,path="+comma(m.Console), "-serial", "chardev:console")
 	for i, d := range m.Disks {
@@ -117,7 +126,11 @@ func (m Machine) Command() ([]string, []*os.File) {
 	}
 	for i, p := range m.Ports {
 		id := "port" + strconv.Itoa(i)
-		b.add("-chardev", "socket,id="+id+",fd="+b.fd(p.Socket), "-device", "virtserialport,chardev="+id+",name="+p.Name)
+		chardev := "socket,id=" + id + ",fd=" + b.fd(p.Socket)
+		if p.Listens {
+			chardev += ",server=on,wait=off"
+		}
+		b.add("-chardev", chardev, "-device", "virtserialport,chardev="+id+",name="+p.Name)
 	}
 	for i, n := range m.Nets {
 		b.net("net"+strconv.Itoa(i), n)
@@ -139,11 +152,18 @@ func (m Machine) Command() ([]string, []*os.File) {
 }
 
 // board is the machine as QEMU calls it, without what no guest of ours uses.
-func board(arch string) string {
-	if archOr(arch) == "arm64" {
-		return "virt,gic-version=3"
+func (m Machine) board() string {
+	kind := m.Type
+	if archOr(m.Arch) == "arm64" {
+		if kind == "" {
+			kind = "virt"
+		}
+		return kind + ",gic-version=3"
 	}
-	return "q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
+	if kind == "" {
+		kind = "q35"
+	}
+	return kind + ",usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off"
 }
 
 // ConsoleDevice is what the guest's kernel calls its serial port.
