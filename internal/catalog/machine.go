@@ -33,7 +33,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		}
 	}
 	o := vm.Options{Guest: m.Tree, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, SocketName: protocol.SocketName, Told: m.Told}
+		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Told: m.Told}
 	if o.CPU == "" {
 		o.CPU = "max"
 	}

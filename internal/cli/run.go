@@ -78,6 +78,14 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	if !o.quiet && !o.detach {
+		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
+	}
+	return a.carryOut(ctx, s, run, lock, o)
+}
+
+// carryOut carries a new run out, here or in the background.
+func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *state.Lock, o runOptions) error {
 	if o.detach {
 		return a.detach(s, run, lock, o)
 	}
@@ -87,9 +95,6 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 		ui.stdout = a.stderr
 	}
 	s.Report, s.Output = ui.report, ui.output
-	if !o.quiet {
-		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
-	}
 	watched, stop, done := s.watchSignals(ctx, run.ID, ui)
 	defer done()
 	ended, err := s.Drive(watched, run.ID, stop)

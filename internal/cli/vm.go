@@ -21,7 +21,8 @@ import (
 func (a *app) newVMCommand() *cobra.Command {
 	c := &cobra.Command{Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMImageCommand(), a.newVMShellCommand(), a.newVMConsoleCommand())
+	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMImageCommand(), a.newVMShellCommand(), a.newVMConsoleCommand(),
+		a.newVMSnapshotCommand(), a.newVMRestoreCommand())
 	return c
 }
 

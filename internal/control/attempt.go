@@ -29,6 +29,8 @@ type attempt struct {
 	vm         *protocol.VM
 	binds      map[string]string
 	checkpoint string
+	// saved tells of the virtual machines in it, where it is of those.
+	saved *protocol.Saved
 	// keeping guards the checkpoints at home.
 	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.

@@ -26,9 +26,14 @@ func (c *Controller) checkpoints(run string) string {
 	return filepath.Join(c.Store.RunDir(run), checkpointsDir)
 }
 
-// keep brings the volume of an attempt home as a checkpoint.
-func (a *attempt) keep(ctx context.Context) error {
-	return a.keepAs(ctx, 0, protocol.VolumeDir(a.lease.Hosts()[0].Dir))
+// keep brings home as a checkpoint what an attempt has left: its volume, or its
+// machines.
+func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
+	dir := a.lease.Hosts()[0].Dir
+	if r.Snapshot > 0 {
+		return a.keepAs(ctx, 0, protocol.SnapshotDir(dir, r.Snapshot))
+	}
+	return a.keepAs(ctx, 0, protocol.VolumeDir(dir))
 }
 
 // keepSnapshot does the same with what the head has kept meanwhile.
@@ -176,7 +181,7 @@ func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
 // lastSnapshot brings home what the head of a lost attempt has kept last, where
 // it can still be reached.
 func (a *attempt) lastSnapshot(ctx context.Context) {
-	if c := a.sub.Job.Checkpoint; c == nil || c.Every == 0 || len(a.lease.Hosts()) == 0 {
+	if c := a.sub.Job.Checkpoint; c == nil || c.Every == 0 && !a.sub.Job.SavesVM() || len(a.lease.Hosts()) == 0 {
 		return
 	}
 	newest := 0
@@ -192,9 +197,14 @@ func (a *attempt) lastSnapshot(ctx context.Context) {
 	}
 }
 
-// stageCheckpoint brings a checkpoint to the head as its volume.
+// stageCheckpoint brings a checkpoint to the head as its volume, or for its
+// machines.
 func (a *attempt) stageCheckpoint(ctx context.Context, head core.Host, volume string) error {
-	return a.lease.Stage(ctx, driver.Transfer{Local: volume, Remote: protocol.VolumeDir(head.Dir), Progress: func(done int64) {
+	remote := protocol.VolumeDir(head.Dir)
+	if a.saved != nil {
+		remote = protocol.RestoreDir(head.Dir)
+	}
+	return a.lease.Stage(ctx, driver.Transfer{Local: volume, Remote: remote, Progress: func(done int64) {
 		a.progress(protocol.PhaseStage)("bringing the checkpoint", done, 0)
 	}})
 }

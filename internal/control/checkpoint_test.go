@@ -172,7 +172,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			rec.Launched = true
 			if c.keeps {
 				a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: &fakeLease{w.sites["a"], owner}, rec: rec}
-				if err := a.keep(t.Context()); err != nil {
+				if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -200,7 +200,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: n}
 		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
 		a = &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: driver.Lease(&fakeLease{w.sites["a"], owner}), rec: state.Attempt{Run: run.ID, N: n}}
-		if err := a.keep(t.Context()); err != nil {
+		if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 			t.Fatal(err)
 		}
 	}

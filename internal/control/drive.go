@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
@@ -53,6 +54,9 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		return run, err
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), asked: run.Created}
+	if list, err := checkpoint.List(c.checkpoints(id)); err == nil {
+		d.moved = len(list) > 0
+	}
 	for _, rec := range attempts {
 		d.moved = d.moved || rec.Moved
 		if rec.ExitCode != nil && *rec.ExitCode != 0 && rec.Released {

@@ -42,6 +42,9 @@ type fakeSite struct {
 	onAcquire func() error
 	ready     func() (driver.Waiting, error)
 	starts    time.Time
+	// staged and launched are what it was given last.
+	staged   driver.Transfer
+	launched driver.NodeCommand
 }
 
 func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
@@ -120,7 +123,12 @@ func (l *fakeLease) Deadline() time.Time { return time.Time{} }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
 	return driver.Status{Live: true}, nil
 }
-func (l *fakeLease) Launch(context.Context, driver.NodeCommand) error { return l.f.launch }
+func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.launched = c
+	return l.f.launch
+}
 func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 	if l.f.head == nil {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("nobody listens")}
@@ -130,7 +138,12 @@ func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 	return a, nil
 }
 func (l *fakeLease) NodeAlive(context.Context, int) (bool, error) { return l.f.head != nil, nil }
-func (l *fakeLease) Stage(context.Context, driver.Transfer) error { return nil }
+func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.staged = t
+	return nil
+}
 func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 	if info, err := os.Stat(t.Remote); err == nil && info.IsDir() {
 		return os.CopyFS(t.Local, os.DirFS(t.Remote))

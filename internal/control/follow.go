@@ -55,7 +55,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		return outcome{}, err
 	}
 	if result.Continue && !a.rec.Fetched {
-		if err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.keep(ctx) }); err != nil {
+		if err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.keep(ctx, result) }); err != nil {
 			return outcome{}, err
 		}
 	}

@@ -18,17 +18,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	if v == nil || v.When == spec.VMNever {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
-	arch := wantArch(a.lease.Hosts())
-	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: a.sub.Job.Dir}
-	if v.Image == "" {
-		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})
-		guest.Build = &recipe
-	}
-	image, err := a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, a.progress(protocol.PhaseImage))
-	if err != nil {
-		return nil, err
-	}
-	p := &protocol.VM{Guest: image, OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
+	p := &protocol.VM{OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
 		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin}
 	for _, d := range v.Disks {
 		p.Disks = append(p.Disks, protocol.VMDisk{Size: int64(d.Size), From: d.From, To: d.To})
@@ -36,5 +26,17 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	if p.Disk == 0 {
 		p.Disk = defaultDisk
 	}
-	return p, nil
+	if a.saved != nil {
+		p.Guest = a.saved.Guest
+		return p, nil
+	}
+	arch := wantArch(a.lease.Hosts())
+	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: a.sub.Job.Dir}
+	if v.Image == "" {
+		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})
+		guest.Build = &recipe
+	}
+	var err error
+	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, a.progress(protocol.PhaseImage))
+	return p, err
 }

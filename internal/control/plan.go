@@ -47,18 +47,21 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{Signal: int(c.SignalNumber()), Grace: checkpointGrace(c), Paths: c.Paths,
+		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: checkpointGrace(job), Paths: c.Paths,
 			File: c.File, Command: words(c.Command), Every: c.Every}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
 }
 
-func checkpointGrace(c *spec.Checkpoint) time.Duration {
-	if c.Grace == 0 {
-		return spec.DefaultCheckpointGrace
+func checkpointGrace(job *spec.Job) time.Duration {
+	switch {
+	case job.Checkpoint.Grace > 0:
+		return job.Checkpoint.Grace
+	case job.SavesVM():
+		return spec.DefaultVMCheckpointGrace
 	}
-	return c.Grace
+	return spec.DefaultCheckpointGrace
 }
 
 // words is a Beefile command as an argument vector.

@@ -53,8 +53,8 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 
 // margin is how long before its slot ends a job is told to end.
 func margin(job *spec.Job) time.Duration {
-	if c := job.Checkpoint; c != nil {
-		return checkpointGrace(c) + defaultGrace
+	if job.Checkpoint != nil {
+		return checkpointGrace(job) + defaultGrace
 	}
 	return 2 * defaultGrace
 }

@@ -50,11 +50,17 @@ func (a *attempt) stage(ctx context.Context) error {
 		return err
 	}
 	a.binds = binds
-	a.checkpoint = ""
+	a.checkpoint, a.saved = "", nil
 	if a.sub.Job.Checkpoint != nil {
 		if a.checkpoint, err = a.latest(ctx); err != nil {
 			return err
 		}
+	}
+	if a.checkpoint != "" && a.sub.Job.SavesVM() {
+		if a.saved, err = readSaved(a.checkpoint, len(hosts)); err != nil {
+			return err
+		}
+		a.theirs, a.binds, copies = a.saved.Image, nil, nil // all else is in the machines
 	}
 	if a.checkpoint != "" {
 		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(protocol.VolumeDir(""), s.remote); return in })
@@ -169,6 +175,9 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	plan.VM = a.vm
+	if plan.Restore = a.saved != nil; plan.Restore {
+		plan.Setup = nil
+	}
 	if a.site.Slot > 0 {
 		plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
 	}

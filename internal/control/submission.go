@@ -31,6 +31,12 @@ const submissionVersion = 1
 // Submit records a new run, and returns it with its lock held: from the first
 // moment the run has a controller, which is this process.
 func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *state.Lock, error) {
+	return c.submit(ctx, s, func(string) error { return nil })
+}
+
+// submit is Submit of a run whose directory is filled first: what is recorded
+// is whole.
+func (c *Controller) submit(ctx context.Context, s Submission, fill func(id string) error) (state.Run, *state.Lock, error) {
 	s.Version = submissionVersion
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -41,7 +47,11 @@ func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *stat
 	if err != nil {
 		return run, nil, err
 	}
-	if err := c.Store.PutRun(ctx, run); err != nil {
+	err = fill(run.ID)
+	if err == nil {
+		err = c.Store.PutRun(ctx, run)
+	}
+	if err != nil {
 		lock.Unlock() //nolint:errcheck // the first error says it
 		return run, nil, err
 	}

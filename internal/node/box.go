@@ -98,7 +98,12 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
-	if b.Container, err = rt.Start(ctx, spec); err != nil {
+	if plan.Restore {
+		b.Container, err = n.restoreBox(ctx, rt, spec)
+	} else {
+		b.Container, err = rt.Start(ctx, spec)
+	}
+	if err != nil {
 		release()
 		return nil, err
 	}
@@ -133,6 +138,12 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
 		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
 		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
+	}
+	if plan.SavesVM() && c.Rank > 0 { // what its guest holds is its own
+		s.Mounts[0].Source = n.heldVolume()
+		if err := os.MkdirAll(s.Mounts[0].Source, 0o700); err != nil {
+			return s, err
+		}
 	}
 	if n.notices != nil {
 		s.Env = append(slices.Clone(env), core.NoticeVariable+"=1")

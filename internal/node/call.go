@@ -18,6 +18,8 @@ const (
 	callForget     = "forget"      // head to node: what all hosts have (see spread.go)
 	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
 	callSignal     = "signal"      // head to node: a signal for the ranks there, whether there were any
+	callHold       = "hold"        // head to node: what becomes of its virtual machine (see saved.go)
+	callPart       = "part"        // between nodes: partRequest, then saved machines' files
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
 	callNote       = "note"        // node to head: words for the user
@@ -86,6 +88,31 @@ type startReply struct {
 
 type endRequest struct {
 	Grace time.Duration `json:"grace"`
+}
+
+// holdRequest tells a node what to do with its virtual machine.
+type holdRequest struct {
+	Do string `json:"do"`
+	// Number is that of the snapshot to save it for.
+	Number int `json:"number,omitempty"`
+	// Globs are what to take out of the volume that it holds.
+	Globs []string `json:"globs,omitempty"`
+}
+
+// What a node may be told to do with its virtual machine.
+const (
+	holdPause  = "pause"
+	holdResume = "resume"
+	holdSave   = "save"
+	holdFill   = "fill" // with the volume as it is on the host
+	holdTake   = "take files out of"
+)
+
+// partRequest asks for the files of a node's saved machine: of a snapshot, or,
+// with Number 0, of what is to be brought up.
+type partRequest struct {
+	Rank   int `json:"rank"`
+	Number int `json:"number,omitempty"`
 }
 
 type endReply struct {

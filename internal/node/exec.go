@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -64,49 +63,15 @@ func (n *node) passExec(ctx context.Context, s *wire.Stream, r client.ExecReques
 
 // exec runs a command to its end.
 func (b *box) exec(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
-	e, err := execute.New(s, r)
-	if err != nil {
-		return e.Refuse(err)
-	}
-	defer e.Close()
-	start := b.Exec
-	c := driver.Command{Args: r.Args, Env: mergeEnv(b.env, r.Env), Dir: r.Dir, User: b.user, TTY: r.TTY}
-	if c.Dir == "" {
-		c.Dir = b.workdir
-	}
+	place := execute.Place{Start: b.Exec, Env: b.env, Dir: b.workdir, User: b.user}
 	if r.Guest {
-		g, err := b.guest()
-		if err != nil {
-			return e.Refuse(err)
-		}
-		start, c.Env, c.Dir, c.User = g.ExecInGuest, r.Env, r.Dir, ""
+		place = execute.Place{Start: func(ctx context.Context, c driver.Command) (driver.Process, error) {
+			g, err := b.guest()
+			if err != nil {
+				return nil, err
+			}
+			return g.ExecInGuest(ctx, c)
+		}}
 	}
-	c.Stdin, c.Stdout, c.Stderr = e.Files()
-	p, err := start(ctx, c)
-	if err != nil {
-		return e.Refuse(err)
-	}
-	return e.Attend(ctx, p)
-}
-
-// mergeEnv puts more over env.
-func mergeEnv(env, more []string) []string {
-	if len(more) == 0 {
-		return env
-	}
-	index := make(map[string]int, len(env))
-	out := append([]string{}, env...)
-	for i, e := range out {
-		key, _, _ := strings.Cut(e, "=")
-		index[key] = i
-	}
-	for _, e := range more {
-		key, _, _ := strings.Cut(e, "=")
-		if i, ok := index[key]; ok {
-			out[i] = e
-		} else {
-			out = append(out, e)
-		}
-	}
-	return out
+	return place.Run(ctx, s, r)
 }

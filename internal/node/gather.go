@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -25,7 +24,7 @@ type names struct {
 func (h *head) volumeGlobs() []string {
 	var globs []string
 	wanted := h.plan.Outputs
-	if h.saved { // what other hosts saved goes along
+	if h.saved && !h.plan.SavesVM() { // what other hosts saved goes along
 		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
 		if len(h.plan.Checkpoint.Paths) == 0 {
 			wanted = append(wanted, h.plan.Volume)
@@ -95,8 +94,8 @@ func (n *node) sendOutputs(ctx context.Context, s *wire.Stream) error {
 	if err := s.Reply(nil); err != nil {
 		return err
 	}
-	volume := protocol.VolumeDir(n.config.Host.Dir)
-	files := outputFiles(volume, globs)
+	volume := n.volume()
+	files := filestream.Match(volume, globs)
 	for len(files) > 0 {
 		k := min(batch, len(files))
 		if err := wire.WriteMessage(s, names{files[:k]}); err != nil {
@@ -126,32 +125,4 @@ func (n *node) sendOutputs(ctx context.Context, s *wire.Stream) error {
 		return nil
 	}
 	return filestream.SendMany(ctx, s, volume, wanted, nil)
-}
-
-// outputFiles lists, relative to the volume, every file that a glob matches or
-// that lies in a directory which one matches.
-func outputFiles(volume string, globs []string) []string {
-	seen := map[string]bool{}
-	for _, glob := range globs {
-		matches, err := filepath.Glob(filepath.Join(volume, glob))
-		if err != nil {
-			continue
-		}
-		for _, m := range matches {
-			filepath.WalkDir(m, func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // what cannot be read is not there
-				if err == nil && !d.IsDir() {
-					if rel, err := filepath.Rel(volume, path); err == nil {
-						seen[rel] = true
-					}
-				}
-				return nil
-			})
-		}
-	}
-	files := make([]string, 0, len(seen))
-	for f := range seen {
-		files = append(files, f)
-	}
-	sort.Strings(files)
-	return files
 }

@@ -28,7 +28,9 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		return s.Reply(n.config.Rank)
 	case callSpread:
 		return n.sendSpread(ctx, s)
-	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callGather:
+	case callPart:
+		return n.sendPart(ctx, s, from)
+	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callGather, callHold:
 		if from.rank != 0 {
 			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
 		}
@@ -96,6 +98,15 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 		return s.Reply(some)
 	case callGather:
 		return n.sendOutputs(ctx, s)
+	case callHold:
+		var r holdRequest
+		if err := s.Params(&r); err != nil {
+			return err
+		}
+		if err := n.holdMachine(ctx, r); err != nil {
+			return n.failed(r.Do+" the virtual machine on", err)
+		}
+		return s.Reply(nil)
 	}
 	return unknown(method)
 }
@@ -163,6 +174,8 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		}
 		h.stop(errSaveAsked, h.plan.Checkpoint.Grace)
 		return s.Reply(nil)
+	case client.CallSnapshot:
+		return h.giveSnapshot(ctx, s)
 	case client.CallAddresses:
 		return s.Reply(h.addrs)
 	case callJoin:

@@ -47,6 +47,10 @@ type head struct {
 	inSetup  bool
 	faulty   string // the host at fault
 	saved    bool   // the task has written its checkpoint
+	snapshot int    // the one that the run goes on from, of saved machines
+
+	saving sync.Mutex // one snapshot at a time
+	taken  int        // how many have been begun
 }
 
 type joined struct {
@@ -118,7 +122,7 @@ func (h *head) carryOut(ctx context.Context) {
 	}
 	h.output.Close() //nolint:errcheck // its frames were written one by one
 	r := h.conclude(err)
-	r.Continue = h.saved
+	r.Continue, r.Snapshot = h.saved, h.snapshot
 	r.Started = started
 	h.leave(r)
 }
@@ -163,6 +167,9 @@ func (h *head) work(ctx context.Context) error {
 		})
 		defer timer.Stop()
 	}
+	if h.plan.Restore {
+		return h.goOn(ctx)
+	}
 	if h.plan.Setup != nil {
 		h.n.setPhase(protocol.PhaseSetup)
 		h.journal.begin(protocol.PhaseSetup)
@@ -183,17 +190,22 @@ func (h *head) work(ctx context.Context) error {
 	if err := h.checkMPI(ctx); err != nil {
 		return err
 	}
+	return h.run(ctx, h.plan.Run)
+}
+
+// run runs the job's command to its end, or takes it over where argv is nil.
+func (h *head) run(ctx context.Context, argv []string) error {
 	h.n.setPhase(protocol.PhaseRun)
 	h.journal.begin(protocol.PhaseRun)
 	running, ran := context.WithCancel(ctx)
 	go h.takeSnapshots(running)
-	exit, err := h.task(ctx, h.plan.Run)
+	exit, err := h.task(ctx, argv)
 	ran()
 	h.journal.end(protocol.PhaseRun)
 	if err != nil {
 		return err
 	}
-	if h.plan.Checkpoint != nil && exit.Code == protocol.ContinueCode {
+	if h.plan.Checkpoint != nil && !h.plan.SavesVM() && exit.Code == protocol.ContinueCode {
 		h.saved = true
 		return nil
 	}
@@ -220,9 +232,20 @@ func (h *head) complete(ctx context.Context) error {
 
 // spreadVolume gives hosts with a volume of their own what node 0's has now.
 func (h *head) spreadVolume(ctx context.Context) error {
-	if h.shared || h.n.config.Size == 1 {
+	if h.n.config.Size == 1 {
 		return nil
 	}
+	if h.plan.SavesVM() {
+		return h.spreadHeld(ctx)
+	}
+	if h.shared {
+		return nil
+	}
+	return h.spreadOutside(ctx)
+}
+
+// spreadOutside does it on the hosts themselves.
+func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(protocol.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := protocol.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, volume, nil) })
@@ -257,7 +280,7 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	}
 	defer errR.Close()
 	env := append(slices.Clone(b.env), ranks.TaskVariable+"=1")
-	p, err := b.Exec(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, User: b.user, Stdout: outW, Stderr: errW})
+	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, User: b.user, Stdout: outW, Stderr: errW})
 	outW.Close()
 	errW.Close()
 	if e, ok := errors.AsType[*pid1.StartError](err); ok {
@@ -271,7 +294,11 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	wg.Go(func() { h.copyOutput(tasklog.Stdout, outR) })
 	wg.Go(func() { h.copyOutput(tasklog.Stderr, errR) })
 	exit, err := h.await(ctx, p)
-	execute.Drain(&wg)
+	if h.snapshot > 0 { // what comes after that is the next attempt's: all else is here
+		wg.Wait()
+	} else {
+		execute.Drain(&wg)
+	}
 	return exit, err
 }
 
@@ -308,7 +335,11 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	h.mu.Lock()
 	grace := h.grace
 	h.mu.Unlock()
-	if why, is := h.savingFor(cause); is {
+	if why, is := h.savingFor(cause); is && h.plan.SavesVM() {
+		h.saveMachines(rest, why, grace)
+		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		return core.Exit{}, cause
+	} else if is {
 		h.saveAndEnd(rest, p, why, grace)
 		return core.Exit{}, cause
 	}

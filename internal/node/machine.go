@@ -34,6 +34,9 @@ type Machine struct {
 	// Group is where the guests' hypervisors meet by multicast, and Via this
 	// host's address for it; without Port.
 	Group, Via string
+	// Peers has the machine hold all that its container uses, so that it can be
+	// saved; nil: it need not.
+	Peers *driver.Peers
 	// Told is told how it goes.
 	Told func(message string)
 }
@@ -50,6 +53,9 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 			n.head.journal.say(protocol.PhaseStart, text)
 		}
 	}}
+	if plan.SavesVM() {
+		m.Peers = n.guestPeers(plan)
+	}
 	m.Sharers, m.Index = n.sharers()
 	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
 		return nil, "", nil, err

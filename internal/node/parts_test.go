@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -99,7 +100,7 @@ func TestOutputFiles(t *testing.T) {
 		{"nothing", []string{"none*", "[bad"}, []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := outputFiles(volume, c.globs); !slices.Equal(got, c.want) {
+			if got := filestream.Match(volume, c.globs); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

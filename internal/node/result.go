@@ -29,6 +29,8 @@ func (h *head) conclude(err error) *protocol.Result {
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
 		h.mu.Unlock()
 	}
+	globs := h.volumeGlobs()
+	h.takeHeld(r, globs)
 	ctx, cancel := context.WithTimeout(context.Background(), h.plan.Grace+20*time.Second)
 	defer cancel()
 	replies := make([]*endReply, h.n.config.Size)
@@ -42,13 +44,12 @@ func (h *head) conclude(err error) *protocol.Result {
 			replies[rank] = &reply
 		}
 	})
-	globs := h.volumeGlobs()
 	for rank, reply := range replies {
 		if reply == nil {
 			continue
 		}
 		r.Nodes = append(r.Nodes, reply.Report)
-		if rank > 0 && h.groups[rank] == rank && len(globs) > 0 {
+		if rank > 0 && (h.groups[rank] == rank || h.plan.SavesVM()) && len(globs) > 0 {
 			if err := h.gather(ctx, rank, globs); err != nil {
 				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
 			}

@@ -171,29 +171,44 @@ func (h *head) takeSnapshots(ctx context.Context) {
 	if c == nil || c.Every == 0 {
 		return
 	}
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-time.After(c.Every):
 		case <-ctx.Done():
 			return
 		}
-		begun := time.Now()
 		bounded, cancel := context.WithTimeout(ctx, c.Grace+c.Every)
-		err := h.snapshot(bounded, n)
+		_, err := h.keepSnapshot(bounded)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errNothingYet):
 			h.journal.say(protocol.PhaseRun, "no checkpoint to keep: "+err.Error())
-			n--
 		case err != nil:
 			h.journal.say(protocol.PhaseRun, "warning: no checkpoint was kept: "+err.Error())
-		default:
-			h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Message: fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))})
-			os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
 		}
 	}
+}
+
+// keepSnapshot keeps one copy, and tells its number.
+func (h *head) keepSnapshot(ctx context.Context) (int, error) {
+	h.saving.Lock()
+	defer h.saving.Unlock()
+	begun, n := time.Now(), h.taken+1
+	var err error
+	if h.plan.SavesVM() {
+		err = h.snapshotMachines(ctx, n, true)
+	} else {
+		err = h.snapshotVolume(ctx, n)
+	}
+	if err != nil {
+		return 0, err
+	}
+	h.taken = n
+	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Message: fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))})
+	os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
+	return n, nil
 }
 
 var errNothingYet = errors.New("the job has not written what `checkpoint.paths` name") //nolint:gochecknoglobals // a constant
@@ -202,10 +217,10 @@ var errNothingYet = errors.New("the job has not written what `checkpoint.paths` 
 // as whole.
 const steady = time.Second
 
-// snapshot copies the volume as it is, with the files of a checkpoint as they
+// snapshotVolume copies the volume as it is, with the files of a checkpoint as they
 // were at one moment at which nobody wrote to them. They are copied first: what
 // a job appends to besides may be longer than its checkpoint says, never shorter.
-func (h *head) snapshot(ctx context.Context, n int) error {
+func (h *head) snapshotVolume(ctx context.Context, n int) error {
 	c, dir := h.plan.Checkpoint, h.n.config.Host.Dir
 	if len(c.Command) > 0 {
 		if err := h.saveCommand(ctx); err != nil {

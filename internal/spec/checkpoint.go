@@ -13,6 +13,10 @@ import (
 // Checkpoint says how a job is brought to save itself, so that it can go on
 // elsewhere.
 type Checkpoint struct {
+	// Mode is who saves the job: app (default), the job itself; vm, the virtual
+	// machines around it, as they are; or auto: vm where there are machines and
+	// nothing here tells how the job would do it.
+	Mode string `yaml:"mode"`
 	// Signal that asks the job to write its checkpoint and end; default TERM.
 	Signal string `yaml:"signal"`
 	// Command, in place of a signal, has it write its checkpoint; the job is
@@ -23,15 +27,70 @@ type Checkpoint struct {
 	// Every is how often a copy of the volume is also kept while the job runs;
 	// 0: never.
 	Every time.Duration `yaml:"every"`
-	// Grace is what it needs for that; default 60s.
+	// Grace is what that needs; default 60s, and 3m in mode vm.
 	Grace time.Duration `yaml:"grace"`
 	// Paths are what a checkpoint consists of, in the volume; default all of
 	// it. An attempt that changed none of it made no progress.
 	Paths []string `yaml:"paths"`
 }
 
-// DefaultCheckpointGrace is what jobs get that do not say.
-const DefaultCheckpointGrace = 60 * time.Second
+// What jobs get that do not say, by mode.
+const (
+	DefaultCheckpointGrace   = 60 * time.Second
+	DefaultVMCheckpointGrace = 3 * time.Minute
+)
+
+// Words of Checkpoint.Mode.
+const (
+	CheckpointApp  = "app"
+	CheckpointVM   = "vm"
+	CheckpointAuto = "auto"
+)
+
+// SavesVM tells whether the job's virtual machines are saved, and not the job by
+// itself.
+func (j *Job) SavesVM() bool {
+	c := j.Checkpoint
+	if c == nil || j.VM == nil || j.VM.When == VMNever || j.VM.When == VMAuto {
+		return false
+	}
+	return c.Mode == CheckpointVM || c.Mode == CheckpointAuto && !c.asks() && j.Resume == nil && len(c.Paths) == 0
+}
+
+// asks tells whether the Beefile says how the job is asked to save itself.
+func (c *Checkpoint) asks() bool { return c.Signal != "" || c.Command != nil || c.File != "" }
+
+// checkSavesVM finds what mode vm cannot go with.
+func (d *decoder) checkSavesVM(j *Job) {
+	c := j.Checkpoint
+	d.oneOf("checkpoint.mode", c.Mode, CheckpointApp, CheckpointVM, CheckpointAuto)
+	if c.Mode == CheckpointVM {
+		switch {
+		case j.VM == nil || j.VM.When == VMNever:
+			d.at("checkpoint.mode", "`vm: true`, or mode app for a job that saves itself", "checkpoint.mode: vm saves virtual machines, and the job has none")
+		case j.VM.When == VMAuto:
+			d.at("checkpoint.mode", "`vm: true`", "checkpoint.mode: vm wants virtual machines on every site, and `vm: auto` does not")
+		case c.asks():
+			d.at("checkpoint", "", "checkpoint: in mode vm the job is not asked to save itself: leave `signal`, `command` and `file` out")
+		case len(c.Paths) > 0:
+			d.at("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
+		case j.Resume != nil:
+			d.at("resume", "", "resume: in mode vm the command simply goes on: leave it out")
+		}
+	}
+	if !j.SavesVM() {
+		return
+	}
+	for i, o := range j.Outputs {
+		if dir := path.Clean(j.Volume); path.Clean(o.From) != dir && !strings.HasPrefix(path.Clean(o.From), dir+"/") {
+			at := fmt.Sprintf("outputs[%d].from", i)
+			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, o.From, j.Volume)
+		}
+	}
+	if j.Nodes > 1 && j.VM.Fabric == "none" {
+		d.at("vm.fabric", "", "vm.fabric: machines that are saved together need their own network: mpirun reaches the other hosts by it")
+	}
+}
 
 // SignalNumber is the signal's number, TERM's by default; 0 for no signal.
 func (c *Checkpoint) SignalNumber() syscall.Signal {
@@ -49,6 +108,7 @@ func (d *decoder) checkCheckpoint(j *Job) {
 		}
 		return
 	}
+	d.checkSavesVM(j)
 	asks := 0
 	for _, is := range []bool{c.Signal != "", c.Command != nil, c.File != ""} {
 		if is {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,9 @@ type container struct {
 	machine *machine
 	spec    driver.ContainerSpec
 	stop    sync.Once
+	// halts counts how often the machine was halted and let go on: while it is
+	// odd, nobody can be expected to answer.
+	halts atomic.Int64
 }
 
 // Handle implements driver.Container.
@@ -36,6 +40,9 @@ func (c *container) Handle() core.Handle {
 
 // lost explains an error by the machine's end, where that is the reason.
 func (c *container) lost(err error) error {
+	if err == nil {
+		return nil
+	}
 	select {
 	case <-c.machine.Done():
 		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: fmt.Errorf("it has ended: %s", c.machine.Said())}
@@ -86,10 +93,14 @@ func (c *container) watch(silence time.Duration) {
 			return
 		case <-time.After(silence / 4):
 		}
+		halts := c.halts.Load()
+		if halts%2 != 0 {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), silence)
 		err := c.machine.hand.Call(ctx, agent.CallPing, nil, nil)
 		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
 			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v, and was ended", silence))
 			c.machine.Kill()
 			return

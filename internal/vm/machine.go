@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,11 @@ import (
 // machine is a booted virtual machine and the connections into it.
 type machine struct {
 	*qemu.Process
-	hand  *wire.Peer // to the guest's process that runs containers
-	root  *wire.Peer // to the guest's root
-	hello agent.Hello
+	made    qemu.Machine  // as it was started
+	monitor *qemu.Monitor // nil where it cannot be saved
+	hand    *wire.Peer    // to the guest's process that runs containers
+	root    *wire.Peer    // to the guest's root
+	hello   agent.Hello
 }
 
 // boot is what a machine is booted from.
@@ -57,7 +60,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
 		return nil, err
 	}
-	scratch := filepath.Join(b.dir, "scratch")
+	scratch := filepath.Join(b.dir, agent.ScratchDisk)
 	if err := sparse(scratch, b.disk); err != nil {
 		return nil, err
 	}
@@ -66,55 +69,168 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	if b.image != "" {
 		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: agent.ImageDisk, ReadOnly: true})
 	}
-	var ours []net.Conn
-	closeOurs := func() {
-		for _, c := range ours {
-			c.Close()
-		}
-	}
-	for _, name := range []string{agent.NodePort, agent.RootPort} {
-		own, theirs, err := socketPair(unix.SOCK_STREAM)
-		if err != nil {
-			closeOurs()
-			return nil, err
-		}
-		defer theirs.Close()
-		ours = append(ours, own)
-		m.Ports = append(m.Ports, qemu.Port{Name: name, Socket: theirs})
-	}
-	p, err := m.Start()
+	vm, err := b.launch(ctx, m)
 	if err != nil {
-		closeOurs()
 		return nil, err
 	}
-	vm := &machine{Process: p}
-	if b.pin != nil {
-		err = p.Pin(ctx, b.pin)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, p.Said())
-	} else if vm.hand, err = wire.NewPeerWith(ours[0], true, "the guest", wire.Trusting); err == nil {
-		vm.root, err = wire.NewPeerWith(ours[1], true, "the guest", wire.Trusting)
-	}
-	if err == nil {
-		go vm.serve(b.dial)
-		err = vm.await(ctx)
-	}
-	if err != nil {
-		p.Kill()
-		closeOurs()
+	if err := vm.await(ctx, b); err != nil {
+		vm.Kill()
 		return nil, err
 	}
 	os.Remove(m.Initrd) //nolint:errcheck // the guest has it in memory
 	return vm, nil
 }
 
+// launch starts a machine, with its ports for us and, where its state is to be
+// saved or comes from elsewhere, its monitor.
+func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
+	for _, name := range []string{agent.NodePort, agent.RootPort} {
+		f, err := listen(filepath.Join(b.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		m.Ports = append(m.Ports, qemu.Port{Name: name, Socket: f, Listens: true})
+	}
+	var orders net.Conn
+	if b.config.Holds || m.Restore {
+		own, theirs, err := socketPair(unix.SOCK_STREAM)
+		if err != nil {
+			return nil, err
+		}
+		defer theirs.Close()
+		orders, m.Control = own, theirs
+	}
+	p, err := m.Start()
+	if err != nil {
+		if orders != nil {
+			orders.Close()
+		}
+		return nil, err
+	}
+	vm := &machine{Process: p, made: m}
+	if b.pin != nil {
+		if err := p.Pin(ctx, b.pin); err != nil {
+			p.Kill()
+			return nil, fmt.Errorf("%w: %s", err, p.Said())
+		}
+	}
+	if orders != nil {
+		if vm.monitor, err = qemu.NewMonitor(ctx, orders.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
+			p.Kill()
+			return nil, fmt.Errorf("%w: %s", err, p.Said())
+		}
+	}
+	return vm, nil
+}
+
+// listen makes a socket for a port of the machine's, at which we knock later.
+func listen(path string) (*os.File, error) {
+	l, err := wire.ListenUnix(path)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	own, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, errors.New("a listening socket has no descriptor")
+	}
+	return own.File()
+}
+
+// port begins a session with the guest by one of its ports. A guest that was
+// brought up again (patience is not 0) has to notice first that its host has
+// gone: Linux tells who reads a port so only if he looks before another host has
+// come. So the port stays shut for a part of patience, and it is shown to the
+// guest again, for longer, until it greets.
+func (b boot) port(ctx context.Context, name string, patience time.Duration) (*wire.Peer, error) {
+	for {
+		select {
+		case <-time.After(patience / 4):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		peer, err := b.knock(ctx, name, patience)
+		if err == nil || patience == 0 || ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return peer, err
+		}
+		patience *= 2
+	}
+}
+
+func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*wire.Peer, error) {
+	c, err := wire.DialUnix(ctx, filepath.Join(b.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if patience > 0 {
+		c.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // what it bounds is only tried
+	}
+	in := bufio.NewReader(c)
+	if err := skipTo(in, agent.Greeting); err != nil {
+		c.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
+	return wire.NewPeerWith(greeted{c, in}, true, "the guest", wire.Trusting)
+}
+
+// greeted is a connection of which the beginning has been read.
+type greeted struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (g greeted) Read(b []byte) (int, error) { return g.in.Read(b) }
+
+// skipTo reads up to the end of some text, whose first byte is in it once.
+func skipTo(r *bufio.Reader, text string) error {
+	for at := 0; at < len(text); {
+		c, err := r.ReadByte()
+		switch {
+		case err != nil:
+			return err
+		case c == text[at]:
+			at++
+		case c == text[0]:
+			at = 1
+		default:
+			at = 0
+		}
+	}
+	return nil
+}
+
+// meet begins the sessions with the guest, and serves it.
+func (vm *machine) meet(ctx context.Context, b boot, patience time.Duration) error {
+	var err error
+	if vm.hand, err = b.port(ctx, agent.NodePort, patience); err != nil {
+		return err
+	}
+	go vm.serve(b.dial)
+	return nil
+}
+
 // await waits until the guest says that it is up.
-func (vm *machine) await(ctx context.Context) error {
+func (vm *machine) await(ctx context.Context, b boot) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
 	defer cancel()
 	said := make(chan error, 1)
-	go func() { said <- vm.hand.Call(ctx, agent.CallHello, nil, &vm.hello) }()
+	go func() {
+		err := vm.meet(ctx, b, 0)
+		if err == nil {
+			err = vm.hand.Call(ctx, agent.CallHello, nil, &vm.hello)
+		}
+		if err == nil {
+			vm.root, err = b.port(ctx, agent.RootPort, 0)
+		}
+		said <- err
+	}()
 	var err error
 	select {
 	case err = <-said:

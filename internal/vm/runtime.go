@@ -17,7 +17,6 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 const name = "vm"
@@ -48,6 +47,9 @@ type Options struct {
 	Bridge bool
 	// Fabric is this host's place in the network of the guests; nil: none.
 	Fabric *Fabric
+	// Peers makes guests that are driver.Movable; nil: they use directories of
+	// the host.
+	Peers *driver.Peers
 	// SocketName is that of the node's socket in a container's run directory.
 	SocketName string
 	// Told is told how the boot goes; nil: nobody.
@@ -153,11 +155,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if err := enoughMemory(r.o.Memory, r.o.HugePages); err != nil {
 		return nil, err
 	}
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin,
-		dial: func(ctx context.Context) (net.Conn, error) {
-			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
-		}}
-	b.qemu.Name = s.Name
+	b := r.boot(s)
 	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
@@ -165,7 +163,12 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
 	inner := s
 	var err error
-	if inner.Mounts, err = b.share(s.Mounts); err != nil {
+	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
+		inner.Mounts, err = hold(s.Mounts)
+	} else {
+		inner.Mounts, err = b.share(s.Mounts)
+	}
+	if err != nil {
 		return nil, err
 	}
 	disks, err := b.attach(r.o.Disks)
@@ -174,10 +177,10 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	}
 	inner.Mounts = append(inner.Mounts, disks...)
 	if f := r.o.Fabric; f != nil {
-		b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU})
+		b.qemu.Nets = append(b.qemu.Nets, r.fabricNet()...)
 		b.config.Fabric = &f.Interface
 	}
-	request := agent.StartRequest{Spec: inner}
+	request := agent.StartRequest{Spec: inner, Peers: r.o.Peers}
 	if request.Files, err = runFiles(s.RunDir); err != nil {
 		return nil, err
 	}
@@ -189,6 +192,11 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	}
 	if err != nil {
 		return nil, err
+	}
+	if b.config.Holds {
+		m := newMovable(c, b, inner.Mounts, nil)
+		close(m.met)
+		return m, nil
 	}
 	return c, nil
 }
@@ -206,6 +214,15 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	c := &container{machine: m, spec: s}
 	r.tell(fmt.Sprintf("virtual machine up after %v (kernel %v, root %v, docker %v)", time.Since(begun).Round(10*time.Millisecond), m.hello.Init, m.hello.Root, m.hello.Docker))
 	begun = time.Now()
+	if b.config.Holds {
+		go c.watch(r.silence) // copying takes as long as it takes
+		for i, mount := range s.Mounts {
+			if err := m.fill(ctx, request.Spec.Mounts[i], mount.Source); err != nil {
+				m.Kill()
+				return nil, err
+			}
+		}
+	}
 	bounded, cancel := context.WithTimeoutCause(ctx, r.patience, errStuck)
 	defer cancel()
 	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
@@ -217,7 +234,9 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		return nil, err
 	}
 	r.tell(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
-	go c.watch(r.silence)
+	if !b.config.Holds {
+		go c.watch(r.silence)
+	}
 	return c, nil
 }
 

@@ -183,3 +183,11 @@ func TestMemoryThatIsNotThere(t *testing.T) {
 		t.Errorf("an exbibyte in huge pages: %v", err)
 	}
 }
+
+// A guest is saved while its job runs, and goes on elsewhere.
+func TestAGuestIsMoved(t *testing.T) {
+	testkit.Once(t)
+	r, s := own(t)
+	r.o.Peers = &driver.Peers{Members: []driver.Peer{{Name: "suite-host"}}, Env: []string{"PATH=/bin"}, Dir: "/"}
+	s.Moved(t)
+}

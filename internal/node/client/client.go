@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -26,6 +27,7 @@ const (
 	CallExec      = "exec"
 	CallStop      = "stop"
 	CallSave      = "save"
+	CallSnapshot  = "snapshot"
 	CallAddresses = "addresses"
 	CallHealth    = "health"
 	CallConsole   = "console"
@@ -119,6 +121,17 @@ func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
 // Save asks the task to write its checkpoint and end, as at the end of a time
 // slot; the run goes on in another attempt.
 func (c *Client) Save(ctx context.Context) error { return c.peer.Call(ctx, CallSave, nil, nil) }
+
+// Snapshot saves the run's virtual machines, which go on, and takes the files
+// into a directory.
+func (c *Client) Snapshot(ctx context.Context, into string) error {
+	s, err := c.peer.Open(ctx, CallSnapshot, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return filestream.Receive(ctx, s, into)
+}
 
 // Addresses gives the head's ip:port addresses for the other nodes.
 func (c *Client) Addresses(ctx context.Context) ([]string, error) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -54,6 +55,55 @@ func (e *Execution) end(x client.ExitFrame) error {
 		return err
 	}
 	return e.write(client.FrameExit, raw)
+}
+
+// Place is where commands run: by Start, with Env, Dir and User for those that
+// name none.
+type Place struct {
+	Start     func(context.Context, driver.Command) (driver.Process, error)
+	Env       []string
+	Dir, User string
+}
+
+// Run runs a command to its end for the caller at the other end of a stream.
+func (p Place) Run(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
+	e, err := New(s, r)
+	if err != nil {
+		return e.Refuse(err)
+	}
+	defer e.Close()
+	c := driver.Command{Args: r.Args, Env: mergeEnv(p.Env, r.Env), Dir: r.Dir, User: p.User, TTY: r.TTY}
+	if c.Dir == "" {
+		c.Dir = p.Dir
+	}
+	c.Stdin, c.Stdout, c.Stderr = e.Files()
+	started, err := p.Start(ctx, c)
+	if err != nil {
+		return e.Refuse(err)
+	}
+	return e.Attend(ctx, started)
+}
+
+// mergeEnv puts more over env.
+func mergeEnv(env, more []string) []string {
+	if len(more) == 0 {
+		return env
+	}
+	index := make(map[string]int, len(env))
+	out := append([]string{}, env...)
+	for i, e := range out {
+		key, _, _ := strings.Cut(e, "=")
+		index[key] = i
+	}
+	for _, e := range more {
+		key, _, _ := strings.Cut(e, "=")
+		if i, ok := index[key]; ok {
+			out[i] = e
+		} else {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Refuse tells the caller why the command could not be started, or waited for.

@@ -76,6 +76,8 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// Restore has the machines brought up that were saved in RestoreDir.
+	Restore bool `json:"restore,omitempty"`
 	// Checkpoint is set where the run can go on in another attempt.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
@@ -105,6 +107,10 @@ func (p *Plan) Begin(now time.Time) {
 	}
 }
 
+// SavesVM tells whether the virtual machines are saved, and not the task by
+// itself.
+func (p *Plan) SavesVM() bool { return p.VM != nil && p.Checkpoint != nil && p.Checkpoint.VM }
+
 // InVolume gives a path of a container as one below the volume, where it is.
 func (p *Plan) InVolume(path string) (rel string, is bool) {
 	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")
@@ -112,6 +118,8 @@ func (p *Plan) InVolume(path string) (rel string, is bool) {
 
 // Checkpoint is how the task is asked to save itself before the deadline.
 type Checkpoint struct {
+	// VM has the virtual machines saved in its place.
+	VM     bool          `json:"vm,omitempty"`
 	Signal int           `json:"signal"`
 	Grace  time.Duration `json:"grace"`
 	// File, in the volume, or Command ask for it in place of Signal, if set.
@@ -178,8 +186,27 @@ func VolumeDir(dir string) string { return path.Join(dir, "volume") }
 // InputsDir holds inputs whose target lies outside the volume.
 func InputsDir(dir string) string { return path.Join(dir, "inputs") }
 
-// SnapshotDir is a copy of the volume that the head has kept while the job ran.
+// SnapshotDir is a copy of the volume that the head has kept while the job ran,
+// or all of the virtual machines.
 func SnapshotDir(dir string, n int) string { return path.Join(dir, "snapshots", strconv.Itoa(n)) }
+
+// RestoreDir is where the controller stages saved virtual machines on the head.
+func RestoreDir(dir string) string { return path.Join(dir, "restore") }
+
+// SavedFile, in a directory of saved virtual machines, is a Saved in JSON; each
+// node's machine is in SavedPart.
+const SavedFile = "machines.json"
+
+// SavedPart is the directory of a node's machine among saved ones.
+func SavedPart(dir string, rank int) string { return path.Join(dir, "node"+strconv.Itoa(rank)) }
+
+// Saved tells of machines that were saved together.
+type Saved struct {
+	Run   string     `json:"run"`
+	Nodes int        `json:"nodes"`
+	Guest core.Image `json:"guest"`
+	Image core.Image `json:"image"`
+}
 
 // NodeLogPath is where a node's starter has what the node says of itself, and
 // what goes wrong.
@@ -256,6 +283,8 @@ type Result struct {
 	// Continue tells that the task has saved itself, and the run goes on in
 	// another attempt from what is in the volume now.
 	Continue bool `json:"continue,omitempty"`
+	// Snapshot is the number of the copy that it goes on from; 0: the volume.
+	Snapshot int `json:"snapshot,omitempty"`
 	// InSetup tells that Exit is setup's.
 	InSetup bool `json:"in_setup,omitempty"`
 	// Kind, Message and Remedy tell why, where Exit is nil.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
@@ -33,6 +34,14 @@ type SSHKeys struct {
 	Host       string `json:"host"`
 	Authorized string `json:"authorized"`
 }
+
+// Greeting is what a guest says first on a port, each time that it opens it: at
+// the start, and after the host's end has gone, as when the guest was brought up
+// elsewhere. What comes before it is of no use to anyone.
+const Greeting = "\xbe\xe0bee guest here\n"
+
+// HeldDir is where, in the guest, lies what would else be shared by the host.
+const HeldDir = "/mnt/held"
 
 // Names of the virtio-serial ports.
 const (
@@ -70,6 +79,8 @@ type Config struct {
 	User string `json:"user"`
 	// Shares are directories of the host.
 	Shares []Share `json:"shares,omitempty"`
+	// Holds makes HeldDir, on the guest's own disk.
+	Holds bool `json:"holds,omitempty"`
 	// Fabric is the network between the guests; nil: there is none.
 	Fabric *Interface `json:"fabric,omitempty"`
 	// Hosts are lines of /etc/hosts.
@@ -122,7 +133,50 @@ const (
 	CallStop  = "stop"  // StopRequest; answered once the container has ended
 	CallWait  = "wait"  // answered when the container has ended
 	CallPing  = "ping"  // answered at once
+	CallClock = "clock" // on RootPort: ClockRequest
+	CallPut   = "put"   // a directory of the guest; then a stream of files for it (filestream), and PutDone
+	CallGet   = "get"   // GetRequest; then a stream of the files
 )
+
+// The job's command runs by itself in a guest that may be brought up elsewhere:
+// it depends on no connection.
+const (
+	CallTask       = "task"        // ExecRequest, answered with ExecReply once it runs
+	CallTaskOutput = "task-output" // from which byte on; answered with TaskOutput when there is some
+	CallTaskSignal = "task-signal" // a number
+)
+
+// TaskOutput is what the command has written, and how it ended.
+type TaskOutput struct {
+	Pieces []Piece `json:"pieces,omitempty"`
+	// Exit comes when there is nothing more.
+	Exit *core.Exit `json:"exit,omitempty"`
+}
+
+// Piece is something written at once, to standard output or error.
+type Piece struct {
+	Error bool   `json:"error,omitempty"`
+	Data  []byte `json:"data"`
+}
+
+// ClockRequest sets the guest's clock. Seed is fed to its random numbers: guests
+// brought up twice shall not draw the same.
+type ClockRequest struct {
+	Now  time.Time `json:"now"`
+	Seed []byte    `json:"seed,omitempty"`
+}
+
+// PutDone tells that the files are there, or why not.
+type PutDone struct {
+	Error string `json:"error,omitempty"`
+}
+
+// GetRequest asks for files below a directory of the guest: what some patterns,
+// relative to it, match.
+type GetRequest struct {
+	Dir      string   `json:"dir"`
+	Patterns []string `json:"patterns"`
+}
 
 // CallDial comes from the guest: the bytes that follow go to the node's own
 // socket on the host, and come from it.
@@ -143,7 +197,14 @@ type StartRequest struct {
 	Spec driver.ContainerSpec `json:"spec"`
 	// Files are what lies in the node's run directory.
 	Files map[string][]byte `json:"files,omitempty"`
+	// Peers is set where the guest shall start commands on other hosts by
+	// itself, without the nodes outside.
+	Peers *driver.Peers `json:"peers,omitempty"`
 }
+
+// PeerPort is where a guest listens for the others, on its address in the
+// fabric. No program is given that port unless it asks for it.
+const PeerPort = 61732
 
 // ExecRequest asks for a process in the container; on RootPort in the guest.
 type ExecRequest struct {

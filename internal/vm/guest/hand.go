@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,26 +25,24 @@ import (
 // hand runs the one container of this guest for the node outside.
 type hand struct {
 	home string
-	peer *wire.Peer
 	mu   sync.Mutex
+	peer *wire.Peer // the host
 	box  driver.Container
+	task *task // the job's command; nil: it was not given to us
 }
 
-// runHand serves the node's port until the host closes it.
+// runHand serves the node's port as long as the guest lives.
 func runHand() error {
-	port, err := openPort(agent.NodePort)
-	if err != nil {
-		return err
-	}
 	home, err := os.MkdirTemp("/tmp", "bee-")
 	if err != nil {
 		return err
 	}
 	h := &hand{home: home}
-	if h.peer, err = wire.NewPeerWith(port, false, "the host", wire.Trusting); err != nil {
-		return err
-	}
-	return h.peer.Serve(context.Background(), h.handle)
+	return servePort(agent.NodePort, h.handle, func(p *wire.Peer) {
+		h.mu.Lock()
+		h.peer = p
+		h.mu.Unlock()
+	})
 }
 
 func (h *hand) handle(ctx context.Context, method string, s *wire.Stream) error {
@@ -71,6 +68,14 @@ func (h *hand) handle(ctx context.Context, method string, s *wire.Stream) error 
 		}
 		unix.Sync() // what was written to shares is outside now
 		return s.Reply(exit)
+	case agent.CallPut:
+		return put(ctx, s)
+	case agent.CallGet:
+		return get(ctx, s)
+	case agent.CallTask:
+		return h.startTask(ctx, s)
+	case agent.CallTaskOutput, agent.CallTaskSignal:
+		return h.attendTask(ctx, method, s)
 	}
 	return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
 }
@@ -129,7 +134,13 @@ func (h *hand) start(ctx context.Context, s *wire.Stream) error {
 	if err != nil {
 		return err
 	}
-	go h.relay(l)
+	if r.Peers != nil {
+		if err := h.join(*r.Peers, l); err != nil {
+			return err
+		}
+	} else {
+		go h.relay(l)
+	}
 	box, err := docker.New(docker.Options{Binary: binary, OwnMachine: true}).Start(ctx, spec)
 	if err != nil {
 		return err
@@ -149,18 +160,21 @@ func (h *hand) relay(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			s, err := h.peer.Open(context.Background(), agent.CallDial, nil, nil)
+			h.mu.Lock()
+			peer := h.peer
+			h.mu.Unlock()
+			s, err := peer.Open(context.Background(), agent.CallDial, nil, nil)
 			if err != nil {
 				return
 			}
 			defer s.Close()
-			join(c, s)
+			splice(c, s)
 		}()
 	}
 }
 
-// join copies both ways until either side ends.
-func join(a, b io.ReadWriter) {
+// splice copies both ways until either side ends.
+func splice(a, b io.ReadWriter) {
 	done := make(chan struct{}, 2)
 	for _, way := range [][2]io.ReadWriter{{a, b}, {b, a}} {
 		go func() {
@@ -221,45 +235,4 @@ func (h *hand) stop(ctx context.Context, s *wire.Stream) error {
 	}
 	unix.Sync() // see CallWait
 	return s.Reply(nil)
-}
-
-// openPort opens the virtio-serial port of that name.
-func openPort(name string) (io.ReadWriteCloser, error) {
-	device, err := findPort(name)
-	if err != nil {
-		return nil, err
-	}
-	p, err := os.OpenFile(device, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &port{p}, nil
-}
-
-// findPort gives the device of a virtio-serial port.
-func findPort(name string) (string, error) {
-	files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
-	if err != nil {
-		return "", err
-	}
-	for _, f := range files {
-		if raw, err := os.ReadFile(f); err == nil && strings.TrimSpace(string(raw)) == name {
-			return "/dev/" + filepath.Base(filepath.Dir(f)), nil
-		}
-	}
-	return "", &core.Error{Kind: core.NotFound, Op: "find port", Object: name, Err: errors.New("the hypervisor gave none")}
-}
-
-// port waits for a host that has not opened its end yet, which reads as an end
-// of file. A host that goes away takes the guest with it.
-type port struct{ *os.File }
-
-func (p *port) Read(b []byte) (int, error) {
-	for {
-		n, err := p.File.Read(b)
-		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
-			return n, err
-		}
-		time.Sleep(5 * time.Millisecond) // the device does not tell when
-	}
 }

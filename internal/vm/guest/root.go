@@ -14,26 +14,56 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
-// serveRoot starts processes in the guest itself, as root, for people.
+// serveRoot does what the host wants of the guest's root: processes in the guest
+// itself, for people, and its clock.
 func serveRoot() {
-	port, err := openPort(agent.RootPort)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bee guest:", err)
-		return
-	}
-	peer, err := wire.NewPeerWith(port, false, "the host", wire.Trusting)
-	if err != nil {
-		return
-	}
-	peer.Serve(context.Background(), func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the host ends it
-		if method != agent.CallExec {
-			return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
+	err := servePort(agent.RootPort, func(ctx context.Context, method string, s *wire.Stream) error {
+		switch method {
+		case agent.CallExec:
+			return execIn(ctx, s, startProcess)
+		case agent.CallClock:
+			return setClock(s)
 		}
-		return execIn(ctx, s, startProcess)
-	})
+		return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
+	}, nil)
+	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
+
+// setClock sets the guest's clock after it stood still, and stirs its random
+// numbers.
+func setClock(s *wire.Stream) error {
+	var r agent.ClockRequest
+	if err := s.Params(&r); err != nil {
+		return err
+	}
+	if err := stir(r.Seed); err != nil {
+		return fmt.Errorf("stir random numbers: %w", err)
+	}
+	now := unix.NsecToTimeval(r.Now.UnixNano())
+	if err := unix.Settimeofday(&now); err != nil {
+		return fmt.Errorf("set the clock: %w", err)
+	}
+	return s.Reply(nil)
+}
+
+// stir has the kernel mix a seed into its random numbers at once (random(4)).
+func stir(seed []byte) error {
+	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(seed); err != nil {
+		return err
+	}
+	return unix.IoctlSetInt(int(f.Fd()), reseed, 0)
+}
+
+// reseed is RNDRESEEDCRNG of linux/random.h.
+const reseed = 0x5207
 
 // startProcess starts a process of the guest.
 func startProcess(_ context.Context, c driver.Command) (driver.Process, error) {

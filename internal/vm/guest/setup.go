@@ -270,6 +270,11 @@ func startDocker(c agent.Config) error {
 	if err := (mount{disk, data, "ext4", unix.MS_NOATIME, ""}).do(); err != nil {
 		return err
 	}
+	if c.Holds {
+		if err := makeHeld(c); err != nil {
+			return fmt.Errorf("make room for the run's directory: %w", err)
+		}
+	}
 	if c.Image != nil {
 		if err := giveImage(data, *c.Image); err != nil {
 			return fmt.Errorf("give docker its image: %w", err)

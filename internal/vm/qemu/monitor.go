@@ -48,6 +48,7 @@ func (m *Monitor) Close() { m.conn.Close() }
 
 func (m *Monitor) listen() {
 	defer close(m.said)
+	defer m.conn.Close()
 	for in := json.NewDecoder(m.conn); ; {
 		var s message
 		if in.Decode(&s) != nil {

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newVMSnapshotCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, which then goes on",
+		Long: `Save all virtual machines of a run together: they are halted, their memory,
+devices and disks are written into a directory, and they go on. The run's
+Beefile has vm: and checkpoint: {mode: vm}. A directory may be used again: the
+last two are kept. What is in it has everything that the machines knew, secrets
+too.`,
+		Example: "  bee vm snapshot lysozyme ./saved",
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeRuns,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.vmSnapshot(c.Context(), args[0], args[1], asJSON)
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) error {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, err := s.Store.FindRun(ctx, word)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	kept, err := s.Export(ctx, run, dir, func(into string) error {
+		conn, err := s.DialNode(ctx, run, 0)
+		if err != nil {
+			return err
+		}
+		node, err := client.New(conn)
+		if err != nil {
+			return err
+		}
+		defer node.Close()
+		return node.Snapshot(ctx, into)
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.writeJSON(kept)
+	}
+	fmt.Fprintf(a.stderr, "bee: saved in %s: %s; `bee vm restore` brings it up once the run has ended\n", shortPath(dir), bytesText(kept.Bytes))
+	return nil
+}
+
+func (a *app) newVMRestoreCommand() *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
+		Long: `Bring up the virtual machines that bee vm snapshot has saved in a directory, as
+a new run: they go on where they were, on other hosts perhaps. The run that they
+were of has to be over.`,
+		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.vmRestore(c.Context(), args[0], o) }}
+	f := c.Flags()
+	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
+	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and return; it goes on in the background")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing but the task's own output")
+	f.BoolVar(&o.asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) vmRestore(ctx context.Context, dir string, o runOptions) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	var sites []spec.Site
+	if len(o.site) > 0 {
+		if sites, err = a.loadSites(&spec.Job{Sites: o.site}); err != nil {
+			return err
+		}
+	}
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run, lock, err := s.Import(ctx, dir, sites)
+	if err != nil {
+		return err
+	}
+	return a.carryOut(ctx, s, run, lock, o)
+}

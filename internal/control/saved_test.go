@@ -1,0 +1,116 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+func inMachines() spec.Job {
+	j := movable()
+	j.VM, j.Checkpoint.Mode = &spec.VM{When: spec.VMAlways}, spec.CheckpointVM
+	return j
+}
+
+// leaveMachines makes what a head has saved.
+func leaveMachines(t *testing.T, dir, text string) {
+	t.Helper()
+	raw, err := json.Marshal(protocol.Saved{Run: "r", Nodes: 1, Guest: core.Image{ID: "guest"}, Image: core.Image{ID: "image", Config: core.ImageConfig{Cmd: []string{"run"}}}})
+	if err == nil {
+		err = errors.Join(os.MkdirAll(protocol.SavedPart(dir, 0), 0o755), os.WriteFile(filepath.Join(dir, protocol.SavedFile), raw, 0o644),
+			os.WriteFile(filepath.Join(protocol.SavedPart(dir, 0), "memory"), []byte(text), 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMachinesGoOnOnTheNextSite: they are brought to where the head looks for
+// them, with the images that they had, and the inputs are not brought again.
+func TestMachinesGoOnOnTheNextSite(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.sites["a"].head = events(protocol.Result{Kind: core.Lost.String(), Continue: true, Snapshot: 3, Outputs: []protocol.OutputMatch{}})
+	leaveMachines(t, protocol.SnapshotDir(w.sites["a"].dir, 3), "memory of a")
+	leaveVolume(t, w.sites["a"].dir, "of no use")
+	run := w.submitJob(t, inMachines())
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Fatalf("got %+v", got)
+	}
+	b := w.sites["b"]
+	raw, err := os.ReadFile(filepath.Join(protocol.SavedPart(b.staged.Local, 0), "memory"))
+	if err != nil || string(raw) != "memory of a" || b.staged.Remote != protocol.RestoreDir(b.dir) {
+		t.Errorf("site b got %q in %s, %v", raw, b.staged.Remote, err)
+	}
+	var c protocol.Config
+	if err := json.Unmarshal(b.launched.Config, &c); err != nil || !c.Plan.Restore || c.Plan.Image.ID != "image" || c.Plan.VM.Guest.ID != "guest" || !c.Plan.SavesVM() {
+		t.Errorf("its head was told %+v, %v", c.Plan, err)
+	}
+	w.nothingHeld(t)
+}
+
+// TestSavedMachinesMakeARun: once their own run is over, from the newest that
+// is whole, which becomes the new run's first checkpoint.
+func TestSavedMachinesMakeARun(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, inMachines())
+	owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+	w.sites["a"].held[owner] = true
+	rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "saved")
+	for i := range 3 {
+		if _, err := w.Export(t.Context(), run, dir, func(into string) error { leaveMachines(t, into, strconv.Itoa(i)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := w.submitJob(t, inMachines())
+	rec.Run = other.ID
+	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Export(t.Context(), other, dir, nil); !core.IsKind(err, core.Invalid) {
+		t.Errorf("another run's machines in the same place: %v", err)
+	}
+	if _, _, err := w.Import(t.Context(), dir, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
+		t.Errorf("machines of a run that goes on: %v", err)
+	}
+	run.State = state.Stopped
+	if err := w.Store.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	memory := func(volume string) string { return filepath.Join(protocol.SavedPart(volume, 0), "memory") }
+	list, err := checkpoint.List(dir)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("kept are %+v, %v", list, err)
+	}
+	if err := os.WriteFile(memory(list[1].Volume()), []byte("rot"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, lock, err := w.Import(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock() //nolint:errcheck // the test ends
+	own, err := checkpoint.List(w.checkpoints(again.ID))
+	if err != nil || len(own) != 1 || own[0].Attempt != 0 {
+		t.Fatalf("the new run has %+v, %v", own, err)
+	}
+	if raw, err := os.ReadFile(memory(own[0].Volume())); err != nil || string(raw) != "1" {
+		t.Errorf("the new run goes on from %q, %v", raw, err)
+	}
+	if _, _, err := w.Import(t.Context(), t.TempDir(), nil); !core.IsKind(err, core.NotFound) {
+		t.Errorf("a directory without any: %v", err)
+	}
+}

@@ -1,0 +1,364 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/google/renameio/v2"
+)
+
+// guestPeers is what this node's machine has to know to reach the others of the
+// run by itself.
+func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
+	n.mu.Lock()
+	members, network := n.members, n.network
+	n.mu.Unlock()
+	c := n.config
+	p := &driver.Peers{Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network)),
+		Dir: workdirOf(plan), User: plan.Image.Config.User}
+	if plan.Root {
+		p.User = ""
+	}
+	for _, m := range members {
+		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: protocol.NodeName(m.Rank)})
+	}
+	return p
+}
+
+// movable gives this node's machine as one that can be saved.
+func (n *node) movable() (driver.Movable, error) {
+	n.mu.Lock()
+	b := n.box
+	n.mu.Unlock()
+	if b != nil {
+		if m, ok := b.Container.(driver.Movable); ok {
+			return m, nil
+		}
+	}
+	return nil, &core.Error{Kind: core.NotFound, Op: "save virtual machine of", Object: n.config.Host.Name, Err: errors.New("there is none that can be saved (yet, or any more)")}
+}
+
+// heldVolume is where this node keeps what comes out of its machine's volume.
+func (n *node) heldVolume() string {
+	return filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), "volume")
+}
+
+// volume is the run's volume as this node has it.
+func (n *node) volume() string {
+	n.mu.Lock()
+	held := n.plan.SavesVM()
+	n.mu.Unlock()
+	if held && n.config.Rank > 0 {
+		return n.heldVolume()
+	}
+	return protocol.VolumeDir(n.config.Host.Dir)
+}
+
+// restoreBox brings this node's machine up from what was saved of it, halted.
+func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.ContainerSpec) (driver.Container, error) {
+	mover, ok := rt.(driver.Mover)
+	if !ok {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: n.config.Host.Name, Err: errors.New("its runtime knows no saved ones")}
+	}
+	part := protocol.SavedPart(protocol.RestoreDir(n.config.Host.Dir), n.config.Rank)
+	if n.group != 0 { // it is on the head's host
+		if err := n.takePart(ctx, 0, partRequest{Rank: n.config.Rank}, part); err != nil {
+			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
+		}
+	}
+	box, err := mover.Restore(ctx, s, part)
+	if err != nil {
+		return nil, err
+	}
+	filestream.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
+	return box, nil
+}
+
+// takePart takes a node's saved machine from another node's disk.
+func (n *node) takePart(ctx context.Context, from int, r partRequest, into string) error {
+	p, err := n.peer(ctx, from)
+	if err != nil {
+		return err
+	}
+	s, err := p.Open(ctx, callPart, r, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return filestream.Receive(ctx, s, into)
+}
+
+// sendPart is the other side: the head gives each node its own, and each gives
+// the head what it has saved.
+func (n *node) sendPart(ctx context.Context, s *wire.Stream, from caller) error {
+	var r partRequest
+	if err := s.Params(&r); err != nil {
+		return err
+	}
+	if from.rank != 0 && from.rank != r.Rank {
+		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: rankName(r.Rank), Err: errors.New("it is another node's")}
+	}
+	dir := protocol.RestoreDir(n.config.Host.Dir)
+	if r.Number > 0 {
+		dir = freshSnapshot(n.config.Host.Dir, r.Number)
+	}
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	part := protocol.SavedPart(dir, r.Rank)
+	err := filestream.Send(ctx, s, part, nil)
+	if err == nil && r.Number > 0 { // the head has it
+		err = filestream.RemoveAll(part)
+	}
+	return err
+}
+
+// freshSnapshot is where a snapshot lies until it is whole.
+func freshSnapshot(dir string, n int) string { return protocol.SnapshotDir(dir, n) + ".new" }
+
+// holdMachine does what the head wants done with this node's machine.
+func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
+	m, err := n.movable()
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	plan := n.plan
+	n.mu.Unlock()
+	switch r.Do {
+	case holdPause:
+		return m.Pause(ctx)
+	case holdResume:
+		return m.Resume(ctx)
+	case holdSave:
+		part := protocol.SavedPart(freshSnapshot(n.config.Host.Dir, r.Number), n.config.Rank)
+		if err := filestream.RemoveAll(part); err != nil {
+			return err
+		}
+		return m.Save(ctx, part)
+	case holdTake:
+		return m.Get(ctx, plan.Volume, r.Globs, n.volume())
+	case holdFill:
+		return m.Put(ctx, plan.Volume, protocol.VolumeDir(n.config.Host.Dir))
+	}
+	return unknown(r.Do)
+}
+
+// takeHeld brings the outputs out of the machines, where they hold the volume. A
+// job that ended well and whose outputs were lost did not end well. Halted
+// machines were saved with theirs.
+func (h *head) takeHeld(r *protocol.Result, globs []string) {
+	if !h.plan.SavesVM() || h.snapshot > 0 || len(globs) == 0 {
+		return
+	}
+	for rank, err := range h.holdEach(h.n.life, holdRequest{Do: holdTake, Globs: globs}) {
+		if err == nil || core.IsKind(err, core.NotFound) { // it has ended, which is told elsewhere
+			continue
+		}
+		h.journal.say("", "warning: "+err.Error())
+		if rank == 0 && r.Exit != nil && r.Exit.Code == 0 {
+			r.Exit, r.Kind, r.Message, r.Remedy = nil, core.KindOf(err).String(), err.Error(), "Is there room for the outputs on the host?"
+		}
+	}
+}
+
+// hold has all nodes do something with their machines, at once.
+func (h *head) hold(ctx context.Context, r holdRequest) error {
+	return errors.Join(h.holdEach(ctx, r)...)
+}
+
+// holdEach is hold with the errors by rank.
+func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
+	errs := make([]error, h.n.config.Size)
+	h.each(func(rank int, p *wire.Peer) {
+		if rank == 0 {
+			if err := h.n.holdMachine(ctx, r); err != nil {
+				errs[0] = h.n.failed(r.Do+" the virtual machine on", err)
+			}
+			return
+		}
+		errs[rank] = h.explain(rank, p, p.Call(ctx, callHold, r, nil))
+	})
+	return errs
+}
+
+// resume lets halted machines go on. One that stays halted is as good as lost.
+func (h *head) resume(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
+	defer cancel()
+	errs := h.holdEach(ctx, holdRequest{Do: holdResume})
+	for rank, err := range errs {
+		if err != nil {
+			h.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("a virtual machine could not go on after it was saved: %w", err)})
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// resumeTimeout bounds how long halted machines may take to go on.
+const resumeTimeout = 5 * time.Minute
+
+// snapshotMachines saves all machines together: each is halted before any is
+// saved, and none goes on before all are, so that what they have told each other
+// agrees. What was on its way between them is lost, and sent again by TCP. With
+// on they go on; otherwise they stay halted.
+func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error {
+	dir := h.n.config.Host.Dir
+	fresh := freshSnapshot(dir, number)
+	if err := filestream.RemoveAll(fresh); err != nil {
+		return err
+	}
+	err := h.hold(ctx, holdRequest{Do: holdPause})
+	if err == nil {
+		err = h.hold(ctx, holdRequest{Do: holdSave, Number: number})
+	}
+	if on || err != nil {
+		err = errors.Join(err, h.resume(ctx))
+	}
+	if err == nil {
+		err = h.collectParts(ctx, number)
+	}
+	if err == nil {
+		err = h.sealSnapshot(fresh, protocol.SnapshotDir(dir, number))
+	}
+	if err != nil {
+		filestream.RemoveAll(fresh) //nolint:errcheck // the next attempt removes all
+	}
+	return err
+}
+
+// collectParts brings the machines' files to the head's host, where they are not
+// already.
+func (h *head) collectParts(ctx context.Context, number int) error {
+	errs := make([]error, h.n.config.Size)
+	h.each(func(rank int, _ *wire.Peer) {
+		if rank > 0 && h.groups[rank] != 0 {
+			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, protocol.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// sealSnapshot makes a snapshot whole.
+func (h *head) sealSnapshot(fresh, target string) error {
+	raw, err := json.Marshal(protocol.Saved{Run: h.n.config.Owner.Run, Nodes: h.n.config.Size, Guest: h.plan.VM.Guest, Image: h.plan.Image})
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
+		return err
+	}
+	if err := filestream.RemoveAll(target); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, target); err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Dir(target))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// saveMachines saves the machines when the attempt shall end: they do not go on
+// here.
+func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration) {
+	h.n.mu.Lock()
+	h.journal.end(h.n.phase)
+	h.n.mu.Unlock()
+	h.journal.begin(protocol.PhaseSave)
+	defer h.journal.end(protocol.PhaseSave)
+	h.journal.say(protocol.PhaseSave, why+": saving the virtual machines")
+	ctx, cancel := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
+	defer cancel()
+	h.saving.Lock()
+	defer h.saving.Unlock()
+	n := h.taken + 1
+	if err := h.snapshotMachines(ctx, n, false); err != nil {
+		h.journal.say(protocol.PhaseSave, "warning: the virtual machines could not be saved: "+err.Error())
+		return
+	}
+	h.taken, h.snapshot, h.saved = n, n, true
+}
+
+// giveSnapshot saves the machines, and sends the files to whoever asks.
+func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
+	if !h.plan.SavesVM() {
+		return &core.Error{Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
+			Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`."}
+	}
+	if h.n.health().Phase != protocol.PhaseRun {
+		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
+	}
+	h.n.serving.Add(1)
+	defer h.n.serving.Done()
+	n, err := h.keepSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	return filestream.Send(ctx, s, protocol.SnapshotDir(h.n.config.Host.Dir, n), nil)
+}
+
+// spreadHeld gives the machines, which hold a volume each, what node 0's has
+// after setup.
+func (h *head) spreadHeld(ctx context.Context) error {
+	if h.plan.Setup != nil {
+		m, err := h.n.movable()
+		if err != nil {
+			return err
+		}
+		if err := m.Get(ctx, h.plan.Volume, []string{"*"}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+			return err
+		}
+	}
+	if !h.shared {
+		if err := h.spreadOutside(ctx); err != nil {
+			return err
+		}
+	}
+	return h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callHold, holdRequest{Do: holdFill}, nil) })
+}
+
+// begin starts the job's command, or takes it over where there is none to
+// start.
+func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, error) {
+	m, err := h.n.movable()
+	switch {
+	case err != nil:
+		return h.n.box.Exec(ctx, c)
+	case c.Args == nil:
+		return m.Task(ctx, c)
+	case h.n.health().Phase == protocol.PhaseSetup:
+		return m.Exec(ctx, c)
+	}
+	return m.StartTask(ctx, c)
+}
+
+// goOn lets machines that were brought up go on, all at once, and follows the
+// job's command in them to its end.
+func (h *head) goOn(ctx context.Context) error {
+	h.journal.begin(protocol.PhaseStart)
+	err := h.hold(ctx, holdRequest{Do: holdResume})
+	h.journal.end(protocol.PhaseStart)
+	if err != nil {
+		return err
+	}
+	h.journal.say(protocol.PhaseStart, "the virtual machines go on where they were saved")
+	return h.run(ctx, nil)
+}

@@ -1,0 +1,161 @@
+package guest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// peers starts commands on other guests, over the network between them: so that
+// they live on when all guests are brought up elsewhere, which connections by
+// way of the nodes outside would not.
+type peers struct {
+	h        *hand
+	o        driver.Peers
+	identity *wire.Identity
+}
+
+// join serves the launch agents in the container by a socket, and the other
+// guests.
+func (h *hand) join(o driver.Peers, local net.Listener) error {
+	p := &peers{h: h, o: o}
+	go p.accept(local, func(c net.Conn) (net.Conn, error) { return c, nil })
+	if len(o.Members) < 2 {
+		return nil
+	}
+	var err error
+	if p.identity, err = wire.NewIdentity(o.CA, o.Cert, o.Key); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(o.Members[o.Rank].IP, strconv.Itoa(agent.PeerPort)))
+	if err != nil {
+		return fmt.Errorf("listen for the other guests: %w", err)
+	}
+	go p.accept(l, p.trusted)
+	return nil
+}
+
+// trusted lets guests of this run through, and nobody else.
+func (p *peers) trusted(c net.Conn) (net.Conn, error) {
+	secure := tls.Server(c, p.identity.Server())
+	if err := secure.Handshake(); err != nil {
+		return nil, err
+	}
+	name, err := wire.PeerName(secure)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(p.o.Members, func(m driver.Peer) bool { return m.Identity == name }) {
+		return nil, fmt.Errorf("%s is no guest of this run", name)
+	}
+	return secure, nil
+}
+
+func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			c, err := check(c)
+			if err != nil {
+				return
+			}
+			peer, err := wire.NewPeerWith(c, false, "a launch agent", wire.Trusting)
+			if err != nil {
+				return
+			}
+			defer peer.Close()
+			peer.Serve(context.Background(), p.handle) //nolint:errcheck // its end is no error here
+		}()
+	}
+}
+
+// handle runs a command here, or passes the call on to the guest that it means.
+func (p *peers) handle(ctx context.Context, method string, s *wire.Stream) error {
+	if method != client.CallExec {
+		return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("a guest that is saved as a whole only starts commands")}
+	}
+	var r client.ExecRequest
+	if err := s.Params(&r); err != nil {
+		return err
+	}
+	rank, err := p.target(r)
+	if err != nil {
+		return err
+	}
+	if rank != p.o.Rank {
+		return p.pass(ctx, s, r, rank)
+	}
+	box, err := p.h.container()
+	if err != nil {
+		return err
+	}
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	return execute.Place{Start: box.Exec, Env: p.o.Env, Dir: p.o.Dir, User: p.o.User}.Run(ctx, s, r)
+}
+
+// target resolves whom a launch agent means.
+func (p *peers) target(r client.ExecRequest) (int, error) {
+	if r.Host == "" {
+		return r.Rank, nil
+	}
+	for rank, m := range p.o.Members {
+		if m.Name == r.Host || m.IP != "" && m.IP == r.Host {
+			return rank, nil
+		}
+	}
+	if r.Host == "localhost" || r.Host == "127.0.0.1" {
+		return p.o.Rank, nil
+	}
+	return 0, &core.Error{Kind: core.NotFound, Op: "start on host", Object: r.Host, Err: errors.New("no guest of this run has that name"), Remedy: "Name a host of BEE_NODELIST."}
+}
+
+// pass joins a launch agent with the guest that it means.
+func (p *peers) pass(ctx context.Context, s *wire.Stream, r client.ExecRequest, rank int) error {
+	if rank < 0 || rank >= len(p.o.Members) {
+		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node")}
+	}
+	m := p.o.Members[rank]
+	c, err := (&tls.Dialer{Config: p.identity.Client(m.Identity)}).DialContext(ctx, "tcp", net.JoinHostPort(m.IP, strconv.Itoa(agent.PeerPort)))
+	if err != nil {
+		return &core.Error{Kind: core.Lost, Op: "reach host", Object: m.Name, Err: err}
+	}
+	peer, err := wire.NewPeerWith(c, true, m.Name, wire.Trusting)
+	if err != nil {
+		c.Close()
+		return err
+	}
+	defer peer.Close()
+	r.Host, r.Rank = "", rank
+	far, err := peer.Open(ctx, client.CallExec, r, nil)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	go func() {
+		io.Copy(far, s) //nolint:errcheck // its end is what counts:
+		far.Close()     // the caller is gone, so shall be the process
+	}()
+	_, err = io.Copy(s, far)
+	return err
+}

@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// task is the job's command. Its output is kept until the host says that it has
+// it: a guest that is brought up elsewhere still has what had not arrived when
+// it was saved, and gives nothing twice.
+type task struct {
+	process driver.Process
+
+	mu      sync.Mutex
+	changed sync.Cond
+	from    int64 // the first byte that is kept, of all that was written
+	size    int
+	pieces  []agent.Piece
+	exit    *core.Exit
+}
+
+// mostKept bounds what is kept; the command waits then.
+const mostKept = 4 << 20
+
+// startTask starts the job's command. There is one.
+func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
+	var r agent.ExecRequest
+	if err := s.Params(&r); err != nil {
+		return err
+	}
+	box, err := h.container()
+	if err != nil {
+		return err
+	}
+	var ends [4]*os.File
+	for i := 0; i < len(ends); i += 2 {
+		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
+			return err
+		}
+	}
+	p, err := box.Exec(ctx, driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, User: r.User, Stdout: ends[1], Stderr: ends[3]})
+	ends[1].Close()
+	ends[3].Close()
+	if err != nil {
+		ends[0].Close()
+		ends[2].Close()
+	}
+	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
+		return s.Reply(agent.ExecReply{Code: refused.Code, Message: refused.Message})
+	}
+	if err != nil {
+		return err
+	}
+	t := &task{process: p}
+	t.changed.L = &t.mu
+	h.mu.Lock()
+	h.task = t
+	h.mu.Unlock()
+	go t.attend(ends[0], ends[2])
+	return s.Reply(agent.ExecReply{})
+}
+
+// attend keeps the command's output, and how it ends.
+func (t *task) attend(out, errs *os.File) {
+	defer out.Close()
+	defer errs.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() { t.keep(false, out) })
+	wg.Go(func() { t.keep(true, errs) })
+	exit, err := t.process.Wait(context.Background())
+	if err != nil { // the container has gone, which its own Wait tells
+		exit = core.Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
+	}
+	execute.Drain(&wg)
+	t.mu.Lock()
+	t.exit = &exit
+	t.changed.Broadcast()
+	t.mu.Unlock()
+}
+
+func (t *task) keep(isError bool, from io.Reader) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			t.mu.Lock()
+			for t.size >= mostKept {
+				t.changed.Wait()
+			}
+			t.pieces = append(t.pieces, agent.Piece{Error: isError, Data: append([]byte{}, buf[:n]...)})
+			t.size += n
+			t.changed.Broadcast()
+			t.mu.Unlock()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// forget drops what comes before a byte.
+func (t *task) forget(before int64) {
+	for len(t.pieces) > 0 && t.from < before {
+		p := &t.pieces[0]
+		k := min(before-t.from, int64(len(p.Data)))
+		p.Data = p.Data[k:]
+		t.from += k
+		t.size -= int(k)
+		if len(p.Data) == 0 {
+			t.pieces = t.pieces[1:]
+		}
+	}
+	t.changed.Broadcast()
+}
+
+// mostAtOnce is how much output one answer holds, at least where there is more.
+const mostAtOnce = 256 << 10
+
+// output waits for what was written from a byte on. The host has what comes
+// before.
+func (t *task) output(ctx context.Context, from int64) agent.TaskOutput {
+	stop := context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed.Broadcast()
+	})
+	defer stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget(from)
+	for len(t.pieces) == 0 && t.exit == nil && ctx.Err() == nil {
+		t.changed.Wait()
+	}
+	var o agent.TaskOutput
+	size := 0
+	for _, p := range t.pieces {
+		if size >= mostAtOnce {
+			return o
+		}
+		o.Pieces = append(o.Pieces, p)
+		size += len(p.Data)
+	}
+	o.Exit = t.exit
+	return o
+}
+
+// attendTask answers what the host wants of the job's command.
+func (h *hand) attendTask(ctx context.Context, method string, s *wire.Stream) error {
+	h.mu.Lock()
+	t := h.task
+	h.mu.Unlock()
+	if t == nil {
+		return &core.Error{Kind: core.NotFound, Op: "attend the job's command", Err: errors.New("the guest was given none")}
+	}
+	if method == agent.CallTaskSignal {
+		var number int
+		if err := s.Params(&number); err != nil {
+			return err
+		}
+		if err := t.process.Signal(ctx, syscall.Signal(number)); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	}
+	var from int64
+	if err := s.Params(&from); err != nil {
+		return err
+	}
+	return s.Reply(t.output(ctx, from))
+}

@@ -1,0 +1,162 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Restore implements driver.Mover.
+func (r *Runtime) Restore(ctx context.Context, s driver.ContainerSpec, dir string) (driver.Movable, error) {
+	if r.o.Fabric != nil && r.o.Fabric.Socket != nil {
+		defer r.o.Fabric.Socket.Close()
+	}
+	m, err := r.restore(ctx, s, dir)
+	if err != nil {
+		return nil, &core.Error{Kind: core.KindOf(err), Op: "bring up saved virtual machine", Object: s.Name, Err: err, Remedy: core.Remedy(err)}
+	}
+	return m, nil
+}
+
+func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir string) (*movable, error) {
+	rec, err := r.readRecord(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	b := r.boot(s)
+	b.config.Holds = true
+	m := b.qemu
+	m.Type, m.CPU, m.Topology, m.Memory, m.HugePages, m.Restore = rec.Type, rec.CPU, rec.Topology, rec.Memory, rec.HugePages, true
+	if f := r.o.Fabric; f != nil {
+		f.MTU = rec.MTU
+	}
+	m.Nets = append(m.Nets, r.fabricNet()...)
+	// The kernel runs already, and is in the saved memory: the files only make
+	// the same machine.
+	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
+	if err := os.WriteFile(m.Initrd, make([]byte, 512), 0o600); err != nil {
+		return nil, err
+	}
+	only := map[string]string{agent.RootDisk: filepath.Join(b.guest, "root.sqfs"), agent.ImageDisk: b.image}
+	for i, d := range r.o.Disks {
+		only[agent.ExtraDisk(i)] = d.From
+	}
+	var parts []func() error
+	for _, d := range rec.Disks {
+		disk := qemu.Disk{Serial: d.Serial, ReadOnly: d.Digest != "", File: only[d.Serial]}
+		if !disk.ReadOnly {
+			disk.File = filepath.Join(b.dir, d.Serial)
+		}
+		m.Disks = append(m.Disks, disk)
+		parts = append(parts, func() error { return prepareDisk(ctx, disk, d, dir) })
+	}
+	if err := atOnce(parts); err != nil {
+		return nil, err
+	}
+	vm, err := b.launch(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	err = unpack(filepath.Join(dir, memoryName), func(in io.Reader) error { return vm.monitor.LoadState(ctx, in) })
+	if err != nil {
+		vm.Kill()
+		if said := vm.Said(); said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
+	}
+	c := &container{machine: vm, spec: s}
+	c.halts.Add(1)
+	saved := newMovable(c, b, rec.Mounts, rec.sums())
+	saved.halted, saved.from, saved.task = true, rec.From, rec.Task
+	go func() {
+		select {
+		case <-saved.met:
+			c.watch(r.silence)
+		case <-vm.Done():
+		}
+	}()
+	return saved, nil
+}
+
+// sums are the digests of the disks that are only read.
+func (r record) sums() map[string]string {
+	sums := map[string]string{}
+	for _, d := range r.Disks {
+		if d.Digest != "" {
+			sums[d.Serial] = d.Digest
+		}
+	}
+	return sums
+}
+
+// readRecord reads what was saved, and finds out whether it can be brought up
+// here.
+func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error) {
+	var rec record
+	raw, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err != nil {
+		return rec, &core.Error{Kind: core.NotFound, Err: err, Remedy: "Is the checkpoint whole?"}
+	}
+	if err := json.Unmarshal(raw, &rec); err != nil {
+		return rec, err
+	}
+	switch {
+	case rec.Version != recordVersion:
+		return rec, &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("it was saved in form %d, and this is %d", rec.Version, recordVersion), Remedy: "Use the same version of bee everywhere."}
+	case rec.Accel != r.o.Accel:
+		return rec, &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("it ran by %s, and this host offers %s", rec.Accel, r.o.Accel), Remedy: "`vm: {accel: …}` has all hosts use the same."}
+	case rec.Image != s.Image.ID:
+		return rec, &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its image is %s, and this run's %s", rec.Image, s.Image.ID)}
+	case (rec.MTU > 0) != (r.o.Fabric != nil):
+		return rec, &core.Error{Kind: core.Invalid, Err: errors.New("the network between the guests is not as it was")}
+	}
+	return rec, enoughMemory(rec.Memory, rec.HugePages)
+}
+
+// prepareDisk puts a disk in its place, or checks one that is only read.
+func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir string) error {
+	if !disk.ReadOnly {
+		return unpack(filepath.Join(dir, saved.Serial+packed), func(in io.Reader) error { return filestream.Receive(ctx, in, disk.File) })
+	}
+	if disk.File == "" {
+		return &core.Error{Kind: core.NotFound, Err: fmt.Errorf("there is nothing here for its disk %s", saved.Serial)}
+	}
+	is, err := digest(disk.File)
+	if err == nil && is != saved.Digest {
+		err = &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("%s is not what it was where the machine was saved", disk.File), Remedy: "The same guest image and image have to be used: `bee image ls` shows them."}
+	}
+	return err
+}
+
+// boot is what all machines for a container have in common.
+func (r *Runtime) boot(s driver.ContainerSpec) boot {
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin,
+		dial: func(ctx context.Context) (net.Conn, error) {
+			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
+		}}
+	b.qemu.Name = s.Name
+	return b
+}
+
+// fabricNet is the machine's interface in the network between guests, if there
+// is one.
+func (r *Runtime) fabricNet() []qemu.Net {
+	f := r.o.Fabric
+	if f == nil {
+		return nil
+	}
+	return []qemu.Net{{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU}}
+}

@@ -1,0 +1,202 @@
+package vm
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/google/renameio/v2"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+// Files of a saved guest.
+const (
+	recordName = "machine.json"
+	memoryName = "memory.zst"
+	packed     = ".zst" // a disk, by its serial number
+)
+
+// record is what has to be known of a saved guest to bring it up again: the
+// machine must be the same for its software, wherever it is.
+type record struct {
+	Version   int           `json:"version"`
+	Type      string        `json:"type"` // of QEMU's machine
+	Accel     string        `json:"accel"`
+	CPU       string        `json:"cpu"`
+	Topology  qemu.Topology `json:"topology"`
+	Memory    int64         `json:"memory"` // bytes
+	HugePages bool          `json:"huge_pages,omitempty"`
+	MTU       int           `json:"mtu,omitempty"` // of the fabric
+	Disks     []savedDisk   `json:"disks"`
+	// Image is the container image's ID.
+	Image  string         `json:"image"`
+	Mounts []driver.Mount `json:"mounts"`
+	// From is the first byte of the job's output that had not been passed on.
+	From int64 `json:"from"`
+	Task bool  `json:"task,omitempty"`
+}
+
+const recordVersion = 1
+
+// savedDisk is a disk of the machine, in order.
+type savedDisk struct {
+	Serial string `json:"serial"`
+	// Digest is of one that is only read, and has to be the same at the other
+	// place; the content of any other was saved.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Save implements driver.Movable. Memory and disks go side by side.
+func (m *movable) Save(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.halted {
+		return errors.New("a guest that runs cannot be saved")
+	}
+	sums, err := m.sums()
+	if err != nil {
+		return err
+	}
+	made := m.machine.made
+	r := record{Version: recordVersion, Accel: made.Accel, CPU: made.CPU, Topology: made.Topology, Memory: made.Memory, HugePages: made.HugePages,
+		Image: m.image, Mounts: m.mounts, From: m.from, Task: m.task, Disks: make([]savedDisk, len(made.Disks))}
+	for _, n := range made.Nets {
+		r.MTU = max(r.MTU, n.MTU)
+	}
+	if r.Type, err = m.machine.monitor.Type(ctx); err != nil {
+		return m.lost(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	parts := []func() error{func() error {
+		return pack(filepath.Join(dir, memoryName), func(w io.Writer) error { return m.machine.monitor.SaveState(ctx, w) })
+	}}
+	for i, d := range made.Disks {
+		r.Disks[i] = savedDisk{d.Serial, sums[d.Serial]}
+		if d.ReadOnly {
+			continue
+		}
+		parts = append(parts, func() error {
+			return pack(filepath.Join(dir, d.Serial+packed), func(w io.Writer) error { return filestream.Send(ctx, w, d.File, nil) })
+		})
+	}
+	if err := atOnce(parts); err != nil {
+		return m.lost(&core.Error{Kind: core.KindOf(err), Op: "save virtual machine", Object: m.spec.Name, Err: err, Remedy: core.Remedy(err)})
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// atOnce does some things side by side, and gives all that failed.
+func atOnce(parts []func() error) error {
+	errs := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { errs <- part() }()
+	}
+	var all error
+	for range parts {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// packBuffer is large, as QEMU writes page by page.
+const packBuffer = 1 << 20
+
+// pack writes what fill gives, compressed, into a file that is on the disk when
+// it returns.
+func pack(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// The fastest level halves memory as well as any; the node has little.
+	z, err := zstd.NewWriter(f, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(z, packBuffer)
+	if err := fill(b); err != nil {
+		z.Close()
+		return err
+	}
+	if err := errors.Join(b.Flush(), z.Close()); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// unpack gives what pack has written.
+func unpack(path string, use func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	if err := use(z); err != nil {
+		return fmt.Errorf("unpack %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// digests are those of the disks that are only read.
+func digests(disks []qemu.Disk) (map[string]string, error) {
+	sums := map[string]string{}
+	for _, d := range disks {
+		if !d.ReadOnly {
+			continue
+		}
+		var err error
+		if sums[d.Serial], err = digest(d.File); err != nil {
+			return nil, err
+		}
+	}
+	return sums, nil
+}
+
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fsync(int(f.Fd()))
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// savedTime bounds each of the steps below: two emulated machines beside others
+// are slow.
+const savedTime = 10 * time.Minute
+
+// ringBee is a bee with two sites of two hosts each, and a job of two ranks that
+// exchange messages all the time.
+func ringBee(t *testing.T) (b *testkit.Bee, sites, job string) {
+	t.Helper()
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b = testkit.NewBee(t)
+	ring, err := os.ReadFile("testdata/ring.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.File("ring.py", string(ring))
+	sites = b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local, hosts: 2, private_scratch: true}\n")
+	job = b.File("job.yaml", `name: ring
+build: {debian: bookworm, packages: [openmpi-bin, python3-mpi4py]}
+vm: {cpus: 1, memory: 768M}
+nodes: 2
+volume: /data
+workdir: /data
+checkpoint: {mode: vm, grace: 8m}
+inputs: [{from: ring.py, to: /data/}]
+run: mpirun -n 2 --map-by node python3 ring.py
+outputs: [{from: /data/result, to: ./results}]
+`)
+	return b, sites, job
+}
+
+// ringed checks what the ranks have come to, against the same done here.
+func ringed(t *testing.T, b *testkit.Bee) {
+	t.Helper()
+	f := strings.Fields(b.Read("results/result"))
+	if len(f) != 3 {
+		t.Fatalf("the result is %q", f)
+	}
+	steps, err := strconv.Atoi(f[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := sha256.Sum256([]byte("0")), sha256.Sum256([]byte("1"))
+	for range steps {
+		one, other = sha256.Sum256(append(one[:], other[:]...)), sha256.Sum256(append(other[:], one[:]...))
+	}
+	if hex.EncodeToString(one[:]) != f[1] || hex.EncodeToString(other[:]) != f[2] {
+		t.Errorf("after %d steps the ranks have %s", steps, f[1:])
+	}
+	t.Logf("%d steps", steps)
+}
+
+// printed waits for output of an attempt, and gives its last number.
+func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
+	t.Helper()
+	last := 0
+	testkit.Eventually(t, savedTime, func() error {
+		r := b.Try("logs", "--attempt", strconv.Itoa(attempt), id)
+		f := strings.Fields(r.Stdout)
+		if len(f) > 0 {
+			last, _ = strconv.Atoi(f[len(f)-1])
+		}
+		if last <= after {
+			return fmt.Errorf("attempt %d has printed %d\n%s%s", attempt, last, r.Stderr, b.Try("logs", "--controller", id).Stdout)
+		}
+		return nil
+	})
+	return last
+}
+
+// TestMachinesAreSavedAndGoOn: all machines of a run are saved in the midst of
+// MPI communication; they go on here, then elsewhere, twice, and the ranks come
+// to what they would have come to anyway. Of the output nothing is missing or
+// comes twice. What was saved at first still makes a run afterwards.
+func TestMachinesAreSavedAndGoOn(t *testing.T) {
+	testkit.Once(t)
+	b, sites, job := ringBee(t)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	at := printed(t, b, id, 1, 50)
+	saved := filepath.Join(b.Work, "saved")
+	t.Log(b.Must("vm", "snapshot", "--json", id, saved))
+	if r := b.Try("vm", "restore", saved); r.Code == 0 || !strings.Contains(r.Stderr, "bee stop "+id) {
+		t.Errorf("bringing up machines that still run: %d %s", r.Code, r.Stderr)
+	}
+	at = printed(t, b, id, 1, at+100)
+	for attempt := 2; attempt <= 3; attempt++ {
+		b.Must("checkpoint", id)
+		at = printed(t, b, id, attempt, at+100)
+	}
+	b.Must("exec", id, "--", "touch", "enough")
+	v := b.Await(id, savedTime)
+	if v.State != "succeeded" || len(v.Attempts) != 3 || v.Attempts[1].Site != "two" || v.Attempts[2].Site != "one" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	ringed(t, b)
+	var all strings.Builder
+	for attempt := 1; attempt <= 3; attempt++ {
+		all.WriteString(b.Must("logs", "--attempt", strconv.Itoa(attempt), id))
+	}
+	for i, word := range strings.Fields(all.String()) {
+		if word != strconv.Itoa(50*(i+1)) {
+			t.Fatalf("line %d of the output is %s", i+1, word)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(b.Work, "results")); err != nil {
+		t.Fatal(err)
+	}
+	again := strings.TrimSpace(b.Must("--sites", sites, "vm", "restore", "--detach", "--site", "two", saved))
+	printed(t, b, again, 1, 0)
+	b.Must("exec", again, "--", "touch", "enough")
+	if v := b.Await(again, savedTime); v.State != "succeeded" {
+		t.Fatalf("the run that was brought up: %+v\n%s", v, b.Must("show", again))
+	}
+	ringed(t, b)
+	b.CheckNothingLeft(30 * time.Second)
+}
