@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// fakeMachine is a guest that notes what is done with it.
+type fakeMachine struct {
+	driver.Movable // whose other methods nobody calls
+	done           []string
+	saving, going  error
+}
+
+func (m *fakeMachine) Pause(context.Context) error { m.done = append(m.done, "pause"); return nil }
+func (m *fakeMachine) Resume(context.Context) error {
+	m.done = append(m.done, "resume")
+	return m.going
+}
+
+func (m *fakeMachine) Save(_ context.Context, dir string) error {
+	m.done = append(m.done, "save")
+	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "memory"), []byte("all of it"), 0o600), m.saving)
+}
+
+// headOf is the head of an attempt on one host, with a machine.
+func headOf(t *testing.T, m *fakeMachine) *head {
+	t.Helper()
+	dir := t.TempDir()
+	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
+	n := &node{config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
+		box: &box{Container: m}, Options: Options{Log: slog.New(slog.DiscardHandler)}}
+	h, err := newHead(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestMachinesAreSavedWhole(t *testing.T) {
+	m := &fakeMachine{}
+	h := headOf(t, m)
+	dir := h.n.config.Host.Dir
+	if n, err := h.keepSnapshot(t.Context()); n != 1 || err != nil {
+		t.Fatalf("snapshot %d, %v", n, err)
+	}
+	var saved protocol.Saved
+	raw, err := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, 1), protocol.SavedFile))
+	if err = errors.Join(err, json.Unmarshal(raw, &saved)); err != nil || saved.Guest.ID != "g" || saved.Image.ID != "i" || saved.Nodes != 1 {
+		t.Errorf("it says %s, %v", raw, err)
+	}
+	h.saveMachines(t.Context(), "it is time", time.Minute)
+	if want := []string{"pause", "save", "resume", "pause", "save"}; !slices.Equal(m.done, want) || !h.saved || h.snapshot != 2 {
+		t.Errorf("done is %q, want %q; saved %v, %d", m.done, want, h.saved, h.snapshot)
+	}
+}
+
+// TestASnapshotThatFails leaves nothing that looks like one, and the machines go
+// on; where they cannot, the attempt is lost.
+func TestASnapshotThatFails(t *testing.T) {
+	m := &fakeMachine{saving: errors.New("the disk is full")}
+	h := headOf(t, m)
+	h.saveMachines(t.Context(), "it is time", time.Minute)
+	left, err := filepath.Glob(filepath.Join(h.n.config.Host.Dir, "snapshots", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	if !slices.Equal(m.done, []string{"pause", "save", "resume"}) || h.saved || h.over.Err() != nil {
+		t.Errorf("done is %q, saved %v, %v", m.done, h.saved, h.over.Err())
+	}
+	m.going = errors.New("QEMU has ended")
+	if _, err := h.keepSnapshot(t.Context()); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
+		t.Errorf("with a machine that does not go on: %v, the attempt %v", err, context.Cause(h.over))
+	}
+}
