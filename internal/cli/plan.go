@@ -75,7 +75,16 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Site, p.Summary, startText(p), slot, compute, cost, remark)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.Margin != "" {
+			fmt.Fprintf(out, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)
+			break
+		}
+	}
+	return nil
 }
 
 func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }

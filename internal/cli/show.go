@@ -53,8 +53,14 @@ type attemptView struct {
 	ExitCode *int                       `json:"exit_code"`
 	Error    *errorView                 `json:"error,omitempty"`
 	Phases   map[protocol.Phase]float64 `json:"phases"`
-	Nodes    []nodeView                 `json:"nodes,omitempty"`
-	Cost     float64                    `json:"cost,omitempty"`
+	// MarginSeconds is how long before the end of its time the job is asked to
+	// save itself; what that took, and the way home.
+	MarginSeconds   float64    `json:"margin_seconds,omitempty"`
+	Margin          string     `json:"margin,omitempty"`
+	SavingSeconds   float64    `json:"saving_seconds,omitempty"`
+	BringingSeconds float64    `json:"bringing_seconds,omitempty"`
+	Nodes           []nodeView `json:"nodes,omitempty"`
+	Cost            float64    `json:"cost,omitempty"`
 }
 
 type nodeView struct {
@@ -109,7 +115,8 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
-		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{}}
+		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
+		MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds()}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
@@ -196,6 +203,12 @@ func (a *app) showRun(v runView) error {
 		}
 		showError(row, at.Error)
 		row("  phases", "%s", phasesText(at.Phases))
+		if at.MarginSeconds > 0 {
+			row("  slot", "the job is asked to save itself %s before it ends (%s)", seconds(at.MarginSeconds), at.Margin)
+		}
+		if at.SavingSeconds > 0 {
+			row("  checkpoint", "%s from asking until the nodes had ended, %s on the way home", seconds(at.SavingSeconds), seconds(at.BringingSeconds))
+		}
 		for _, n := range at.Nodes {
 			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",
 				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS))

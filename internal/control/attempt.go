@@ -35,6 +35,8 @@ type attempt struct {
 	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
+	// asked is when the head asked the job to save itself, by its clock.
+	asked time.Time
 	// over is set once the head is known to have ended by itself.
 	over bool
 	// ran is set once the user's command may have done something.

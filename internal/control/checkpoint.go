@@ -36,6 +36,21 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 	return a.keepAs(ctx, 0, protocol.VolumeDir(dir))
 }
 
+// bring does so, and notes how long it took: the next attempt leaves as much of
+// its slot for it. A site that took its hosts back meanwhile wants more.
+func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
+	begun := time.Now()
+	err := a.keep(ctx, r)
+	took := time.Since(begun)
+	switch {
+	case err == nil:
+		a.rec.Bringing = max(a.rec.Bringing, took)
+	case core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound):
+		a.rec.Bringing = max(a.rec.Bringing, 2*took)
+	}
+	return errors.Join(err, a.put(context.WithoutCancel(ctx)))
+}
+
 // keepSnapshot does the same with what the head has kept meanwhile.
 func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
 	return a.keepAs(ctx, n, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, n))

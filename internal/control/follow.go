@@ -49,13 +49,14 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if len(result.Runtimes) > 0 {
 		a.rec.Runtime = result.Runtimes[0]
 	}
+	a.measure(result)
 	out := a.judge(result)
 	a.blame(out)
 	if err := a.put(ctx); err != nil { // for whoever has to go on after us
 		return outcome{}, err
 	}
 	if result.Continue && !a.rec.Fetched {
-		if err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.keep(ctx, result) }); err != nil {
+		if err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.bring(ctx, result) }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -220,6 +221,9 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		*after = e.Seq
 		if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
 			a.ran = true
+		}
+		if e.Begin && e.Phase == protocol.PhaseSave {
+			a.asked = e.Time
 		}
 		if e.End && e.Phase == protocol.PhaseJoin {
 			markJoined()

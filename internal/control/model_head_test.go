@@ -73,7 +73,7 @@ func (h *modelHead) live() {
 	go func() {
 		var slot, fault, snap <-chan time.Time
 		if d := h.plan.Deadline; !d.IsZero() {
-			slot = time.After(d.Sub(time.Now().Add(h.skew)) - h.plan.Checkpoint.Grace - h.plan.Grace)
+			slot = time.After(d.Sub(time.Now().Add(h.skew)) - max(h.plan.Checkpoint.Margin, h.plan.Checkpoint.Grace+h.plan.Grace))
 		}
 		if fate > 0 && fate < 5 {
 			fault = time.After(when)

@@ -197,6 +197,7 @@ func (l *modelLease) Hosts() []core.Host {
 	return []core.Host{{Name: l.s.name + "-0", Dir: l.dir, Cache: "same", Slots: 1}}
 }
 
+func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
 func (l *modelLease) Deadline() time.Time { return l.deadline }
 
 func (l *modelLease) Status(context.Context) (driver.Status, error) {
@@ -279,6 +280,10 @@ func (l *modelLease) torn() bool {
 func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
 	err := l.reach("fetch")
+	if t.Again && err == nil { // a volume takes its time, and its hosts may go meanwhile
+		time.Sleep(l.s.m.size)
+		err = l.reach("fetch")
+	}
 	if err == nil {
 		if _, serr := os.Stat(t.Remote); serr != nil {
 			return &core.Error{Kind: core.NotFound, Err: serr}

@@ -15,7 +15,7 @@ import (
 )
 
 // makePlan is the attempt as the head shall carry it out.
-func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease, resumed bool) (*protocol.Plan, error) {
+func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease, resumed bool, m margin) (*protocol.Plan, error) {
 	hosts := nodeHosts(job, lease.Hosts())
 	names := make([]string, len(hosts))
 	for i, h := range hosts {
@@ -47,7 +47,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: checkpointGrace(job), Paths: c.Paths,
+		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Paths: c.Paths,
 			File: c.File, Command: words(c.Command), Every: c.Every}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // Prospect is what a site would do with a job submitted now.
@@ -27,6 +26,10 @@ type Prospect struct {
 	// limit.
 	SlotSeconds    float64 `json:"slot_seconds,omitempty"`
 	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
+	// MarginSeconds is how long before the slot's end the job is asked to save
+	// itself, or to end, and Margin what that is made of.
+	MarginSeconds float64 `json:"margin_seconds,omitempty"`
+	Margin        string  `json:"margin,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 }
@@ -44,17 +47,10 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}
 		if site.Slot > 0 {
-			p.ComputeSeconds = max(0, site.Slot-margin(&sub.Job)).Seconds()
+			m := firstMargin(&sub.Job)
+			p.ComputeSeconds, p.MarginSeconds, p.Margin = max(0, site.Slot-m.total).Seconds(), m.total.Seconds(), m.why
 		}
 		list = append(list, p)
 	}
 	return list
-}
-
-// margin is how long before its slot ends a job is told to end.
-func margin(job *spec.Job) time.Duration {
-	if job.Checkpoint != nil {
-		return checkpointGrace(job) + defaultGrace
-	}
-	return 2 * defaultGrace
 }

@@ -51,9 +51,10 @@ type model struct {
 	heads   []*modelHead // all that ever were
 	order   string
 	every   time.Duration
-	target  int // what the job counts to
-	reached int // the highest count of any checkpoint that was good at home
-	homed   int // checkpoints that came home and have not been damaged since
+	size    time.Duration // of the volume: what it takes to bring it home
+	target  int           // what the job counts to
+	reached int           // the highest count of any checkpoint that was good at home
+	homed   int           // checkpoints that came home and have not been damaged since
 	stop    chan struct{}
 	stopped bool      // its user has asked for a stop
 	calm    bool      // from now on nothing goes wrong any more
@@ -126,6 +127,9 @@ func (m *model) passing(what string) error {
 // newModel draws sites and a job.
 func newModel(h *home, c *choices, dir string) *model {
 	m := &model{home: h, choose: c, dir: dir, target: 60 + 60*c.of("hours", 4), every: 25 * time.Minute * time.Duration(c.of("every", 2)), stop: make(chan struct{})}
+	if c.of("size", 3) == 1 {
+		m.size = 2 * time.Minute
+	}
 	if c.of("order", 3) == 1 {
 		m.order = spec.OrderCheapest
 	}

@@ -170,9 +170,17 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.checkpoint != "")
+	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
 	if err != nil {
 		return err
+	}
+	m := learnMargin(&a.sub.Job, a.site, earlier, filesStay(a.lease))
+	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.checkpoint != "", m)
+	if err != nil {
+		return err
+	}
+	if a.sub.Job.Checkpoint != nil && (a.site.Slot > 0 || !plan.Deadline.IsZero()) {
+		a.rec.Margin, a.rec.MarginWhy = m.total, m.why
 	}
 	plan.VM = a.vm
 	if plan.Restore = a.saved != nil; plan.Restore {

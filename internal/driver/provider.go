@@ -115,6 +115,13 @@ type Forecaster interface {
 	Forecast(ctx context.Context, r Request) (time.Time, error)
 }
 
+// FileKeeper is what a lease may offer whose site has a file system that its
+// hosts share with others.
+type FileKeeper interface {
+	// KeepsFiles tells whether the lease's files outlive its hosts.
+	KeepsFiles() bool
+}
+
 // Queued is what a lease may offer further whose hosts come later: the site
 // has the request in its queue. Until Ready says so, there are no hosts.
 type Queued interface {

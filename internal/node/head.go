@@ -110,7 +110,11 @@ func (h *head) carryOut(ctx context.Context) {
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
 		grace := h.saveGrace()
-		timer := time.AfterFunc(time.Until(d)-grace-h.plan.Grace, func() { h.stop(errSlotEnds, grace) })
+		margin := grace + h.plan.Grace
+		if c := h.plan.Checkpoint; c != nil {
+			margin = max(margin, c.Margin)
+		}
+		timer := time.AfterFunc(time.Until(d)-margin, func() { h.stop(errSlotEnds, grace) })
 		defer timer.Stop()
 	}
 	err := h.prepare(h.over)

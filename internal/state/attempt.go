@@ -39,6 +39,14 @@ type Record struct {
 	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
 	// Granted is when the hosts were there.
 	Granted time.Time `json:"granted,omitzero"`
+	// Margin is how long before the end of its time the job is asked to save
+	// itself; 0: its time has no end.
+	Margin    time.Duration `json:"margin,omitempty"`
+	MarginWhy string        `json:"margin_why,omitempty"`
+	// Saving is how long its checkpoint took on the site, from asking for it,
+	// and Bringing how long the way home.
+	Saving   time.Duration `json:"saving,omitempty"`
+	Bringing time.Duration `json:"bringing,omitempty"`
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`

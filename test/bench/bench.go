@@ -22,13 +22,15 @@ import (
 type bench struct {
 	bee, dir, apps string
 	env            []string
+	many           int         // active runs
 	rows           [][4]string // what, measured, against, ratio
 }
 
 func main() {
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds, and no large image")
-	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, frames, pull, records")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, frames, pull, records, active")
+	flag.IntVar(&b.many, "active", 1000, "`runs` that are active at once, in the step of that name")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
 	if err := b.run(*quick, *only); err != nil {
@@ -61,8 +63,8 @@ func (b *bench) run(quick bool, only string) error {
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"frames", b.frames}, {"pull", b.pull}, {"records", b.records}} {
-		wanted := only == "" && (!quick || step.name != "pull") || slices.Contains(strings.Split(only, ","), step.name)
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"frames", b.frames}, {"pull", b.pull}, {"records", b.records}, {"active", b.active}} {
+		wanted := only == "" && (!quick || step.name != "pull" && step.name != "active") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue
 		}

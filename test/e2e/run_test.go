@@ -242,6 +242,9 @@ func TestARunMovesFromSlotToSlot(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) < 2 || v.Attempts[0].Site != "one" || v.Attempts[1].Site != "two" {
 		t.Fatalf("the run: %+v", v)
 	}
+	if text := b.Must("show", id); !strings.Contains(text, "asked to save itself 13.0s before it ends (`grace` of 3s, and 10s for the rest)") {
+		t.Errorf("it is shown as\n%s", text)
+	}
 	if got := b.Read("results/done"); got != "60\n" {
 		t.Errorf("it counted to %q", got)
 	}

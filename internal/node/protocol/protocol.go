@@ -122,6 +122,9 @@ type Checkpoint struct {
 	VM     bool          `json:"vm,omitempty"`
 	Signal int           `json:"signal"`
 	Grace  time.Duration `json:"grace"`
+	// Margin is how long before the deadline it is asked; never less than
+	// Grace and the plan's own.
+	Margin time.Duration `json:"margin,omitempty"`
 	// File, in the volume, or Command ask for it in place of Signal, if set.
 	File    string   `json:"file,omitempty"`
 	Command []string `json:"command,omitempty"`

@@ -64,6 +64,9 @@ func (l *lease) Hosts() []core.Host {
 	return l.provisional()
 }
 
+// KeepsFiles implements driver.FileKeeper: they lie in the shared scratch.
+func (l *lease) KeepsFiles() bool { return true }
+
 // Deadline implements driver.Lease: the end of the job's time.
 func (l *lease) Deadline() time.Time {
 	if t := l.granted(); t != nil {
