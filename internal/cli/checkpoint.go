@@ -11,7 +11,8 @@ func (a *app) newCheckpointCommand() *cobra.Command {
 	return &cobra.Command{Use: "checkpoint RUN", Short: "Have a run save itself now, and go on in another attempt",
 		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
 the signal that the Beefile names, its volume comes home, and the run goes on
-from there on the next site that can take it.`,
+from there on the next site that can take it. With checkpoint: {mode: vm} the
+job is not asked: its virtual machines are saved as they are.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
 		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) }}
 }

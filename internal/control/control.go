@@ -53,6 +53,8 @@ type Images interface {
 	// Resolve makes sure that the job's image is in the cache, for a GOARCH.
 	// The policy is when to ask its source again: missing, always or never.
 	Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(message string, done, total int64)) (core.Image, error)
+	// Has tells whether the cache holds an image.
+	Has(id string) bool
 	// ExportFlat writes the image as one stream that a node can import.
 	ExportFlat(ctx context.Context, id string, w io.Writer) error
 	// Dir is the cache's directory on this machine.

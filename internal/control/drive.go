@@ -124,9 +124,12 @@ func (d *drive) getImage(ctx context.Context) error {
 		return nil
 	}
 	begun := time.Now()
-	image, err := d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage))
-	if err != nil {
-		return err
+	image, is := d.savedImage()
+	if !is {
+		var err error
+		if image, err = d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage)); err != nil {
+			return err
+		}
 	}
 	d.imageTook = time.Since(begun)
 	d.image, d.run.Image = &image, image.ID

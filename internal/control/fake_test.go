@@ -213,6 +213,7 @@ type fakeImages struct{ err error }
 func (f fakeImages) Resolve(context.Context, *spec.Job, string, string, func(string, int64, int64)) (core.Image, error) {
 	return core.Image{ID: "sha256:x", Config: core.ImageConfig{Cmd: []string{"true"}}}, f.err
 }
+func (f fakeImages) Has(string) bool                                     { return true }
 func (f fakeImages) ExportFlat(context.Context, string, io.Writer) error { return nil }
 func (f fakeImages) Dir() string                                         { return "same" }
 

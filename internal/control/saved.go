@@ -34,6 +34,23 @@ func readSaved(volume string, hosts int) (*protocol.Saved, error) {
 	return s, nil
 }
 
+// savedImage is the image of the run's saved machines, where the cache has it:
+// what the Beefile names may mean another one by now, or be gone.
+func (d *drive) savedImage() (core.Image, bool) {
+	if !d.sub.Job.SavesVM() {
+		return core.Image{}, false
+	}
+	list, err := checkpoint.List(d.c.checkpoints(d.run.ID))
+	if err != nil || len(list) == 0 {
+		return core.Image{}, false
+	}
+	s, err := readSaved(list[len(list)-1].Volume(), 0)
+	if err != nil {
+		return core.Image{}, false
+	}
+	return s.Image, d.c.Images.Has(s.Image.ID)
+}
+
 // exportName is the file that tells what run a directory of saved machines is
 // of; the checkpoints lie beside it.
 const exportName = "run.json"
@@ -96,6 +113,10 @@ func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) 
 	e, err := readExport(dir)
 	if err != nil {
 		return state.Run{}, nil, &core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."}
+	}
+	if e.Submission.Version != submissionVersion {
+		return state.Run{}, nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
+			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them."}
 	}
 	// The same machines must not run twice: they would do the same things.
 	if old, err := c.Store.Run(ctx, e.Run); err == nil && !old.State.Final() {

@@ -62,7 +62,9 @@ func TestMachinesGoOnOnTheNextSite(t *testing.T) {
 // is whole, which becomes the new run's first checkpoint.
 func TestSavedMachinesMakeARun(t *testing.T) {
 	w := newWorld(t, "a")
-	run := w.submitJob(t, inMachines())
+	job := inMachines()
+	job.Inputs = []spec.Copy{{From: filepath.Join(t.TempDir(), "gone"), To: "/v"}}
+	run := w.submitJob(t, job)
 	owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 	w.sites["a"].held[owner] = true
 	rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
@@ -109,6 +111,11 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(memory(own[0].Volume())); err != nil || string(raw) != "1" {
 		t.Errorf("the new run goes on from %q, %v", raw, err)
+	}
+	// What the first run was made of may be gone: it is in the machines.
+	w.Images = fakeImages{errors.New("the tag means nothing any more")}
+	if got := w.drive(t, again, nil); got.State != state.Succeeded || got.Image != "image" {
+		t.Errorf("the new run: %s, %s", got.State, got.Message)
 	}
 	if _, _, err := w.Import(t.Context(), t.TempDir(), nil); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a directory without any: %v", err)

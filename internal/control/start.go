@@ -45,12 +45,9 @@ func (a *attempt) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	copies, binds, err := planInputs(&a.sub.Job)
-	if err != nil {
-		return err
-	}
-	a.binds = binds
-	a.checkpoint, a.saved = "", nil
+	var copies []staging
+	var err error
+	a.checkpoint, a.saved, a.binds = "", nil, nil
 	if a.sub.Job.Checkpoint != nil {
 		if a.checkpoint, err = a.latest(ctx); err != nil {
 			return err
@@ -60,7 +57,9 @@ func (a *attempt) stage(ctx context.Context) error {
 		if a.saved, err = readSaved(a.checkpoint, len(hosts)); err != nil {
 			return err
 		}
-		a.theirs, a.binds, copies = a.saved.Image, nil, nil // all else is in the machines
+		a.theirs = a.saved.Image // all else is in the machines
+	} else if copies, a.binds, err = planInputs(&a.sub.Job); err != nil {
+		return err
 	}
 	if a.checkpoint != "" {
 		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(protocol.VolumeDir(""), s.remote); return in })
