@@ -84,7 +84,7 @@ volume: /data
 // awaitFile waits until a run has made a file, or has ended.
 func awaitFile(t *testing.T, b *testkit.Bee, id, path string) {
 	t.Helper()
-	testkit.Eventually(t, 4*time.Minute, func() error {
+	testkit.Eventually(t, 10*time.Minute, func() error { // three emulated machines, perhaps beside other tests
 		r := b.Try("exec", id, "--", "test", "-e", path)
 		if r.Code == 0 {
 			return nil
