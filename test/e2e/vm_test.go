@@ -83,7 +83,7 @@ workdir: /work
 outputs: [{from: /work/*, to: ./results}]
 `)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
-	testkit.Eventually(t, 3*time.Minute, func() error {
+	testkit.Eventually(t, 10*time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/work/up"); r.Code != 0 {
 			return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
 		}
