@@ -143,11 +143,12 @@ func freezeChildren(t *testing.T) {
 }
 
 // TestAnotherArchitecture boots a guest image of arm64 in software emulation, to
-// docker ready: hack/arm64.sh builds it, and BEE for it.
+// docker ready. It is tried by hand, with the tree of such an image and a bee of
+// that architecture.
 func TestAnotherArchitecture(t *testing.T) {
 	tree, binary := os.Getenv("BEE_TEST_ARM64_TREE"), os.Getenv("BEE_TEST_ARM64_BINARY")
 	if tree == "" || binary == "" {
-		t.Skip("hack/arm64.sh guest gives the image and the binary that this needs")
+		t.Skip("BEE_TEST_ARM64_TREE and BEE_TEST_ARM64_BINARY are not set")
 	}
 	testkit.RequireTool(t, qemu.ProgramFor("arm64"))
 	r := New(Options{Binary: binary, Guest: tree, Arch: "arm64", Program: []string{qemu.ProgramFor("arm64")}, Accel: TCG, CPU: "max,pauth-impdef=on",
