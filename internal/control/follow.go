@@ -67,11 +67,15 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if is {
+	switch {
+	case is:
 		out = on
 		a.blame(out)
 		a.rec.Moved = out.moved // recorded together with Fetched
 		a.note(ctx, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
+	case a.stopAsked() && result.Exit == nil: // while the checkpoint came home
+		out = outcome{state: state.Stopped, err: errStopped()}
+		a.blame(out)
 	}
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
