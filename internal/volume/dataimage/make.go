@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,10 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err := f.Truncate(size &^ (blockSize - 1)); err != nil {
 		return fileError("make data image", file, err)
 	}
-	code, said, err := t.run(ctx, "mke2fs", arguments(f.Name(), dir, size)...)
+	code, said, err := t.run(ctx, "mke2fs", arguments(f.Name(), dir, size, ",assume_storage_prezeroed=1")...)
+	if code != 0 && strings.Contains(said, "Bad option") { // before 1.47: it takes space for zeros
+		code, said, err = t.run(ctx, "mke2fs", arguments(f.Name(), dir, size, "")...)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -75,13 +79,14 @@ const (
 )
 
 // arguments of mke2fs. All that its configuration could say is said here, so
-// that images are the same wherever they are made.
-func arguments(file, dir string, size int64) []string {
+// that images are the same wherever they are made. more are further extended
+// options.
+func arguments(file, dir string, size int64, more string) []string {
 	journal := min(journalSize, max(size/16, 4<<20))
 	return []string{"-q", "-F", "-t", "ext4", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-i", strconv.Itoa(ratio), "-m", "0",
 		"-O", "none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum",
 		"-J", "size=" + strconv.FormatInt(journal>>20, 10), "-L", "bee-data",
-		"-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=0,lazy_journal_init=0,nodiscard", os.Geteuid(), os.Getegid()), "-d", dir, file}
+		"-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=0,lazy_journal_init=0,nodiscard%s", os.Geteuid(), os.Getegid(), more), "-d", dir, file}
 }
 
 // need is a size that holds so much for sure: whole blocks, inodes, extents,
