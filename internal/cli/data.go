@@ -16,9 +16,9 @@ import (
 
 func (a *app) newDataCommand() *cobra.Command {
 	c := &cobra.Command{Use: "data", Short: "Fill, empty and look into data images: volumes in one file", Args: cobra.NoArgs,
-		Long: `A data image is a disk image with an ext4 file system: a volume in one file, as
-virtual machines use it (volume: dataimage in a Beefile). These commands need
-neither root nor a virtual machine. Loading needs e2fsprogs.`,
+		Long: `A data image is a disk image with an ext4 file system: a directory in one file,
+which a virtual machine can attach. These commands need neither root nor a
+virtual machine. Loading needs e2fsprogs.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.newDataLoadCommand(), a.newDataUnloadCommand(), a.newDataLsCommand())
 	return c

@@ -79,7 +79,7 @@ func remedyFor(err error) string {
 	if errors.Is(err, ErrUnclean) {
 		return "`bee data ls` and `bee data unload` set it right first, by e2fsck (Debian: e2fsprogs), if they may write to it."
 	}
-	return "Is it an image that `bee data load` or a run with `volume: dataimage` made?"
+	return "Is it an image that `bee data load` made?"
 }
 
 func fileError(op, object string, err error) error {
