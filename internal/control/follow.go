@@ -193,7 +193,12 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	go func() {
 		select {
 		case <-a.stop:
-			head.Stop(ctx, defaultGrace) //nolint:errcheck // a head that cannot be reached is noticed by Watch
+			// Without an answer nobody knows whether it has heard: another
+			// line is taken, on which it is told again.
+			if err := head.Stop(ctx, defaultGrace); err != nil && sleep(ctx, time.Second) == nil {
+				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
+				head.Close() //nolint:errcheck // it is given up
+			}
 		case <-ctx.Done():
 		}
 	}()
