@@ -31,6 +31,9 @@ func sumOf(b []byte) sum {
 type Known struct {
 	cutter chunk.Cutter
 	sums   map[sum]struct{}
+	// total tells that the receiver knows nothing, and wants to be told first how
+	// much there is.
+	total bool
 }
 
 // Basis is what a receiver has of an earlier copy, by chunks.
@@ -190,6 +193,9 @@ func ReadKnown(r io.Reader) (*Known, error) {
 		return nil, cut(err)
 	}
 	bits, n := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
+	if bits == 0 && n == 0 {
+		return &Known{total: true}, nil
+	}
 	if bits < chunk.SmallestBits || bits > chunk.LargestBits || n > maxKnown {
 		return nil, errDamaged
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 
@@ -17,7 +16,6 @@ type decoder struct {
 	t     *tree
 	basis *Basis // nil: there is no earlier copy
 	many  bool
-	crc   uint32
 	count uint64
 	open  *os.File // the file whose data records come
 	meta  *meta
@@ -26,47 +24,27 @@ type decoder struct {
 }
 
 func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
-	head := make([]byte, max(magicLen, blockHead))
-	if _, err := io.ReadFull(r, head[:magicLen]); err != nil {
-		return cut(err)
+	in := &blocks{r: r, table: castagnoli()}
+	kind, err := in.magic()
+	if err != nil {
+		return err
 	}
-	d := &decoder{t: t, basis: basis}
-	switch string(head[:magicLen]) {
-	case magic(kindOne):
-	case magic(kindMany):
-		d.many = true
+	d := &decoder{t: t, basis: basis, many: kind == kindMany}
+	if d.many {
 		if err := os.MkdirAll(t.root, 0o777); err != nil {
 			return err
 		}
-	default:
-		return errors.New("not a file stream, or one of another version")
 	}
 	defer d.close()
-	table := castagnoli()
-	var buf []byte
 	for !d.ended {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(r, head[:blockHead]); err != nil {
-			return cut(err)
+		b, err := in.next()
+		if err != nil {
+			return err
 		}
-		n := int(binary.LittleEndian.Uint32(head))
-		if n == 0 || n > blockSize {
-			return errDamaged
-		}
-		if cap(buf) < n {
-			// Small streams are many, and need no full block.
-			buf = make([]byte, min(blockSize, max(n, 2*cap(buf))))
-		}
-		if _, err := io.ReadFull(r, buf[:n]); err != nil {
-			return cut(err)
-		}
-		d.crc = crc32.Update(d.crc, table, buf[:n])
-		if d.crc != binary.LittleEndian.Uint32(head[4:]) {
-			return errDamaged
-		}
-		if err := d.block(buf[:n]); err != nil {
+		if err := d.block(b); err != nil {
 			return err
 		}
 	}
@@ -87,21 +65,13 @@ func (d *decoder) close() {
 }
 
 func (d *decoder) block(b []byte) error {
-	for len(b) > 0 {
-		if len(b) < recHead || d.ended {
+	return records(b, func(kind byte, content []byte) error {
+		if d.ended {
 			return errRecord
 		}
-		kind, n := b[0], int64(binary.LittleEndian.Uint32(b[1:]))
-		if n > int64(len(b)-recHead) {
-			return errRecord
-		}
-		if err := d.record(kind, b[recHead:recHead+n]); err != nil {
-			return err
-		}
-		b = b[recHead+n:]
 		d.count++
-	}
-	return nil
+		return d.record(kind, content)
+	})
 }
 
 func (d *decoder) record(kind byte, b []byte) error {
@@ -109,6 +79,8 @@ func (d *decoder) record(kind byte, b []byte) error {
 		return errRecord
 	}
 	switch kind {
+	case recTotal:
+		return nil
 	case recTop:
 		if d.depth != 0 {
 			return errRecord
@@ -151,7 +123,7 @@ func (d *decoder) record(kind byte, b []byte) error {
 	case recError:
 		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b))}
 	case recTrailer:
-		if len(b) != 8 || d.depth != 0 || (!d.many && len(d.t.parts) != 1) || binary.LittleEndian.Uint64(b) != d.count {
+		if len(b) != 8 || d.depth != 0 || (!d.many && len(d.t.parts) != 1) || binary.LittleEndian.Uint64(b) != d.count-1 {
 			return errRecord
 		}
 		d.ended = true

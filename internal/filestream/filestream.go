@@ -35,8 +35,26 @@ func Send(ctx context.Context, w io.Writer, path string, progress func(done int6
 // (ReadKnown) is named, not sent. He takes it with ReceiveOver.
 func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progress func(done int64)) error {
 	e := newEncoder(w, kindOne, progress)
-	e.known = known
+	if known == nil || !known.total {
+		e.known = known
+	} else if err := e.number(recTotal, uint64(sizeOf(path))); err != nil {
+		return fail("send", path, err)
+	}
 	return send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
+}
+
+// sizeOf adds up the files below a path, as far as they can be seen.
+func sizeOf(path string) int64 {
+	total := int64(0)
+	filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // it is only to choose sizes by
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		return nil
+	})
+	return total
 }
 
 // SendMany writes several files or directories below root to w. Each of rel

@@ -24,6 +24,7 @@ const (
 	kindOne  = '1'
 	kindMany = '*'
 
+	recTotal   = 'N' // bytes in all files (8 bytes), where the receiver has asked
 	recTop     = 'T' // path below the root; starts a new top
 	recEntry   = 'E' // meta; for a file, data records and recEnd follow
 	recData    = 'D' // offset (8 bytes), bytes
@@ -182,13 +183,20 @@ func (e *encoder) chunk(at int64, b []byte) error {
 		copy(head[8:], s[:])
 		return e.record(recSame, head[:])
 	}
+	return e.pieces(head[:8], b)
+}
+
+// pieces sends data that begin at an offset (8 bytes), which may be more than
+// fits into a block.
+func (e *encoder) pieces(offset, b []byte) error {
 	const most = blockSize - recHead - blockHead - 8
-	for len(b) > 0 { // a chunk may be larger than a block
+	at := binary.LittleEndian.Uint64(offset)
+	for len(b) > 0 {
 		n := min(len(b), most)
-		if err := e.record(recData, append(binary.LittleEndian.AppendUint64(nil, uint64(at)), b[:n]...)); err != nil {
+		if err := e.record(recData, append(binary.LittleEndian.AppendUint64(nil, at), b[:n]...)); err != nil {
 			return err
 		}
-		at, b = at+int64(n), b[n:]
+		at, b = at+uint64(n), b[n:]
 	}
 	return nil
 }
