@@ -13,6 +13,18 @@ missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
+# A server of S3 for tests; no Debian package has one.
+s3server=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+if [ "$task" = test ] && ! command -v versitygw >/dev/null; then
+  if ((EUID == 0)); then
+    echo "installing $s3server"
+    GOBIN=/usr/local/bin CGO_ENABLED=0 go install "$s3server"
+  else
+    echo "This program is missing: versitygw" >&2
+    echo "Get it: CGO_ENABLED=0 go install $s3server, with its directory in PATH" >&2
+    exit 1
+  fi
+fi
 ((${#missing[@]} == 0)) && exit 0
 if ((EUID != 0)); then
   echo "These Debian packages are missing: ${missing[*]}" >&2

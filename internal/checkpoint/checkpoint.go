@@ -1,36 +1,98 @@
-// Package checkpoint keeps a run's checkpoints on disk: each is a copy of the
-// run's volume in a directory of its own, as an attempt left it or as it was
-// kept while the job ran, and counts once its manifest is there, which is
-// written last. A directory without one is a copy that was cut short. The
-// package knows no sites and no jobs.
+// Package checkpoint keeps runs' checkpoints: each is a copy of the run's volume,
+// as an attempt left it or as it was kept while the job ran, and counts once its
+// manifest is there, which is written last. What has none is a copy that was cut
+// short.
+//
+// Here are the words that all stores share, and the store that is a directory.
+// The package knows no sites, no jobs, and no ways to other machines.
 package checkpoint
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/google/renameio/v2"
-	"golang.org/x/sys/unix"
 )
 
-const (
-	manifestName = "manifest.json"
-	volumeName   = "volume"
-	// kept is how many generations are kept: the last may turn out damaged.
-	kept = 2
-)
+// Generations is how many checkpoints of a run are kept: the last may turn out
+// damaged.
+const Generations = 2
+
+// ErrDamaged is the cause where a checkpoint is not what its manifest says. The
+// one before it may be good.
+var ErrDamaged = errors.New("the checkpoint is damaged") //nolint:gochecknoglobals // a constant
+
+// Place is where runs keep their checkpoints.
+type Place interface {
+	// String is the place as its user wrote it, for people.
+	String() string
+	// Run gives what a run of a name keeps there; see RunName.
+	Run(name string) Store
+	// Runs gives the names of all runs that have anything there.
+	Runs(ctx context.Context) ([]string, error)
+	// Close lets go of the way there.
+	Close() error
+}
+
+// Store keeps the checkpoints of one run. At most one process may change it at
+// a time, which the run's lock sees to.
+type Store interface {
+	// List gives the checkpoints, oldest first.
+	List(ctx context.Context) ([]Kept, error)
+	// Keep makes a checkpoint of a tree, and forgets all but the last ones. One
+	// that is whole already is left as it is: made tells whether it was not. A
+	// Keep that was cut short goes on where it was.
+	Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error)
+	// Restore brings a checkpoint to a place. ErrDamaged where it is not whole;
+	// what was at the place is then left as it was.
+	Restore(ctx context.Context, k Kept, to Sink) error
+	// Note keeps a run's record beside its checkpoints, in place of the one
+	// before, and Noted gives it back, nil where there is none: so another
+	// machine can go on with the run.
+	Note(ctx context.Context, record []byte) error
+	Noted(ctx context.Context) ([]byte, error)
+	// Remove removes all that the run has there. What is gone is success.
+	Remove(ctx context.Context) error
+}
+
+// Source is a tree, wherever it lies, of which a checkpoint is made.
+type Source interface {
+	// Fetch makes the local directory to a copy of it; before is an earlier copy
+	// of which what is the same need not travel, or "".
+	Fetch(ctx context.Context, to, before string) error
+	// Send begins to send it: the caller writes a filestream.Basis and reads the
+	// stream.
+	Send(ctx context.Context) (io.ReadWriteCloser, error)
+}
+
+// Sink is where a checkpoint shall go.
+type Sink interface {
+	// Stage makes it a copy of a local directory.
+	Stage(ctx context.Context, from string) error
+	// Receive begins to receive it: the caller reads what is known there
+	// (filestream.ReadKnown), writes the stream, and asks for the outcome.
+	Receive(ctx context.Context) (Receiver, error)
+}
+
+// Receiver is the far end of a tree that is sent.
+type Receiver interface {
+	io.ReadWriteCloser
+	// Outcome tells, once all is sent, whether it has arrived.
+	Outcome() error
+}
+
+// RunName is what a run of an installation is called in a store: every object
+// of it carries that.
+func RunName(user, run string) string { return user + "@" + run }
+
+// ParseRunName is the inverse of RunName.
+func ParseRunName(name string) (user, run string, ok bool) {
+	user, run, ok = strings.Cut(name, "@")
+	return user, run, ok && user != "" && run != "" && !strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
+}
 
 // Manifest holds what a checkpoint consists of, to find damage.
 type Manifest struct {
@@ -38,7 +100,7 @@ type Manifest struct {
 	Site    string            `json:"site,omitempty"`
 	Taken   time.Time         `json:"taken"`
 	Took    time.Duration     `json:"took,omitempty"` // to bring it home
-	Files   map[string]string `json:"files"`          // path to SHA-256
+	Files   map[string]string `json:"files"`          // path to a digest of the content, alike for alike in one store
 	Bytes   int64             `json:"bytes"`
 }
 
@@ -50,15 +112,16 @@ type Generation struct {
 	Snapshot int
 }
 
-// name is that of the directory: N, or N.K for a snapshot.
-func (g Generation) name() string {
+// String names it: N, or N.K for a snapshot.
+func (g Generation) String() string {
 	if g.Snapshot == 0 {
 		return strconv.Itoa(g.Attempt)
 	}
 	return strconv.Itoa(g.Attempt) + "." + strconv.Itoa(g.Snapshot)
 }
 
-func generationNamed(name string) (Generation, bool) {
+// ParseGeneration is the inverse of String.
+func ParseGeneration(name string) (Generation, bool) {
 	number, snapshot, is := strings.Cut(name, ".")
 	var g Generation
 	var err1, err2 error
@@ -66,10 +129,11 @@ func generationNamed(name string) (Generation, bool) {
 	if is {
 		g.Snapshot, err2 = strconv.Atoi(snapshot)
 	}
-	return g, err1 == nil && err2 == nil && g.name() == name
+	return g, err1 == nil && err2 == nil && g.String() == name
 }
 
-func (g Generation) compare(o Generation) int {
+// Compare orders by age, the older first.
+func (g Generation) Compare(o Generation) int {
 	switch {
 	case g.Attempt != o.Attempt:
 		return g.Attempt - o.Attempt
@@ -79,182 +143,34 @@ func (g Generation) compare(o Generation) int {
 	return g.Snapshot - o.Snapshot
 }
 
-// Kept is one whole checkpoint.
+// Kept is one checkpoint in a store.
 type Kept struct {
 	Generation
 	Manifest Manifest
-	dir      string
+	// Place says where it lies, for people.
+	Place string
+	// Broken tells that its manifest cannot be read: it was whole once.
+	Broken bool
+	dir    Dir // that it lies in, where it does
 }
 
-// Volume is the directory with the copy.
-func (k Kept) Volume() string { return filepath.Join(k.dir, volumeName) }
+// Volume is the directory with the copy, in a store that is a directory here.
+func (k Kept) Volume() string { return k.dir.Volume(k.Generation) }
 
-// Undamaged tells whether the copy is what the manifest says.
-func (k Kept) Undamaged() bool {
-	files, _, err := sums(k.Volume())
-	return err == nil && maps.Equal(files, k.Manifest.Files)
-}
+// Undamaged tells, in such a store, whether the copy is what its manifest says.
+func (k Kept) Undamaged() bool { return k.dir.Undamaged(k) }
 
-// List gives the whole checkpoints below a directory, oldest first.
-func List(dir string) ([]Kept, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var list []Kept
-	for _, e := range entries {
-		g, ok := generationNamed(e.Name())
-		if !ok {
-			continue
-		}
-		k := Kept{Generation: g, dir: filepath.Join(dir, e.Name())}
-		if k.Manifest, err = readManifest(k.dir); err == nil {
-			list = append(list, k)
-		}
-	}
-	slices.SortFunc(list, func(a, b Kept) int { return a.compare(b.Generation) })
-	return list, nil
-}
-
-// Keep makes a checkpoint of what fetch brings into the directory volume, and
-// forgets all but the last ones; before is the newest earlier copy, or "". One
-// that is whole already is left as it is: made tells whether it was not. between
-// is called after each thing that is written, for tests which die there.
-func Keep(dir string, g Generation, site string, fetch func(volume, before string) error, between func()) (m Manifest, made bool, err error) {
-	own := filepath.Join(dir, g.name())
-	if m, err = readManifest(own); err == nil {
-		if (Kept{Manifest: m, dir: own}).Undamaged() {
-			return m, false, nil
-		}
-		// Whoever made it did not get to its end; the site still has it whole.
-		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
-			return m, false, err
-		}
-	}
-	begun := time.Now()
-	if err := os.MkdirAll(own, 0o700); err != nil {
-		return m, false, err
-	}
-	between()
-	before := ""
-	if list, err := List(dir); err == nil && len(list) > 0 {
-		before = list[len(list)-1].Volume()
-	}
-	volume := filepath.Join(own, volumeName)
-	if err := fetch(volume, before); err != nil {
-		return m, false, err
-	}
-	between()
-	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
-	if m.Files, m.Bytes, err = sums(volume); err != nil {
-		return m, false, err
-	}
-	// All of it has to be on the disk before the old site's copy goes.
-	if err := syncTree(own); err != nil {
-		return m, false, err
-	}
-	between()
-	m.Took = time.Since(begun)
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return m, false, err
-	}
-	if err := renameio.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
-		return m, false, err
-	}
-	between()
-	// Else the loss of power might take the name back.
-	if err := syncDir(own); err != nil {
-		return m, false, err
-	}
-	between()
-	return m, true, forgetOld(dir, between)
-}
-
-func forgetOld(dir string, between func()) error {
-	list, err := List(dir)
-	if err != nil {
-		return err
-	}
-	for ; len(list) > kept; list = list[1:] {
-		// Without its manifest it does not count, whatever is left of it.
-		if err := os.Remove(filepath.Join(list[0].dir, manifestName)); err != nil {
-			return err
-		}
-		between()
-		if err := filestream.RemoveAll(list[0].dir); err != nil {
-			return err
-		}
-		between()
-	}
-	return nil
-}
-
-func readManifest(dir string) (Manifest, error) {
-	var m Manifest
-	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if err == nil {
-		err = json.Unmarshal(raw, &m)
-	}
-	return m, err
-}
-
-// sums gives the digest of every file and link below a directory.
-func sums(root string) (map[string]string, int64, error) {
-	files, total := map[string]string{}, int64(0)
-	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		h := sha256.New()
+// ForgetOrder orders checkpoints, given oldest first, so that those which are to
+// go come first: the broken ones, then the oldest.
+func ForgetOrder(list []Kept) []Kept {
+	slices.SortStableFunc(list, func(a, b Kept) int {
 		switch {
-		case e.Type()&fs.ModeSymlink != 0:
-			to, err := os.Readlink(name)
-			if err != nil {
-				return err
-			}
-			io.WriteString(h, to) //nolint:errcheck // a hash takes all
-		case e.Type().IsRegular():
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			n, err := io.Copy(h, f)
-			if err != nil {
-				return err
-			}
-			total += n
+		case a.Broken == b.Broken:
+			return 0
+		case a.Broken:
+			return -1
 		}
-		files[rel] = hex.EncodeToString(h.Sum(nil))
-		return nil
+		return 1
 	})
-	return files, total, err
-}
-
-// syncDir has the names in a directory written out.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
-
-// syncTree has everything on the disk's file system written out.
-func syncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Syncfs(int(f.Fd()))
+	return list
 }

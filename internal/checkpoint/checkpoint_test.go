@@ -9,12 +9,12 @@ import (
 // keep makes a checkpoint with one file.
 func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
 	t.Helper()
-	m, made, err := Keep(dir, g, "here", func(volume, _ string) error {
+	m, made, err := Dir(dir).Keep(t.Context(), g, "here", FetchFunc(func(volume, _ string) error {
 		if err := os.MkdirAll(volume, 0o700); err != nil {
 			return err
 		}
 		return os.WriteFile(filepath.Join(volume, "state"), []byte(text), 0o600)
-	}, func() {})
+	}))
 	if err != nil || m.Attempt != g.Attempt || len(m.Files) != 1 || m.Bytes != int64(len(text)) {
 		t.Fatalf("%+v: %+v, %v", g, m, err)
 	}
@@ -79,12 +79,12 @@ func TestTheNewestIsTheBasis(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, Generation{Attempt: 1}, "first")
 	keep(t, dir, Generation{1, 1}, "older, of the same attempt")
-	_, _, err := Keep(dir, Generation{Attempt: 2}, "here", func(volume, before string) error {
+	_, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 2}, "here", FetchFunc(func(volume, before string) error {
 		if raw, err := os.ReadFile(filepath.Join(before, "state")); err != nil || string(raw) != "first" {
 			t.Errorf("the earlier copy holds %q, %v", raw, err)
 		}
 		return os.Mkdir(volume, 0o700)
-	}, func() {})
+	}))
 	if err != nil {
 		t.Error(err)
 	}

@@ -108,7 +108,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 }
 
 func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
-	sites, file, err := a.findSites()
+	sites, err := a.findSites()
 	if err != nil {
 		return err
 	}
@@ -116,10 +116,10 @@ func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
 	if err != nil {
 		return err
 	}
-	if file != "" {
-		add(finding{"sites", "file", true, file, ""})
+	if sites.Path != "" {
+		add(finding{"sites", "file", true, sites.Path, ""})
 	}
-	for _, site := range sites {
+	for _, site := range sites.Sites {
 		f := finding{Area: "site", Name: site.Name}
 		p, err := catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
 		if err == nil {

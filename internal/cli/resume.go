@@ -4,28 +4,40 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) newResumeCommand() *cobra.Command {
-	var sites []string
+	var (
+		sites []string
+		from  string
+	)
 	c := &cobra.Command{Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint",
 		Long: `Go on with a run that is suspended: no site could take it any more, and its
-checkpoint is at home. It goes on in the background.`,
-		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack",
+checkpoint is at home or in its store. It goes on in the background.
+
+With --from it takes over, from a store, a run that was submitted on another
+machine which is gone: there it cannot go on any more.`,
+		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
-		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from) }}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
+	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
 	return c
 }
 
-func (a *app) resume(ctx context.Context, word string, names []string) error {
+func (a *app) resume(ctx context.Context, word string, names []string, from string) error {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if from != "" {
+		return a.takeOver(ctx, s, word, names, from)
+	}
 	run, err := s.Store.FindRun(ctx, word)
 	if err != nil {
 		return err
@@ -36,6 +48,28 @@ func (a *app) resume(ctx context.Context, word string, names []string) error {
 			return err
 		}
 	}
+	return a.goOn(ctx, s, run, sites)
+}
+
+// takeOver goes on with a run of another machine's, on given sites or all.
+func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string) error {
+	store, err := spec.AbsoluteStore(from)
+	if err != nil {
+		return &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
+	}
+	sites, err := a.loadSites(&spec.Job{Sites: names})
+	if err != nil {
+		return err
+	}
+	run, err := s.TakeOver(ctx, store, word, sites)
+	if err != nil {
+		return err
+	}
+	return a.goOn(ctx, s, run, nil)
+}
+
+// goOn has a suspended run go on in the background.
+func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
 	lock, err := s.Store.Lock(run.ID) // nobody else shall carry it on meanwhile
 	if err != nil {
 		return err

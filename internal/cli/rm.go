@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
@@ -12,16 +10,17 @@ import (
 )
 
 func (a *app) newRmCommand() *cobra.Command {
-	var force, over bool
+	var force, over, leave bool
 	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", ValidArgsFunction: a.completeRuns,
-		Long: "Forget runs: their records and logs. Their results, wherever they were brought, stay.",
-		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, force, over) }}
+		Long: "Forget runs: their records, logs and checkpoints. Their results, wherever they were brought, stay.",
+		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, force, over, leave) }}
 	c.Flags().BoolVarP(&force, "force", "f", false, "stop a run that is not over first")
+	c.Flags().BoolVar(&leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
 	c.Flags().BoolVar(&over, "finished", false, "every run that is over")
 	return c
 }
 
-func (a *app) rm(ctx context.Context, words []string, force, over bool) error {
+func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) error {
 	if force {
 		if err := a.stop(ctx, words, false, false); err != nil {
 			return err
@@ -49,7 +48,11 @@ func (a *app) rm(ctx context.Context, words []string, force, over bool) error {
 			return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
 				Remedy: "`bee stop " + run.ID + "` ends it first, or give --force."}
 		}
-		if err := errors.Join(os.RemoveAll(s.Store.RunDir(run.ID)), s.Store.RemoveRun(ctx, run.ID)); err != nil {
+		forget := s.Forget
+		if leave {
+			forget = s.ForgetHere
+		}
+		if err := forget(ctx, run); err != nil {
 			return err
 		}
 		fmt.Fprintln(a.stdout, run.ID)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
@@ -65,6 +66,9 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
 	}
+	c.Place = func(store string) (checkpoint.Place, error) {
+		return catalog.Place(store, catalog.Options{Binary: binary})
+	}
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &session{Controller: c, app: a, images: images}, nil
 }
@@ -95,24 +99,31 @@ func (s *session) background(ids ...string) error {
 	return c.Process.Release()
 }
 
-// findSites gives the user's sites, as they are inside an allocation of
-// Slurm's where bee runs in one.
-func (a *app) findSites() ([]spec.Site, string, error) {
-	all, path, err := spec.FindSites(a.sites)
+// findSites gives the user's sites file, with the sites as they are inside an
+// allocation of Slurm's where bee runs in one.
+func (a *app) findSites() (spec.SitesFile, error) {
+	f, err := spec.FindSites(a.sites)
 	if job := os.Getenv("SLURM_JOB_ID"); err == nil && job != "" {
-		if path == "" {
-			all = []spec.Site{{Name: "allocation", Provider: "slurm"}}
+		if f.Path == "" {
+			f.Sites = []spec.Site{{Name: "allocation", Provider: "slurm"}}
 		}
-		all = spec.InAllocation(all, job)
+		f.Sites = spec.InAllocation(f.Sites, job)
 	}
-	return all, path, err
+	return f, err
 }
 
-// loadSites gives the user's sites, and the order in which a job wants them.
+// loadSites gives the user's sites, and the order in which a job wants them. A
+// job that names no store gets that of the sites file.
 func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {
-	all, path, err := a.findSites()
+	f, err := a.findSites()
 	if err != nil {
 		return nil, err
 	}
-	return spec.SelectSites(job, all, path)
+	if job.Store == "" {
+		job.Store = f.Store
+	}
+	if job.Store == spec.StoreHome {
+		job.Store = ""
+	}
+	return spec.SelectSites(job, f.Sites, f.Path)
 }

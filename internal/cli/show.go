@@ -74,14 +74,13 @@ type nodeView struct {
 	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
 }
 
-// view gathers what the state knows of a run.
 // view is all that there is to say of a run.
 func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	v, err := s.summary(ctx, r)
 	if err != nil {
 		return v, err
 	}
-	if v.Checkpoints, err = s.Checkpoints(r.ID); err != nil {
+	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
 		return v, err
 	}
 	v.History, err = s.Store.Notes(ctx, r.ID)
@@ -219,7 +218,7 @@ func (a *app) showRun(v runView) error {
 		row("checkpoints", "")
 	}
 	for _, c := range v.Checkpoints {
-		row("  "+c.Taken.Local().Format(time.DateTime), "attempt %d on %s, %s, %s, home in %s: %s", c.Attempt, orDash(c.Site), countText(c.Files, "file"), bytesText(c.Bytes),
+		row("  "+c.Taken.Local().Format(time.DateTime), "attempt %d on %s, %s, %s, kept in %s: %s", c.Attempt, orDash(c.Site), countText(c.Files, "file"), bytesText(c.Bytes),
 			seconds(c.Seconds), c.Path)
 	}
 	if len(v.History) > 0 {

@@ -4,26 +4,34 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) newSweepCommand() *cobra.Command {
-	var dry, asJSON bool
-	c := &cobra.Command{Use: "sweep", Short: "Remove what no live run owns, from all sites", Args: cobra.NoArgs,
+	var (
+		dry, asJSON bool
+		stores      []string
+	)
+	c := &cobra.Command{Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,
 		Long: `Look on every site for what this installation of bee made (hosts, nodes,
-directories) and no live run owns, and remove it. Every bee command takes over
-runs whose controller died; sweep finds what even that could not.`,
+directories) and no live run owns, and remove it; likewise in the stores of
+checkpoints what belongs to no run that is recorded here. Every bee command takes
+over runs whose controller died; sweep finds what even that could not.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			sites, _, err := a.findSites()
+			sites, err := a.findSites()
 			if err != nil {
 				return err
 			}
-			found, err := s.Sweep(c.Context(), sites, dry)
+			if sites.Store != "" && sites.Store != spec.StoreHome {
+				stores = append(stores, sites.Store)
+			}
+			found, err := s.Sweep(c.Context(), sites.Sites, stores, dry)
 			if asJSON {
 				if found == nil {
 					found = []control.Swept{}
@@ -39,6 +47,7 @@ runs whose controller died; sweep finds what even that could not.`,
 			return err
 		}}
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only tell")
+	c.Flags().StringSliceVar(&stores, "store", nil, "`store` to look in, besides that of the sites file and those of recorded runs")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }

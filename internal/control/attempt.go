@@ -24,14 +24,16 @@ type attempt struct {
 	rec      state.Attempt
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
-	// volume, and checkpoint what the attempt goes on from.
-	theirs     core.Image
-	vm         *protocol.VM
-	binds      map[string]string
-	checkpoint string
+	// volume. resumed tells that the attempt goes on from a checkpoint.
+	theirs  core.Image
+	vm      *protocol.VM
+	binds   map[string]string
+	resumed bool
 	// saved tells of the virtual machines in it, where it is of those.
 	saved *protocol.Saved
-	// keeping guards the checkpoints at home.
+	// waited is how long its checkpoint had to wait for the store.
+	waited time.Duration
+	// keeping guards the checkpoints.
 	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]

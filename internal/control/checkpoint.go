@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,21 +19,38 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// checkpointsDir, below a run's directory, is where its checkpoints lie.
-const checkpointsDir = "checkpoints"
-
-func (c *Controller) checkpoints(run string) string {
-	return filepath.Join(c.Store.RunDir(run), checkpointsDir)
+// keep brings what an attempt has left, its volume or its machines, to the run's
+// store as a checkpoint. It waits for a store that cannot be reached now: until it has the volume, the
+// site holds the only copy.
+func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
+	remote := protocol.VolumeDir(a.lease.Hosts()[0].Dir)
+	if r.Snapshot > 0 {
+		remote = protocol.SnapshotDir(a.lease.Hosts()[0].Dir, r.Snapshot)
+	}
+	work, cancel := a.untilStop(ctx)
+	defer cancel()
+	for pause := firstRest; ; pause = min(2*pause, longestRest) {
+		err := a.keepAs(ctx, 0, remote)
+		if err == nil || a.sub.Job.Store == "" || ctx.Err() != nil {
+			return err
+		}
+		if !a.storeAway(ctx) {
+			a.note(ctx, fmt.Sprintf("the checkpoint stays on site %s: %v", a.site.Name, err))
+			return err
+		}
+		a.note(ctx, fmt.Sprintf("the checkpoint waits on site %s (%v); trying again at %s", a.site.Name, err, time.Now().Add(pause).Format("15:04:05")))
+		begun := time.Now()
+		if sleep(work, pause) != nil {
+			return err
+		}
+		a.waited += time.Since(begun)
+	}
 }
 
-// keep brings home as a checkpoint what an attempt has left: its volume, or its
-// machines.
-func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
-	dir := a.lease.Hosts()[0].Dir
-	if r.Snapshot > 0 {
-		return a.keepAs(ctx, 0, protocol.SnapshotDir(dir, r.Snapshot))
-	}
-	return a.keepAs(ctx, 0, protocol.VolumeDir(dir))
+// storeAway tells whether it is the store that cannot be reached now.
+func (a *attempt) storeAway(ctx context.Context) bool {
+	_, err := a.kept(ctx)
+	return core.IsKind(err, core.Transient)
 }
 
 // bring does so, and notes how long it took: the next attempt leaves as much of
@@ -41,7 +58,7 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	begun := time.Now()
 	err := a.keep(ctx, r)
-	took := time.Since(begun)
+	took := time.Since(begun) - a.waited
 	switch {
 	case err == nil:
 		a.rec.Bringing = max(a.rec.Bringing, took)
@@ -59,59 +76,80 @@ func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
 func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error {
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
-	m, made, err := checkpoint.Keep(a.c.checkpoints(a.run.ID), checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name,
-		func(volume, before string) error {
-			return a.fetchAs(ctx, driver.Transfer{Remote: remote, Local: volume, Again: true, Before: before})
-		}, a.c.pause)
+	if _, err := a.kept(ctx); err != nil {
+		return err
+	}
+	store, err := a.storeFrom(ctx)
+	if err != nil {
+		return err
+	}
+	m, made, err := store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a, remote})
+	if err != nil {
+		return a.storeFailed("keep a checkpoint of run", err)
+	}
 	if made {
-		a.c.say(protocol.PhaseFetch, fmt.Sprintf("checkpoint of attempt %d is at home: %d files", a.rec.N, len(m.Files)))
+		text := a.keepText(m)
+		if _, is := store.(seen); is {
+			text += ", written there by the site itself"
+		}
+		a.c.say(protocol.PhaseFetch, text)
+	}
+	if a.sub.Job.Store == "" {
+		return nil
+	}
+	list, err := a.kept(ctx)
+	if err == nil {
+		err = errors.Join(a.remember(list), a.noteRun(ctx, store))
 	}
 	return err
 }
 
-// Checkpoint is one that a run has at home, for people.
-type Checkpoint struct {
-	Attempt int       `json:"attempt"`
-	Site    string    `json:"site"`
-	Taken   time.Time `json:"taken"`
-	// Seconds is how long it took to bring it home.
-	Seconds float64 `json:"seconds"`
-	Files   int     `json:"files"`
-	Bytes   int64   `json:"bytes"`
-	Path    string  `json:"path"`
-}
-
-// Checkpoints lists those that a run has at home, oldest first.
-func (c *Controller) Checkpoints(run string) ([]Checkpoint, error) {
-	list, err := checkpoint.List(c.checkpoints(run))
-	var out []Checkpoint
-	for _, k := range list {
-		m := k.Manifest
-		out = append(out, Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, k.Volume()})
+// restore brings the newest checkpoint that is undamaged to the head, as its
+// volume or for its machines, and tells whether there was one.
+func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
+	list, err := a.all(ctx)
+	if err != nil {
+		return false, err
 	}
-	return out, err
-}
-
-// latest gives the volume of the newest checkpoint that is undamaged, or "".
-func (a *attempt) latest(ctx context.Context) (string, error) {
-	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
+	remote := protocol.VolumeDir(head.Dir)
+	if a.sub.Job.SavesVM() {
+		remote = protocol.RestoreDir(head.Dir)
+	}
 	for _, k := range slices.Backward(list) {
-		if k.Undamaged() {
-			return k.Volume(), nil
+		store, err := a.storeFrom(ctx)
+		if err != nil {
+			return false, err
 		}
-		a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))
+		if err = checkpoint.ErrDamaged; !k.Broken {
+			err = store.Restore(ctx, k, tree{a, remote})
+		}
+		if errors.Is(err, checkpoint.ErrDamaged) {
+			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))
+			continue
+		}
+		if err == nil && a.sub.Job.SavesVM() {
+			a.saved, err = a.readSaved(ctx, k, remote)
+		}
+		return err == nil, err
 	}
-	if len(list) > 0 {
-		a.note(ctx, "warning: no checkpoint is undamaged; the run begins anew")
+	if len(list) == 0 {
+		return false, nil
 	}
-	return "", err
+	a.note(ctx, "warning: no checkpoint is undamaged; the run begins anew")
+	// An earlier controller may have brought a part of one there.
+	empty, err := os.MkdirTemp(a.c.Store.RunDir(a.run.ID), "empty-")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(empty)
+	return false, a.lease.Stage(ctx, driver.Transfer{Local: empty, Remote: protocol.VolumeDir(head.Dir)})
 }
 
 // progressed tells whether this attempt's checkpoint differs from the newest of
 // the attempts before it in what a checkpoint consists of. A job that only
 // writes the same again would go round for ever.
-func (a *attempt) progressed() (bool, error) {
-	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
+func (a *attempt) progressed(ctx context.Context) (bool, error) {
+	list, err := a.kept(ctx)
 	if err != nil {
 		return true, err
 	}
@@ -150,7 +188,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 		return outcome{}, false, nil
 	}
 	if r.Continue {
-		further, err := a.progressed()
+		further, err := a.progressed(ctx)
 		if err != nil {
 			return outcome{}, false, err
 		}
@@ -164,7 +202,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
 		return outcome{}, false, nil
 	}
-	list, err := checkpoint.List(a.c.checkpoints(a.run.ID))
+	list, err := a.kept(ctx)
 	if err != nil || len(list) == 0 {
 		return outcome{}, false, err
 	}
@@ -175,7 +213,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	if lost > lostInARow {
 		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
-			Remedy: "Its checkpoint is at home. `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
+			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
 	}
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
 }
@@ -210,16 +248,4 @@ func (a *attempt) lastSnapshot(ctx context.Context) {
 	if err := a.keepSnapshot(ctx, newest); err != nil {
 		a.c.say(protocol.PhaseFetch, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
 	}
-}
-
-// stageCheckpoint brings a checkpoint to the head as its volume, or for its
-// machines.
-func (a *attempt) stageCheckpoint(ctx context.Context, head core.Host, volume string) error {
-	remote := protocol.VolumeDir(head.Dir)
-	if a.saved != nil {
-		remote = protocol.RestoreDir(head.Dir)
-	}
-	return a.lease.Stage(ctx, driver.Transfer{Local: volume, Remote: remote, Progress: func(done int64) {
-		a.progress(protocol.PhaseStage)("bringing the checkpoint", done, 0)
-	}})
 }

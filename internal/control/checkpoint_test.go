@@ -213,8 +213,9 @@ func TestDamagedCheckpoints(t *testing.T) {
 		if whole > 0 {
 			want = list[whole-1].Volume()
 		}
-		if got, err := a.latest(t.Context()); err != nil || got != want {
-			t.Errorf("with %d undamaged: %q, %v", whole, got, err)
+		w.sites["a"].staged = driver.Transfer{}
+		if is, err := a.restore(t.Context(), a.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {
+			t.Errorf("with %d undamaged: %v, %q, %v", whole, is, w.sites["a"].staged.Local, err)
 		}
 		if whole == 0 {
 			break

@@ -13,6 +13,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -26,6 +27,8 @@ type Controller struct {
 	Store *state.Store
 	// Provider makes the provider of a site.
 	Provider func(spec.Site) (driver.Provider, error)
+	// Place opens the place of a `store:`, where it can be reached.
+	Place func(store string) (checkpoint.Place, error)
 	// Images gets and sends images.
 	Images Images
 	// Connect speaks with a head over a connection that Lease.Dial gave.

@@ -54,7 +54,8 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		return run, err
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), asked: run.Created}
-	if list, err := checkpoint.List(c.checkpoints(id)); err == nil {
+	defer d.closeStore()
+	if list, err := c.Checkpoints(ctx, id); err == nil {
 		d.moved = len(list) > 0
 	}
 	for _, rec := range attempts {
@@ -92,6 +93,14 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			return c.finish(ctx, d.run, out)
 		}
 	}
+	if len(attempts) == 0 {
+		if err := d.enterStore(ctx); err != nil {
+			if ctx.Err() != nil {
+				return d.run, context.Cause(ctx)
+			}
+			return c.finish(ctx, d.run, outcome{state: state.Failed, err: err})
+		}
+	}
 	out, err := d.walk(ctx)
 	if err != nil {
 		return d.run, err
@@ -105,14 +114,15 @@ type drive struct {
 	run       state.Run
 	sub       Submission
 	stop      <-chan struct{}
-	attempts  int         // made so far
-	first     int         // of the sites, where the walk begins
-	movedFrom string      // the site of the attempt before, where the run moves
-	why       string      // why the site of this attempt
-	moved     bool        // an attempt has left a checkpoint
-	retries   int         // attempts whose command failed
-	asked     time.Time   // since when no site has taken the run
-	image     *core.Image // once it is there
+	attempts  int              // made so far
+	first     int              // of the sites, where the walk begins
+	movedFrom string           // the site of the attempt before, where the run moves
+	why       string           // why the site of this attempt
+	moved     bool             // an attempt has left a checkpoint
+	retries   int              // attempts whose command failed
+	asked     time.Time        // since when no site has taken the run
+	image     *core.Image      // once it is there
+	where     checkpoint.Place // of its checkpoints, once it is opened
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration

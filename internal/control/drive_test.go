@@ -199,10 +199,10 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	user := w.Store.User()
 	w.sites["a"].held = map[core.Owner]bool{{User: user, Run: live.ID, Attempt: 1}: true, {User: user, Run: "orphan", Attempt: 1}: true, {User: "stranger", Run: "x", Attempt: 1}: true}
 	sites := []spec.Site{{Name: "a", Provider: "fake"}}
-	if found, err := w.Sweep(t.Context(), sites, true); err != nil || len(found) != 1 || len(w.sites["a"].held) != 3 {
+	if found, err := w.Sweep(t.Context(), sites, nil, true); err != nil || len(found) != 1 || len(w.sites["a"].held) != 3 {
 		t.Errorf("dry: %v, %v", found, err)
 	}
-	if found, err := w.Sweep(t.Context(), sites, false); err != nil || len(found) != 1 || len(w.sites["a"].held) != 2 {
+	if found, err := w.Sweep(t.Context(), sites, nil, false); err != nil || len(found) != 1 || len(w.sites["a"].held) != 2 {
 		t.Errorf("got %v, %v; held %v", found, err, w.sites["a"].held)
 	}
 }

@@ -6,32 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/google/renameio/v2"
 )
 
-// readSaved reads what a checkpoint says of its virtual machines.
-func readSaved(volume string, hosts int) (*protocol.Saved, error) {
+// readSaved reads what a checkpoint, which has been brought to the head, says of
+// its virtual machines.
+func (a *attempt) readSaved(ctx context.Context, k checkpoint.Kept, remote string) (*protocol.Saved, error) {
+	local := filepath.Join(k.Volume(), protocol.SavedFile)
+	if a.sub.Job.Store != "" {
+		local = filepath.Join(a.c.Store.RunDir(a.run.ID), protocol.SavedFile)
+		if err := a.lease.Fetch(ctx, driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: local}); err != nil {
+			return nil, err
+		}
+	}
+	s, err := parseSaved(local)
+	if err == nil && s.Nodes != len(a.lease.Hosts()) {
+		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(a.lease.Hosts()))
+	}
+	if err != nil {
+		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint of run", Object: a.run.ID, Err: err}
+	}
+	return s, nil
+}
+
+func parseSaved(file string) (*protocol.Saved, error) {
 	s := &protocol.Saved{}
-	raw, err := os.ReadFile(filepath.Join(volume, protocol.SavedFile))
+	raw, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(raw, s)
 	}
-	if err == nil && hosts > 0 && s.Nodes != hosts {
-		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, hosts)
-	}
-	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint", Object: volume, Err: err}
-	}
-	return s, nil
+	return s, err
 }
 
 // savedImage is the image of the run's saved machines, where the cache has it:
@@ -40,11 +54,15 @@ func (d *drive) savedImage() (core.Image, bool) {
 	if !d.sub.Job.SavesVM() {
 		return core.Image{}, false
 	}
-	list, err := checkpoint.List(d.c.checkpoints(d.run.ID))
-	if err != nil || len(list) == 0 {
-		return core.Image{}, false
+	file := filepath.Join(d.c.Store.RunDir(d.run.ID), protocol.SavedFile) // of the one that was brought from a store last
+	if d.sub.Job.Store == "" {
+		list, err := checkpoint.List(d.c.checkpoints(d.run.ID))
+		if err != nil || len(list) == 0 {
+			return core.Image{}, false
+		}
+		file = filepath.Join(list[len(list)-1].Volume(), protocol.SavedFile)
 	}
-	s, err := readSaved(list[len(list)-1].Volume(), 0)
+	s, err := parseSaved(file)
 	if err != nil {
 		return core.Image{}, false
 	}
@@ -94,7 +112,8 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err := renameio.WriteFile(filepath.Join(dir, exportName), raw, 0o600); err != nil {
 		return Checkpoint{}, err
 	}
-	m, _, err := checkpoint.Keep(dir, g, rec.Site, func(volume, _ string) error { return fetch(volume) }, c.pause)
+	m, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}.Keep(ctx, g, rec.Site,
+		checkpoint.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	return Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, dir}, err
 }
 
@@ -136,8 +155,7 @@ func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) 
 			e.Submission.Sites = sites
 		}
 		return c.submit(ctx, e.Submission, func(id string) error {
-			_, _, err := checkpoint.Keep(c.checkpoints(id), checkpoint.Generation{Snapshot: 1}, k.Manifest.Site,
-				func(volume, _ string) error { return filestream.Copy(ctx, k.Volume(), volume, nil) }, c.pause)
+			_, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(c.checkpoints(id)), Between: c.pause}.Keep(ctx, checkpoint.Generation{Snapshot: 1}, k.Manifest.Site, checkpoint.Tree(k.Volume()))
 			return err
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,7 +186,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 
 func (m *model) kept() []checkpoint.Kept {
 	list, _ := checkpoint.List(filepath.Join(m.store.RunDir(m.run), checkpointsDir)) // none at all is found by its lack
-	return list
+	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken })
 }
 
 // good is the count of the newest undamaged checkpoint at home: any damage

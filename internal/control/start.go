@@ -47,21 +47,23 @@ func (a *attempt) stage(ctx context.Context) error {
 	}
 	var copies []staging
 	var err error
-	a.checkpoint, a.saved, a.binds = "", nil, nil
+	a.resumed, a.saved, a.binds = false, nil, nil
 	if a.sub.Job.Checkpoint != nil {
-		if a.checkpoint, err = a.latest(ctx); err != nil {
+		err := a.timed(ctx, protocol.PhaseStage, func() error {
+			var err error
+			a.resumed, err = a.restore(ctx, hosts[0])
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
-	if a.checkpoint != "" && a.sub.Job.SavesVM() {
-		if a.saved, err = readSaved(a.checkpoint, len(hosts)); err != nil {
-			return err
-		}
+	if a.saved != nil {
 		a.theirs = a.saved.Image // all else is in the machines
 	} else if copies, a.binds, err = planInputs(&a.sub.Job); err != nil {
 		return err
 	}
-	if a.checkpoint != "" {
+	if a.resumed {
 		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(protocol.VolumeDir(""), s.remote); return in })
 	}
 	if a.vm, err = a.planVM(ctx); err != nil {
@@ -70,11 +72,6 @@ func (a *attempt) stage(ctx context.Context) error {
 	return a.timed(ctx, protocol.PhaseStage, func() error {
 		if a.vm != nil {
 			if err := a.stageImage(ctx, hosts[0], a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
-				return err
-			}
-		}
-		if a.checkpoint != "" {
-			if err := a.stageCheckpoint(ctx, hosts[0], a.checkpoint); err != nil {
 				return err
 			}
 		}
@@ -174,7 +171,7 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	m := learnMargin(&a.sub.Job, a.site, earlier, filesStay(a.lease))
-	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.checkpoint != "", m)
+	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.resumed, m)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ type Submission struct {
 	Version int         `json:"version"`
 	Job     spec.Job    `json:"job"`
 	Sites   []spec.Site `json:"sites"` // in order of priority
+	// StoreName is what the run is called in its store, where another
+	// installation has begun it.
+	StoreName string `json:"store_name,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }

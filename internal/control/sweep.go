@@ -61,18 +61,21 @@ func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
 
 // Swept is one thing that a sweep removed, or would remove.
 type Swept struct {
+	// Site is the site's name, or the store.
 	Site  string `json:"site"`
 	Owner string `json:"owner"`
 	Error string `json:"error,omitempty"`
 }
 
 // Sweep removes from the sites what carries this installation's tag and
-// belongs to no live run. With dry it only tells.
-func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, dry bool) ([]Swept, error) {
-	var (
-		found []Swept
-		errs  []error
-	)
+// belongs to no live run, and from the stores what belongs to no run that it
+// knows. With dry it only tells.
+func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []string, dry bool) ([]Swept, error) {
+	var errs []error
+	found, err := c.sweepStores(ctx, stores, dry)
+	if err != nil {
+		errs = append(errs, err)
+	}
 	for _, site := range sites {
 		p, err := c.Provider(site)
 		if err != nil {

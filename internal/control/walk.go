@@ -134,7 +134,7 @@ func (d *drive) noSite(none []passed) outcome {
 		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last)}
 	switch {
 	case d.moved: // what it has done is not given up
-		e.Remedy = "Its checkpoint is at home. `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+		e.Remedy = "Its checkpoint is " + d.storeText() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
 		return outcome{state: state.Suspended, err: e}
 	case len(d.sub.Sites) == 1:
 		return outcome{state: state.Failed, err: last}

@@ -10,6 +10,8 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"time"
 
@@ -150,6 +152,35 @@ type NodeChecker interface {
 // image cache holds an image, so that it need not be sent again.
 type ImageHolder interface {
 	HasImage(ctx context.Context, host int, id string) (bool, error)
+}
+
+// Streams is what a lease has to offer further whose hosts' files are not on this
+// machine: the near end of a copy, for who does not want it in a directory here.
+type Streams interface {
+	// Outgoing begins to send Remote: the caller writes what he knows of it (a
+	// filestream.Basis), and reads the stream.
+	Outgoing(ctx context.Context, t Transfer) (io.ReadWriteCloser, error)
+	// Incoming begins to receive Remote: the caller reads what is known there
+	// (filestream.ReadKnown), writes the stream, and asks for the outcome.
+	Incoming(ctx context.Context, t Transfer) (Receiver, error)
+}
+
+// Receiver is the far end of a copy to a host.
+type Receiver interface {
+	io.ReadWriteCloser
+	// Outcome tells, once all is written, whether it has arrived.
+	Outcome() error
+}
+
+// StoreHost is what a lease may offer further whose hosts may see a directory
+// themselves that is the store of a run's checkpoints, so that what they keep
+// there need not travel.
+type StoreHost interface {
+	// Sees tells whether the head's host sees a path, and may write to it.
+	Sees(ctx context.Context, path string) (bool, error)
+	// Serve has it do what a store is asked for, in words that only both ends
+	// understand (checkpoint.Serve).
+	Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
 }
 
 // NodeCommand tells a lease to start one node.

@@ -71,6 +71,7 @@ func (d *decoder) checkJob(j *Job) {
 		d.checkVM(j.VM)
 	}
 	d.checkCheckpoint(j)
+	d.checkStore(j.Store)
 }
 
 // checkImage finds files and directories without the word for what they are.

@@ -106,6 +106,9 @@ func (d *decoder) checkCheckpoint(j *Job) {
 		if j.Resume != nil {
 			d.at("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
 		}
+		if j.Store != "" {
+			d.at("store", "such as `checkpoint: {signal: TERM, grace: 60s}`", "store: without `checkpoint:` there is nothing to keep there")
+		}
 		return
 	}
 	d.checkSavesVM(j)

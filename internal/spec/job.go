@@ -40,6 +40,10 @@ type Job struct {
 	// Checkpoint lets the run end an attempt before its time slot does, and
 	// go on in another; nil: an attempt ends with its slot, and so the run.
 	Checkpoint *Checkpoint `yaml:"checkpoint"`
+	// Store is where checkpoints are kept: a directory, HOST:DIR behind ssh, or
+	// s3://BUCKET/PREFIX; default: that of the sites file, else the state
+	// directory of the machine that submits.
+	Store string `yaml:"store"`
 	// Resume is the command of attempts that go on from a checkpoint; absent:
 	// Run.
 	Resume *Command `yaml:"resume"`

@@ -59,6 +59,7 @@ func (j *Job) complete(file string) {
 		j.Volume = "/work"
 	}
 	j.Volume = path.Clean(j.Volume)
+	j.Store = localStore(j.Store, j.local)
 	for i := range j.Inputs {
 		j.Inputs[i].From = j.local(j.Inputs[i].From)
 	}
@@ -102,59 +103,77 @@ const (
 	OrderSoonest  = "soonest"
 )
 
-type sitesFile struct {
+// SitesFile is what a sites file says.
+type SitesFile struct {
 	Sites []Site `yaml:"sites"`
+	// Store is that of jobs whose Beefile names none.
+	Store string `yaml:"store"`
+	// Path of the file; "" where there is none.
+	Path string `yaml:"-"`
 }
 
 // DefaultSites is what a user without a sites file has: this machine.
 func DefaultSites() []Site { return []Site{{Name: "local", Provider: "local"}} }
 
 // LoadSites reads a sites file.
-func LoadSites(file string) ([]Site, error) {
+func LoadSites(file string) (SitesFile, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fileError("read sites file", file, err)
+		return SitesFile{}, fileError("read sites file", file, err)
 	}
-	return ParseSites(file, data)
+	f, err := parseSites(file, data)
+	f.Path = file
+	f.Store = localStore(f.Store, func(p string) string {
+		if abs, err := filepath.Abs(file); err == nil {
+			return (&Job{Dir: filepath.Dir(abs)}).local(p)
+		}
+		return p
+	})
+	return f, err
 }
 
 // ParseSites reads a sites file's text.
 func ParseSites(file string, data []byte) ([]Site, error) {
+	f, err := parseSites(file, data)
+	return f.Sites, err
+}
+
+func parseSites(file string, data []byte) (SitesFile, error) {
 	d := newDecoder(file, data)
-	var f sitesFile
+	var f SitesFile
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
 		if len(d.problems) == 0 {
 			d.checkSites(f.Sites)
+			d.checkStore(f.Store)
 		}
 	}
-	return f.Sites, asError(d.problems)
+	return f, asError(d.problems)
 }
 
-// FindSites gives the user's sites, and the file that they stand in: the one
-// of the flag, else of BEE_SITES, else the user's configuration, else none.
-func FindSites(flag string) ([]Site, string, error) {
+// FindSites gives the user's sites file: the one of the flag, else of
+// BEE_SITES, else of the user's configuration; else what holds without one.
+func FindSites(flag string) (SitesFile, error) {
 	if flag == "" {
 		flag = os.Getenv("BEE_SITES")
 	}
 	if flag != "" {
-		sites, err := LoadSites(flag)
-		return sites, flag, err
+		return LoadSites(flag)
 	}
+	none := SitesFile{Sites: DefaultSites()}
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(config) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return DefaultSites(), "", nil //nolint:nilerr // without a home there is no configuration
+			return none, nil //nolint:nilerr // without a home there is no configuration
 		}
 		config = filepath.Join(home, ".config")
 	}
 	file := filepath.Join(config, "bee", "sites.yaml")
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-		return DefaultSites(), "", nil
+		return none, nil
 	}
-	sites, err := LoadSites(file)
-	return sites, file, err
+	return LoadSites(file)
 }
 
 // SelectSites gives the sites that a job may use, in its order.

@@ -17,7 +17,7 @@ func Schema(which string) (map[string]any, error) {
 		root = schemaOf(reflect.TypeFor[Job]())
 		root["oneOf"] = []any{map[string]any{"required": []string{"image"}}, map[string]any{"required": []string{"build"}}}
 	case "sites":
-		root = schemaOf(reflect.TypeFor[sitesFile]())
+		root = schemaOf(reflect.TypeFor[SitesFile]())
 		root["required"] = []string{"sites"}
 	default:
 		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}

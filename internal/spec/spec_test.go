@@ -348,3 +348,34 @@ func FuzzConvert(f *testing.F) {
 	f.Add(`{"task_conf":{"mpi_run":[{"script":1}]}}`)
 	f.Fuzz(func(_ *testing.T, text string) { Convert([]byte(text)) })
 }
+
+func TestStores(t *testing.T) {
+	for text, want := range map[string]Store{
+		"/project/ann/bee":       {Dir: "/project/ann/bee"},
+		"ann@archive:/tape/bee":  {Host: "ann@archive", Dir: "/tape/bee"},
+		"archive:bee":            {Host: "archive", Dir: "bee"},
+		"archive:~/bee":          {Host: "archive", Dir: "bee"},
+		"./odd:name":             {Dir: "./odd:name"},
+		"s3://bucket":            {Bucket: "bucket"},
+		"s3://bucket/a/b/":       {Bucket: "bucket", Prefix: "a/b"},
+		"s3://b-1/p?region=eu-1": {Bucket: "b-1", Prefix: "p", Region: "eu-1"},
+		"s3://bucket?endpoint=https://s3.example.org:9000&profile=hpc": {Bucket: "bucket", Endpoint: "https://s3.example.org:9000", Profile: "hpc"},
+	} {
+		if got, err := ParseStore(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"/", "-oProxyCommand=x:dir", ":dir", "archive:", "archive:/", "ftp://x/y", "s3://B", "s3://", "s3://bucket?secret=x", "s3://bucket?endpoint=s3.example.org", "s3://bucket?endpoint=https://key:secret@host"} {
+		if got, err := ParseStore(text); err == nil {
+			t.Errorf("%q is taken for %+v", text, got)
+		}
+	}
+	_, err := ParseJob("job.yaml", []byte("image: x\nstore: ftp://x\ncheckpoint: {grace: 1s}\n"), "/")
+	if err == nil || !strings.Contains(err.Error(), "job.yaml:2:1") {
+		t.Errorf("got %v", err)
+	}
+	j, err := ParseJob("job.yaml", []byte("image: x\nstore: kept\ncheckpoint: {grace: 1s}\n"), "/jobs")
+	if err != nil || j.Store != "/jobs/kept" {
+		t.Errorf("got %v, %v", j, err)
+	}
+}

@@ -237,24 +237,55 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
+	in, err := l.Incoming(ctx, t)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	known, err := filestream.ReadKnown(s)
+	defer in.Close()
+	known, err := filestream.ReadKnown(in)
 	if err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
-	sendErr := filestream.SendOver(ctx, s, t.Local, known, t.Progress)
-	var o outcome
-	if err := wire.ReadMessage(s, &o); err != nil {
-		return errors.Join(sendErr, transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err}))
-	}
-	if o.Error != "" {
-		return &core.Error{Kind: core.KindNamed(o.Kind), Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: errors.New(o.Error)}
+	sendErr := filestream.SendOver(ctx, in, t.Local, known, t.Progress)
+	if err := in.Outcome(); err != nil {
+		if core.IsKind(err, core.Transient) { // the way broke
+			return errors.Join(sendErr, err)
+		}
+		return err
 	}
 	return sendErr
+}
+
+// Incoming implements driver.Streams.
+func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
+	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
+	if err != nil {
+		return nil, err
+	}
+	return &incoming{s, "copy to " + l.hosts[t.Host].Name, t.Remote}, nil
+}
+
+// Outgoing implements driver.Streams.
+func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
+	return l.open(ctx, ctx, t.Host, callFetch, t.Remote)
+}
+
+// incoming is the stream of a call that receives a tree.
+type incoming struct {
+	*wire.Stream
+	op, object string
+}
+
+// Outcome implements driver.Receiver.
+func (in *incoming) Outcome() error {
+	var o outcome
+	if err := wire.ReadMessage(in.Stream, &o); err != nil {
+		return transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
+	}
+	if o.Error != "" {
+		return &core.Error{Kind: core.KindNamed(o.Kind), Op: in.op, Object: in.object, Err: errors.New(o.Error), Remedy: o.Remedy}
+	}
+	return nil
 }
 
 // Fetch implements driver.Lease.
@@ -265,7 +296,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		basis = basisOf(ctx, t.Local, t.Before)
 		receive = func(r io.Reader) error { return filestream.ReceiveOver(ctx, r, t.Local, basis) }
 	}
-	s, err := l.open(ctx, ctx, t.Host, callFetch, t.Remote)
+	s, err := l.Outgoing(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,10 @@ const (
 	callMark     = "mark" // makes a file, for others to see
 	callSees     = "sees"
 	callUnmark   = "unmark"
+	// The calls about a store of checkpoints, of this host or one that it sees.
+	callStore        = "store"
+	callStoreKeep    = "store-keep"    // of a tree that comes over the stream
+	callStoreRestore = "store-restore" // to whom the stream leads
 )
 
 type call struct {
@@ -56,6 +60,8 @@ type call struct {
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	Image   string          `json:"image,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
+	// Store is what a store of checkpoints is asked for.
+	Store json.RawMessage `json:"store,omitempty"`
 }
 
 // granted is an agent's lease as it stands.
@@ -109,6 +115,9 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 	var c call
 	if err := s.Params(&c); err != nil {
 		return err
+	}
+	if len(c.Store) > 0 {
+		return serveStore(ctx, method, c.Store, s)
 	}
 	p, err := a.Provider(c.Site)
 	if err != nil {
@@ -216,7 +225,7 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 			return err
 		}
 		if err := filestream.ReceiveOver(ctx, s, c.Path, basis); err != nil {
-			return wire.WriteMessage(s, outcome{core.KindOf(err).String(), err.Error()})
+			return wire.WriteMessage(s, failed(err))
 		}
 		return wire.WriteMessage(s, outcome{})
 	case callFetch:
@@ -252,6 +261,11 @@ func basisOf(ctx context.Context, path string, others ...string) *filestream.Bas
 
 // outcome is how a staging ended on the host.
 type outcome struct {
-	Kind  string `json:"kind,omitempty"`
-	Error string `json:"error,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func failed(err error) outcome {
+	return outcome{core.KindOf(err).String(), err.Error(), core.Remedy(err)}
 }

@@ -1,0 +1,161 @@
+// Package bucket is the store of checkpoints that holds objects: S3, and whatever
+// speaks as it does. A volume's data are cut into chunks by their content; those
+// that are new are packed into objects of some megabytes, which are never changed
+// and are named after what they hold. What a checkpoint consists of is in its
+// manifest, which is written last; what no manifest refers to is removed after.
+//
+//	<prefix>/<user>@<run>/run.json            record of the run
+//	<prefix>/<user>@<run>/manifests/<N>       what checkpoint N consists of
+//	<prefix>/<user>@<run>/trees/<digest>      its volume, with names in place of data
+//	<prefix>/<user>@<run>/packs/<bits>-<digest>  chunks, and their index at the end
+//	<prefix>/<user>@<run>/bad/<bits>-<digest>    note that a pack is damaged: it is not used again
+//
+// It knows no sites, and nothing of S3 but Objects.
+package bucket
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Objects is what the store needs of whoever holds its objects. Names are
+// relative to its prefix.
+type Objects interface {
+	// Put makes an object, whole or not at all, in place of one of that name.
+	Put(ctx context.Context, name string, data []byte) error
+	// Get gives length bytes of an object from an offset on, or its last bytes,
+	// as many as there are, where the offset is negative; all of it where length
+	// is 0. NotFound where there is none.
+	Get(ctx context.Context, name string, from, length int64) ([]byte, error)
+	// List gives all objects whose name has a prefix, with their sizes.
+	List(ctx context.Context, prefix string) (map[string]int64, error)
+	// Tops gives the first elements of all names.
+	Tops(ctx context.Context) ([]string, error)
+	// Delete removes objects. What is gone is success.
+	Delete(ctx context.Context, names []string) error
+}
+
+// New gives the place of a store of objects. name is it as its user wrote it.
+func New(name string, objects Objects) checkpoint.Place { return &place{name, objects} }
+
+type place struct {
+	name    string
+	objects Objects
+}
+
+// String implements checkpoint.Place.
+func (p *place) String() string { return p.name }
+
+// Close implements checkpoint.Place.
+func (p *place) Close() error { return nil }
+
+// Run implements checkpoint.Place.
+func (p *place) Run(name string) checkpoint.Store { return &store{p, name + "/"} }
+
+// Runs implements checkpoint.Place.
+func (p *place) Runs(ctx context.Context) ([]string, error) {
+	tops, err := p.objects.Tops(ctx)
+	tops = slices.DeleteFunc(tops, func(name string) bool { _, _, ok := checkpoint.ParseRunName(name); return !ok })
+	slices.Sort(tops)
+	return tops, err
+}
+
+// Parts of the names of a run's objects.
+const (
+	manifests = "manifests/"
+	trees     = "trees/"
+	packs     = "packs/"
+	bad       = "bad/" // names of packs in which damage was found
+	record    = "run.json"
+)
+
+// store is what one run has in a place.
+type store struct {
+	*place
+	prefix string
+}
+
+// Note implements checkpoint.Store.
+func (s *store) Note(ctx context.Context, raw []byte) error {
+	return s.objects.Put(ctx, s.prefix+record, raw)
+}
+
+// Noted implements checkpoint.Store.
+func (s *store) Noted(ctx context.Context) ([]byte, error) {
+	raw, err := s.objects.Get(ctx, s.prefix+record, 0, 0)
+	if core.IsKind(err, core.NotFound) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+// Remove implements checkpoint.Store: the record goes last, so that what is left
+// when this is cut short is found.
+func (s *store) Remove(ctx context.Context) error {
+	all, err := s.objects.List(ctx, s.prefix)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(all))
+	for name := range all {
+		if name != s.prefix+record {
+			names = append(names, name)
+		}
+	}
+	if err := s.objects.Delete(ctx, names); err != nil {
+		return err
+	}
+	return s.objects.Delete(ctx, []string{s.prefix + record})
+}
+
+// List implements checkpoint.Store.
+func (s *store) List(ctx context.Context) ([]checkpoint.Kept, error) {
+	all, err := s.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]checkpoint.Kept, len(all))
+	for i, m := range all {
+		list[i] = checkpoint.Kept{Generation: m.generation, Manifest: m.Manifest, Broken: m.broken, Place: s.at(m.generation)}
+	}
+	return list, nil
+}
+
+func (s *store) at(g checkpoint.Generation) string {
+	name, query, is := strings.Cut(s.name, "?")
+	name = strings.TrimSuffix(name, "/") + "/" + path.Join(s.prefix, manifests, g.String())
+	if is {
+		name += "?" + query
+	}
+	return name
+}
+
+// generations reads all manifests, oldest first.
+func (s *store) generations(ctx context.Context) ([]manifest, error) {
+	found, err := s.objects.List(ctx, s.prefix+manifests)
+	if err != nil {
+		return nil, err
+	}
+	var list []manifest
+	for name := range found {
+		g, ok := checkpoint.ParseGeneration(path.Base(name))
+		if !ok {
+			continue
+		}
+		raw, err := s.objects.Get(ctx, name, 0, 0)
+		if core.IsKind(err, core.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, parseManifest(g, raw))
+	}
+	slices.SortFunc(list, func(a, b manifest) int { return a.generation.Compare(b.generation) })
+	return list, nil
+}

@@ -1,0 +1,219 @@
+package bucket
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"golang.org/x/sync/errgroup"
+)
+
+// Keep implements checkpoint.Store. What an earlier Keep that was cut short has
+// brought is there already, as packs that no manifest refers to.
+func (s *store) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+	begun := time.Now()
+	all, err := s.generations(ctx)
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	if i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == g && !m.broken }); i >= 0 {
+		if err := s.present(ctx, all[i]); !isDamage(err) {
+			return all[i].Manifest, false, err
+		}
+	}
+	there, bits, err := s.there(ctx, all)
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	m := manifest{Version: manifestVersion, Manifest: checkpoint.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
+	if err := s.receive(ctx, &m, there, bits, from); err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	m.Taken, m.Took = time.Now(), time.Since(begun)
+	raw, err := m.format()
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	if err := s.objects.Put(ctx, s.prefix+manifests+g.String(), raw); err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	return m.Manifest, true, s.collect(ctx)
+}
+
+// there gives the chunks that are in the store already, and their size. Packs
+// of which little is used are left out, a few at a time: so what is used comes
+// anew, and they go in the end.
+func (s *store) there(ctx context.Context, all []manifest) (*stock, int, error) {
+	found, err := s.objects.List(ctx, s.prefix+packs)
+	if err != nil {
+		return nil, 0, err
+	}
+	rotten, err := s.objects.List(ctx, s.prefix+bad)
+	if err != nil {
+		return nil, 0, err
+	}
+	bits, spare, budget := 0, map[string]bool{}, int64(0)
+	for _, m := range all {
+		if m.broken {
+			continue
+		}
+		bits, spare, budget = m.Bits, map[string]bool{}, m.Bytes/8
+		for _, p := range m.Packs {
+			if p.Live < p.Size/2 && p.Live <= budget && len(m.Packs) > 1 {
+				spare[p.Name], budget = true, budget-p.Live
+			}
+		}
+	}
+	var list []object
+	for name, size := range found {
+		o := object{Name: path.Base(name), Size: size}
+		if bits == 0 {
+			bits = bitsOf(o.Name)
+		}
+		_, is := rotten[s.prefix+bad+o.Name]
+		if bitsOf(o.Name) == bits && !spare[o.Name] && !is {
+			list = append(list, o)
+		}
+	}
+	slices.SortFunc(list, func(a, b object) int { return strings.Compare(a.Name, b.Name) })
+	k, err := s.load(ctx, list, false)
+	return k, bits, err
+}
+
+// receive brings a tree into the store and completes its manifest.
+func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int, from checkpoint.Source) error {
+	tree, err := from.Send(ctx)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	up, upCtx := errgroup.WithContext(ctx)
+	up.SetLimit(uploads)
+	stop := context.AfterFunc(upCtx, func() { tree.Close() }) // so that nobody waits for more of it in vain
+	defer stop()
+	names := make([]filestream.Name, 0, len(there.at))
+	for name := range there.at {
+		names = append(names, name)
+	}
+	if err := filestream.TellKnown(tree, bits, names); err != nil {
+		return err
+	}
+	f := &filler{store: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[filestream.Name]bool{}, live: map[uint32]int64{}}
+	pieces := &pieces{filler: f}
+	err = filestream.Shelve(upCtx, tree, pieces, bits, f)
+	if err == nil {
+		err = errors.Join(f.flush(), pieces.flush())
+	}
+	if upErr := up.Wait(); upErr != nil { // it is why the rest was given up
+		return upErr
+	}
+	if err != nil {
+		return err
+	}
+	m.Bits = f.bits
+	for i, o := range there.packs {
+		if o.Live = f.live[uint32(i)]; o.Live > 0 {
+			m.Packs = append(m.Packs, o)
+		}
+	}
+	return nil
+}
+
+// uploads is how many objects are sent at a time, each from memory.
+const uploads = 4
+
+// filler is the shelf on which a tree's data are put: packs.
+type filler struct {
+	*store
+	ctx   context.Context //nolint:containedctx // of one receive
+	up    *errgroup.Group
+	m     *manifest
+	stock *stock
+	bits  int
+	open  pack
+	seen  map[filestream.Name]bool
+	live  map[uint32]int64 // bytes used of each pack
+}
+
+// Begin implements filestream.Shelf.
+func (f *filler) Begin(bits int) { f.bits = bits }
+
+// Put implements filestream.Shelf.
+func (f *filler) Put(name filestream.Name, data []byte) error {
+	if f.seen[name] {
+		return nil
+	}
+	f.seen[name] = true
+	at, is := f.stock.at[name]
+	if !is {
+		if data == nil {
+			return errors.New("a chunk is named that nobody knows")
+		}
+		if len(f.open.data)+len(data) > packBytes {
+			if err := f.flush(); err != nil {
+				return err
+			}
+		}
+		at = chunkAt{uint32(len(f.stock.packs)), uint32(f.open.add(name, data)), uint32(len(data))}
+		f.stock.at[name] = at
+	}
+	f.live[at.pack] += int64(at.length)
+	return f.ctx.Err()
+}
+
+// File implements filestream.Shelf.
+func (f *filler) File(path string, digest [sha256.Size]byte, size int64) {
+	f.m.Files[path] = hex.EncodeToString(digest[:])
+	f.m.Bytes += size
+}
+
+// flush sends the open pack.
+func (f *filler) flush() error {
+	if len(f.open.data) == 0 {
+		return nil
+	}
+	name, raw := f.open.finish(f.bits)
+	f.stock.packs = append(f.stock.packs, object{Name: name, Size: int64(len(raw))})
+	f.open = pack{}
+	f.up.Go(func() error {
+		if err := f.objects.Put(f.ctx, f.prefix+packs+name, raw); err != nil {
+			return err
+		}
+		return f.objects.Delete(f.ctx, []string{f.prefix + bad + name}) // it is good now
+	})
+	return f.ctx.Err()
+}
+
+// pieces sends the tree in objects of their own.
+type pieces struct {
+	*filler
+	buf []byte
+}
+
+// Write implements io.Writer.
+func (p *pieces) Write(b []byte) (int, error) {
+	p.buf = append(p.buf, b...)
+	if len(p.buf) >= packBytes {
+		return len(b), p.flush()
+	}
+	return len(b), nil
+}
+
+func (p *pieces) flush() error {
+	if len(p.buf) == 0 {
+		return nil
+	}
+	name := digest(p.buf)
+	p.m.Tree = append(p.m.Tree, object{Name: name, Size: int64(len(p.buf))})
+	raw := p.buf
+	p.buf = nil
+	p.up.Go(func() error { return p.objects.Put(p.ctx, p.prefix+trees+name, raw) })
+	return p.ctx.Err()
+}

@@ -1,0 +1,212 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Settings say where a bucket is. What is "" is found as AWS's own tools find
+// it, and so are the credentials: in the environment, in ~/.aws, or from the
+// machine. They are kept in memory only.
+type Settings struct {
+	Bucket, Prefix            string
+	Endpoint, Region, Profile string
+}
+
+// S3 are the objects of a bucket.
+type S3 struct {
+	client *s3.Client
+	s      Settings
+}
+
+// NewS3 finds the way to a bucket; it does not try it.
+func NewS3(ctx context.Context, s Settings) (*S3, error) {
+	options := []func(*config.LoadOptions) error{
+		config.WithRetryer(func() aws.Retryer {
+			return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), tries), 10*time.Second)
+		}),
+		// Servers other than AWS's own mostly do not know the newer checksums;
+		// what is stored is named after its digest anyway.
+		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
+	}
+	if s.Region != "" {
+		options = append(options, config.WithRegion(s.Region))
+	}
+	if s.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(s.Profile))
+	}
+	c, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, &core.Error{Kind: core.Invalid, Op: "read the settings for S3 of", Object: s.Bucket, Err: err,
+			Remedy: "Check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials."}
+	}
+	if c.Region == "" {
+		c.Region = "us-east-1" // as most servers want that are not AWS's own
+	}
+	client := s3.NewFromConfig(c, func(o *s3.Options) {
+		if s.Endpoint != "" {
+			o.BaseEndpoint = &s.Endpoint
+		}
+		// A server of one's own rarely has a name for each bucket.
+		o.UsePathStyle = o.BaseEndpoint != nil && !strings.Contains(*o.BaseEndpoint, ".amazonaws.com")
+	})
+	return &S3{client, s}, nil
+}
+
+// tries is how often a call is made that fails for a passing reason.
+const tries = 5
+
+func (b *S3) key(name string) *string {
+	if b.s.Prefix != "" {
+		name = b.s.Prefix + "/" + name
+	}
+	return &name
+}
+
+// Put implements Objects.
+func (b *S3) Put(ctx context.Context, name string, data []byte) error {
+	_, err := b.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.s.Bucket, Key: b.key(name), Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data)))})
+	return b.explain("write to", err)
+}
+
+// Get implements Objects.
+func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, error) {
+	in := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}
+	switch {
+	case from < 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d", from))
+	case length > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", from, from+length-1))
+	}
+	for try := 1; ; try++ {
+		out, err := b.client.GetObject(ctx, in)
+		if err == nil {
+			var raw []byte
+			raw, err = io.ReadAll(out.Body)
+			out.Body.Close()
+			if err == nil {
+				return raw, nil
+			}
+			if try < tries && ctx.Err() == nil { // it broke in the midst, of which the client knows nothing
+				continue
+			}
+		}
+		return nil, b.explain("read from", err)
+	}
+}
+
+// List implements Objects.
+func (b *S3) List(ctx context.Context, prefix string) (map[string]int64, error) {
+	found := map[string]int64{}
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.s.Bucket, Prefix: b.key(prefix)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, b.explain("list", err)
+		}
+		for _, o := range page.Contents {
+			found[strings.TrimPrefix(aws.ToString(o.Key), *b.key(""))] = aws.ToInt64(o.Size)
+		}
+	}
+	return found, nil
+}
+
+// Tops implements Objects.
+func (b *S3) Tops(ctx context.Context) ([]string, error) {
+	var names []string
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.s.Bucket, Prefix: b.key(""), Delimiter: aws.String("/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, b.explain("list", err)
+		}
+		for _, p := range page.CommonPrefixes {
+			names = append(names, strings.Trim(strings.TrimPrefix(aws.ToString(p.Prefix), *b.key("")), "/"))
+		}
+	}
+	return names, nil
+}
+
+// Delete implements Objects.
+func (b *S3) Delete(ctx context.Context, names []string) error {
+	const most = 1000
+	for len(names) > 0 {
+		n := min(len(names), most)
+		list := make([]types.ObjectIdentifier, n)
+		for i, name := range names[:n] {
+			list[i].Key = b.key(name)
+		}
+		out, err := b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &b.s.Bucket, Delete: &types.Delete{Objects: list, Quiet: aws.Bool(true)}})
+		if err != nil {
+			return b.explain("remove from", err)
+		}
+		for _, e := range out.Errors {
+			if code := aws.ToString(e.Code); code != "NoSuchKey" {
+				return b.explain("remove from", &smithy.GenericAPIError{Code: code, Message: aws.ToString(e.Message)})
+			}
+		}
+		names = names[n:]
+	}
+	return nil
+}
+
+// explain gives an error of the client's a kind and a remedy.
+func (b *S3) explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &core.Error{Kind: core.Permanent, Op: op + " the bucket", Object: b.s.Bucket, Err: brief(err)}
+	code, status := "", 0
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		code = api.ErrorCode()
+	}
+	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		status = response.HTTPStatusCode()
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case code == "NoSuchKey":
+		e.Kind = core.NotFound
+	case code == "NoSuchBucket":
+		e.Kind, e.Remedy = core.Invalid, "Make the bucket, or check its name and the endpoint (AWS_ENDPOINT_URL)."
+	case code == "QuotaExceeded", code == "StorageFull", code == "XMinioStorageFull", status == http.StatusInsufficientStorage:
+		e.Remedy = "Free some space in the bucket, or ask for a larger quota."
+	case code == "AccessDenied", code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "ExpiredToken", status == http.StatusForbidden, status == http.StatusUnauthorized:
+		e.Remedy = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and ~/.aws/credentials, and what they may do with this bucket."
+	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
+		e.Remedy = "No credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws/credentials."
+	case status == http.StatusNotFound:
+		e.Kind = core.NotFound
+	case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
+		e.Kind, e.Remedy = core.Transient, "Does the endpoint answer (AWS_ENDPOINT_URL)?"
+	}
+	return e
+}
+
+// brief takes away what the client puts around the cause.
+func brief(err error) error {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
+	}
+	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
+		return op.Err
+	}
+	return err
+}

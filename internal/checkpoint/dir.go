@@ -1,0 +1,264 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	manifestName = "manifest.json"
+	volumeName   = "volume"
+	recordName   = "run.json"
+)
+
+// Dir is the store that is a directory: each checkpoint is one below it, named
+// after its generation, with the copy of the volume as it was, so that it can
+// also be used with cp.
+type Dir string
+
+// Volume is the directory with the copy of a checkpoint.
+func (d Dir) Volume(g Generation) string { return filepath.Join(string(d), g.String(), volumeName) }
+
+// Undamaged tells whether a copy is what its manifest says.
+func (d Dir) Undamaged(k Kept) bool {
+	files, _, err := sums(d.Volume(k.Generation))
+	return !k.Broken && err == nil && maps.Equal(files, k.Manifest.Files)
+}
+
+// List gives the checkpoints in a directory, oldest first.
+func List(dir string) ([]Kept, error) { return Dir(dir).List(context.Background()) }
+
+// List implements Store.
+func (d Dir) List(context.Context) ([]Kept, error) {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Kept
+	for _, e := range entries {
+		g, ok := ParseGeneration(e.Name())
+		if !ok {
+			continue
+		}
+		k := Kept{Generation: g, Place: d.Volume(g), dir: d}
+		k.Manifest, err = d.manifest(g)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // cut short
+			continue
+		case errors.Is(err, errManifest):
+			k.Manifest, k.Broken = Manifest{Attempt: g.Attempt}, true
+		case err != nil:
+			return nil, err
+		}
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b Kept) int { return a.Compare(b.Generation) })
+	return list, nil
+}
+
+// Keep implements Store.
+func (d Dir) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
+	return Stepped{d, func() {}}.Keep(ctx, g, site, from)
+}
+
+// Stepped is a Dir that calls Between after each thing that Keep has written,
+// for tests which die there.
+type Stepped struct {
+	Dir
+	Between func()
+}
+
+// Keep implements Store.
+func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
+	own := filepath.Join(string(d.Dir), g.String())
+	if m, err = d.manifest(g); err == nil {
+		if d.Undamaged(Kept{Generation: g, Manifest: m}) {
+			return m, false, nil
+		}
+		// Whoever made it did not get to its end; the site still has it whole.
+		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
+			return m, false, err
+		}
+	}
+	begun := time.Now()
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return m, false, err
+	}
+	d.Between()
+	before := ""
+	if list, err := d.List(ctx); err == nil && len(list) > 0 {
+		before = d.Volume(list[len(list)-1].Generation)
+	}
+	volume := d.Volume(g)
+	if err := from.Fetch(ctx, volume, before); err != nil {
+		return m, false, err
+	}
+	d.Between()
+	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
+	if m.Files, m.Bytes, err = sums(volume); err != nil {
+		return m, false, err
+	}
+	// All of it has to be on the disk before the old site's copy goes.
+	if err := syncTree(own); err != nil {
+		return m, false, err
+	}
+	d.Between()
+	m.Took = time.Since(begun)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return m, false, err
+	}
+	if err := renameio.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
+		return m, false, err
+	}
+	d.Between()
+	// Else the loss of power might take the name back.
+	if err := syncDir(own); err != nil {
+		return m, false, err
+	}
+	d.Between()
+	return m, true, d.forgetOld(ctx)
+}
+
+// Restore implements Store.
+func (d Dir) Restore(ctx context.Context, k Kept, to Sink) error {
+	if !d.Undamaged(k) {
+		return ErrDamaged
+	}
+	return to.Stage(ctx, d.Volume(k.Generation))
+}
+
+// Note implements Store.
+func (d Dir) Note(_ context.Context, record []byte) error {
+	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return writeDurably(filepath.Join(string(d), recordName), record)
+}
+
+// Noted implements Store.
+func (d Dir) Noted(context.Context) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Join(string(d), recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+// Remove implements Store.
+func (d Dir) Remove(context.Context) error { return filestream.RemoveAll(string(d)) }
+
+func (d Stepped) forgetOld(ctx context.Context) error {
+	list, err := d.List(ctx)
+	if err != nil {
+		return err
+	}
+	list = ForgetOrder(list)
+	for ; len(list) > Generations; list = list[1:] {
+		// Without its manifest it does not count, whatever is left of it.
+		own := filepath.Join(string(d.Dir), list[0].String())
+		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
+			return err
+		}
+		d.Between()
+		if err := filestream.RemoveAll(own); err != nil {
+			return err
+		}
+		d.Between()
+	}
+	return nil
+}
+
+// errManifest tells a manifest that cannot be read from one that is not there.
+var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknoglobals // a constant
+
+func (d Dir) manifest(g Generation) (Manifest, error) {
+	var m Manifest
+	raw, err := os.ReadFile(filepath.Join(string(d), g.String(), manifestName))
+	if err == nil && json.Unmarshal(raw, &m) != nil {
+		err = errManifest
+	}
+	return m, err
+}
+
+// writeDurably writes a small file so that it is there whole or not at all.
+func writeDurably(name string, raw []byte) error {
+	if err := renameio.WriteFile(name, raw, 0o600); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// syncDir has the names in a directory written out.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// sums gives the digest of every file and link below a directory.
+func sums(root string) (map[string]string, int64, error) {
+	files, total := map[string]string{}, int64(0)
+	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		h := sha256.New()
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			io.WriteString(h, to) //nolint:errcheck // a hash takes all
+		case e.Type().IsRegular():
+			f, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			n, err := io.Copy(h, f)
+			if err != nil {
+				return err
+			}
+			total += n
+		}
+		files[rel] = hex.EncodeToString(h.Sum(nil))
+		return nil
+	})
+	return files, total, err
+}
+
+// syncTree has everything on the disk's file system written out.
+func syncTree(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}

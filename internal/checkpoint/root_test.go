@@ -1,0 +1,38 @@
+package checkpoint_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func TestADirectory(t *testing.T) {
+	checkpointtest.Suite{New: func(t testing.TB) (checkpoint.Place, string) {
+		dir := t.TempDir()
+		return checkpoint.Root(dir), dir
+	}}.Run(t)
+}
+
+// TestADirectoryThatIsNotThere: it may lie on a file system that is not mounted,
+// and must neither be made nor look empty.
+func TestADirectoryThatIsNotThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "mounted")
+	r := checkpoint.Root(dir)
+	_, err1 := r.Runs(t.Context())
+	_, err2 := r.Run("u@one").Noted(t.Context())
+	_, _, err3 := r.Mark(t.Context())
+	for _, err := range []error{err1, err2, err3, r.Run("u@one").Remove(t.Context()), checkpoint.Explain(dir, r.Run("u@one").Note(t.Context(), nil))} {
+		if !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
+		t.Error("it was made")
+	}
+}
+
+func BenchmarkADirectory(b *testing.B) { checkpointtest.Bench(b, checkpoint.Root(b.TempDir())) }

@@ -1,0 +1,171 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// Request asks another machine for something in a store that is a directory
+// there.
+type Request struct {
+	Op string `json:"op"`
+	// Dir is that of the run; of all runs for OpRuns, OpMark and OpUnmark. What
+	// is not absolute starts at the user's home directory.
+	Dir        string     `json:"dir"`
+	Generation Generation `json:"generation"`
+	Site       string     `json:"site,omitempty"`
+	Kept       Kept       `json:"kept"`
+	// Path is the tree, on that machine, to keep or to restore; or the mark.
+	Path   string `json:"path,omitempty"`
+	Record []byte `json:"record,omitempty"`
+}
+
+// What can be asked for.
+const (
+	OpList    = "list"
+	OpKeep    = "keep"
+	OpRestore = "restore"
+	OpCheck   = "check" // whether a checkpoint is undamaged
+	OpNote    = "note"
+	OpNoted   = "noted"
+	OpRemove  = "remove"
+	OpRuns    = "runs"
+	OpMark    = "mark"
+	OpUnmark  = "unmark"
+)
+
+// Reply answers a Request.
+type Reply struct {
+	Manifest Manifest `json:"manifest"`
+	Made     bool     `json:"made,omitempty"`
+	Damaged  bool     `json:"damaged,omitempty"`
+	List     []Kept   `json:"list,omitempty"`
+	Record   []byte   `json:"record,omitempty"`
+	Runs     []string `json:"runs,omitempty"`
+	Mark     string   `json:"mark,omitempty"`
+}
+
+// Serve does what a Request asks for, on this machine.
+func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	var q Request
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return nil, err
+	}
+	dir, err := Absolute(q.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		r   Reply
+		own = Root(filepath.Dir(dir)).Run(filepath.Base(dir)).(rooted)
+	)
+	switch q.Op {
+	case OpList:
+		r.List, err = own.List(ctx)
+	case OpKeep:
+		r.Manifest, r.Made, err = own.Keep(ctx, q.Generation, q.Site, Tree(q.Path))
+	case OpRestore:
+		err = own.Restore(ctx, q.Kept, Tree(q.Path))
+	case OpCheck:
+		r.Damaged = !own.Undamaged(q.Kept)
+	case OpNote:
+		err = own.Note(ctx, q.Record)
+	case OpNoted:
+		r.Record, err = own.Noted(ctx)
+	case OpRemove:
+		err = own.Remove(ctx)
+	case OpRuns:
+		r.Runs, err = Root(dir).Runs(ctx)
+	case OpMark:
+		r.Mark, err = mark(dir)
+	case OpUnmark:
+		err = os.Remove(q.Path)
+	default:
+		err = fmt.Errorf("a store is asked for %q, which this bee does not know", q.Op)
+	}
+	if errors.Is(err, ErrDamaged) {
+		r.Damaged, err = true, nil
+	}
+	if err != nil {
+		return nil, Explain(dir, err)
+	}
+	return json.Marshal(r)
+}
+
+// Answer reads what Serve has given.
+func Answer(raw json.RawMessage, err error) (Reply, error) {
+	var r Reply
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, err
+	}
+	if r.Damaged {
+		return r, ErrDamaged
+	}
+	return r, nil
+}
+
+// Marker is a place that is a directory on some machine, which others may see
+// too.
+type Marker interface {
+	// Mark makes a file in the directory for others to look for. unmark removes
+	// it.
+	Mark(ctx context.Context) (path string, unmark func(), err error)
+}
+
+// SeenDir is the directory of a run in the place in which a mark was made.
+func SeenDir(mark, run string) string { return filepath.Join(filepath.Dir(mark), run) }
+
+// Mark implements Marker.
+func (r Root) Mark(context.Context) (string, func(), error) {
+	path, err := mark(string(r))
+	if err != nil {
+		return "", nil, Explain(string(r), err)
+	}
+	return path, func() { os.Remove(path) }, nil //nolint:errcheck // an empty file
+}
+
+func mark(dir string) (string, error) {
+	path := filepath.Join(dir, ".bee-mark-"+rand.Text())
+	return path, os.WriteFile(path, nil, 0o600)
+}
+
+// Absolute makes a directory's name absolute: what is not starts at the home
+// directory.
+func Absolute(dir string) (string, error) {
+	if filepath.IsAbs(dir) {
+		return filepath.Clean(dir), nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, dir), err
+}
+
+// Explain gives what failed in a store's directory a kind and a remedy.
+func Explain(dir string, err error) error {
+	kind, remedy := core.KindOf(err), core.Remedy(err)
+	switch {
+	case err == nil || kind == core.Stopped || errors.Is(err, ErrDamaged):
+		return err
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+		remedy = "Do you own it, and may you write there?"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		remedy = "Free some space there, or ask for a larger quota."
+	case kind != core.NotFound && errors.Is(err, fs.ErrNotExist):
+		// It is not made: it may lie on a file system that is not mounted.
+		kind, remedy = core.Transient, "Make it, or mount the file system that it lies on."
+	case errors.Is(err, unix.ESTALE), errors.Is(err, unix.EIO), errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.EHOSTDOWN), errors.Is(err, unix.ETIMEDOUT):
+		kind, remedy = core.Transient, "Does its file system answer?"
+	}
+	return &core.Error{Kind: kind, Op: "use the directory", Object: dir, Err: err, Remedy: remedy}
+}

@@ -1,0 +1,236 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/google/renameio/v2"
+)
+
+// checkpointsDir, below a run's directory, is where its checkpoints lie that
+// have no other store. keptName is the note of what is in another.
+const (
+	checkpointsDir = "checkpoints"
+	keptName       = "checkpoints.json"
+)
+
+func (c *Controller) checkpoints(run string) string {
+	return filepath.Join(c.Store.RunDir(run), checkpointsDir)
+}
+
+// storeName is what a run is called in its store.
+func (c *Controller) storeName(sub *Submission, run string) string {
+	if sub.StoreName != "" {
+		return sub.StoreName
+	}
+	return checkpoint.RunName(c.Store.User(), run)
+}
+
+// store gives the store of the run's checkpoints: the directory of the run at
+// home, or where `store:` says.
+func (d *drive) store() (checkpoint.Store, error) {
+	if d.sub.Job.Store == "" {
+		return checkpoint.Stepped{Dir: checkpoint.Dir(d.c.checkpoints(d.run.ID)), Between: d.c.pause}, nil
+	}
+	if d.where == nil {
+		place, err := d.c.Place(d.sub.Job.Store)
+		if err != nil {
+			return nil, err
+		}
+		d.where = place
+	}
+	return d.where.Run(d.c.storeName(&d.sub, d.run.ID)), nil
+}
+
+// closeStore lets go of the way to the store.
+func (d *drive) closeStore() {
+	if d.where != nil {
+		d.where.Close() //nolint:errcheck // whatever was kept is whole
+		d.where = nil
+	}
+}
+
+// kept lists the run's checkpoints in its store, oldest first, but those that are
+// known to be broken.
+func (d *drive) kept(ctx context.Context) ([]checkpoint.Kept, error) {
+	list, err := d.all(ctx)
+	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken }), err
+}
+
+// all lists the run's checkpoints in its store, oldest first. That the store
+// knows the run is made sure of first: one that has lost its file system, or was
+// taken for another, must not look like one that has no checkpoint.
+func (d *drive) all(ctx context.Context) ([]checkpoint.Kept, error) {
+	store, err := d.store()
+	if err == nil && d.sub.Job.Store != "" {
+		err = d.mine(ctx, store)
+	}
+	var list []checkpoint.Kept
+	if err == nil {
+		list, err = store.List(ctx)
+	}
+	if err != nil {
+		return nil, d.storeFailed("list the checkpoints of run", err)
+	}
+	return list, nil
+}
+
+// enterStore makes the run known to its store, before anything is computed that
+// could not be kept there.
+func (d *drive) enterStore(ctx context.Context) error {
+	if d.sub.Job.Store == "" {
+		return nil
+	}
+	store, err := d.store()
+	if err == nil {
+		err = d.noteRun(ctx, store)
+	}
+	if err != nil {
+		err = d.explained(err)
+		return &core.Error{Kind: core.KindOf(err), Op: "use the store", Object: d.sub.Job.Store, Err: err, Remedy: core.Remedy(err)}
+	}
+	return nil
+}
+
+func (d *drive) explained(err error) error {
+	if core.Remedy(err) != "" {
+		return err
+	}
+	return checkpoint.Explain(d.storeDir(), err)
+}
+
+func (d *drive) storeDir() string {
+	if d.sub.Job.Store == "" {
+		return d.c.checkpoints(d.run.ID)
+	}
+	return d.sub.Job.Store
+}
+
+// storeFailed says what failed at a store, and that nothing is lost by it.
+func (d *drive) storeFailed(op string, err error) error {
+	if ctxEnded(err) {
+		return err
+	}
+	err = d.explained(err)
+	remedy := core.Remedy(err)
+	if remedy != "" {
+		remedy += " "
+	}
+	return &core.Error{Kind: core.KindOf(err), Op: op, Object: d.run.ID + " " + d.storeText(), Err: err,
+		Remedy: remedy + "Nothing is lost: what is not there yet stays on its site. `bee ps` tries again."}
+}
+
+func ctxEnded(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// record is what a store keeps of a run beside its checkpoints, so that another
+// machine can go on with it. It holds no secrets, but where they come from.
+type record struct {
+	Version  int             `json:"version"`
+	Holder   string          `json:"holder"` // the installation that carries the run
+	Run      state.Run       `json:"run"`
+	Attempts []state.Attempt `json:"attempts"`
+}
+
+const recordVersion = 1
+
+// noteRun writes the run's record into its store.
+func (d *drive) noteRun(ctx context.Context, store checkpoint.Store) error {
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(record{recordVersion, d.c.Store.User(), d.run, attempts})
+	if err != nil {
+		return err
+	}
+	return store.Note(ctx, raw)
+}
+
+// mine makes sure that the store knows the run, and that no other installation
+// has taken it over from there: only one may write to it.
+func (d *drive) mine(ctx context.Context, store checkpoint.Store) error {
+	raw, err := store.Noted(ctx)
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return &core.Error{Kind: core.Transient, Err: errors.New("it knows nothing of this run"),
+			Remedy: "Is it the right one, and is its file system mounted?"}
+	}
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil || r.Holder == "" || r.Holder == d.c.Store.User() {
+		return nil //nolint:nilerr // a damaged record is written anew
+	}
+	return &core.Error{Kind: core.Permanent, Op: "go on with run", Object: d.run.ID, Err: errTaken,
+		Remedy: "Follow it there; here, `bee stop " + d.run.ID + "` gives it up."}
+}
+
+var errTaken = errors.New("another installation of bee has gone on with it from the store") //nolint:gochecknoglobals // a constant
+
+// Checkpoint is one that a run has, for people.
+type Checkpoint struct {
+	Attempt int       `json:"attempt"`
+	Site    string    `json:"site"`
+	Taken   time.Time `json:"taken"`
+	// Seconds is how long it took to bring it there.
+	Seconds float64 `json:"seconds"`
+	Files   int     `json:"files"`
+	Bytes   int64   `json:"bytes"`
+	// Path is where it lies: a directory, or as `store:` says.
+	Path string `json:"path"`
+}
+
+func forPeople(list []checkpoint.Kept) []Checkpoint {
+	var out []Checkpoint
+	for _, k := range list {
+		m := k.Manifest
+		out = append(out, Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, k.Place})
+	}
+	return out
+}
+
+// remember notes at home what is in a store, so that telling it needs no way
+// there.
+func (d *drive) remember(list []checkpoint.Kept) error {
+	raw, err := json.Marshal(forPeople(list))
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), keptName), raw, 0o600)
+}
+
+// Checkpoints lists those that a run has, oldest first: what its store had when
+// it was asked last.
+func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint, error) {
+	var out []Checkpoint
+	raw, err := os.ReadFile(filepath.Join(c.Store.RunDir(run), keptName))
+	if err == nil {
+		return out, json.Unmarshal(raw, &out)
+	}
+	list, err := checkpoint.Dir(c.checkpoints(run)).List(ctx)
+	return forPeople(list), err
+}
+
+// keepText says where a checkpoint has been brought.
+func (d *drive) keepText(m checkpoint.Manifest) string {
+	return fmt.Sprintf("checkpoint of attempt %d is %s: %d files", m.Attempt, d.storeText(), len(m.Files))
+}
+
+// storeText is the store for people.
+func (d *drive) storeText() string {
+	if d.sub.Job.Store == "" {
+		return "at home"
+	}
+	return "in the store " + d.sub.Job.Store
+}

@@ -1,0 +1,217 @@
+package ssh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"path"
+	"sync"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// NewPlace gives the store of checkpoints that is a directory on the one host of
+// the settings. Nothing is installed there but the bee binary, in the user's
+// cache.
+func NewPlace(s Settings, dir string) (checkpoint.Place, error) {
+	if len(s.Hosts) != 1 {
+		return nil, &core.Error{Kind: core.Invalid, Op: "use the store", Object: s.Name, Err: errors.New("it has to be on one host")}
+	}
+	p, err := New(s)
+	if err != nil {
+		return nil, err
+	}
+	return &place{p: p.(*provider), dir: dir}, nil
+}
+
+type place struct {
+	p    *provider
+	dir  string // as the user wrote it
+	mu   sync.Mutex
+	link *link
+}
+
+// String implements checkpoint.Place.
+func (p *place) String() string { return p.p.s.Hosts[0] + ":" + p.dir }
+
+// Close implements checkpoint.Place.
+func (p *place) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link == nil {
+		return nil
+	}
+	err := p.link.Close()
+	p.link = nil
+	return err
+}
+
+// Run implements checkpoint.Place.
+func (p *place) Run(name string) checkpoint.Store { return farStore{p, path.Join(p.dir, name)} }
+
+// Runs implements checkpoint.Place.
+func (p *place) Runs(ctx context.Context) ([]string, error) {
+	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpRuns, Dir: p.dir})
+	return r.Runs, err
+}
+
+// Mark implements checkpoint.Marker.
+func (p *place) Mark(ctx context.Context) (string, func(), error) {
+	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir})
+	if err != nil {
+		return "", nil, err
+	}
+	return r.Mark, func() {
+		p.ask(context.WithoutCancel(ctx), checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: r.Mark}) //nolint:errcheck // an empty file
+	}, nil
+}
+
+// connected gives the connection to the host, made anew where it broke.
+func (p *place) connected(ctx context.Context) (*link, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link != nil {
+		select {
+		case <-p.link.Done():
+			p.link.Close()
+			p.link = nil
+		default:
+			return p.link, nil
+		}
+	}
+	var err error
+	p.link, err = p.p.connect(ctx, p.p.s.Hosts[0])
+	return p.link, err
+}
+
+// open makes a call whose stream goes on where answer says so.
+func (p *place) open(ctx context.Context, method string, q checkpoint.Request, answer any) (*wire.Stream, error) {
+	k, err := p.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	s, err := k.Open(ctx, method, call{Store: raw}, answer)
+	return s, transient(err)
+}
+
+func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply, error) {
+	s, err := p.open(ctx, callStore, q, nil)
+	if err != nil {
+		return checkpoint.Reply{}, err
+	}
+	defer s.Close()
+	raw, err := io.ReadAll(s)
+	return checkpoint.Answer(raw, err)
+}
+
+// farStore is the directory of one run on the host.
+type farStore struct {
+	*place
+	dir string
+}
+
+// List implements checkpoint.Store.
+func (s farStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpList, Dir: s.dir})
+	for i := range r.List {
+		r.List[i].Place = s.p.s.Hosts[0] + ":" + r.List[i].Place
+	}
+	return r.List, err
+}
+
+// Note implements checkpoint.Store.
+func (s farStore) Note(ctx context.Context, record []byte) error {
+	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNote, Dir: s.dir, Record: record})
+	return err
+}
+
+// Noted implements checkpoint.Store.
+func (s farStore) Noted(ctx context.Context) ([]byte, error) {
+	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNoted, Dir: s.dir})
+	return r.Record, err
+}
+
+// Remove implements checkpoint.Store.
+func (s farStore) Remove(ctx context.Context) error {
+	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpRemove, Dir: s.dir})
+	return err
+}
+
+// Keep implements checkpoint.Store: the host receives the tree from wherever it
+// lies, through this machine's memory.
+func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+	var o opened
+	host, err := s.open(ctx, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, &o)
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	defer host.Close()
+	if !o.Ready {
+		return o.Reply.Manifest, o.Reply.Made, nil
+	}
+	tree, err := from.Send(ctx)
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	defer tree.Close()
+	if err := filestream.RelayKnown(tree, host); err != nil {
+		return checkpoint.Manifest{}, false, s.broken("keep a checkpoint", err)
+	}
+	arriving := &keeping{Stream: host, store: s}
+	err = filestream.Deliver(arriving, func(w io.Writer) error { return filestream.Relay(w, tree) })
+	return arriving.reply.Manifest, arriving.reply.Made, err
+}
+
+// keeping is the stream of a call that keeps a checkpoint.
+type keeping struct {
+	*wire.Stream
+	store farStore
+	reply checkpoint.Reply
+}
+
+// Outcome implements filestream.Receiver.
+func (k *keeping) Outcome() error {
+	var e ended
+	if err := wire.ReadMessage(k.Stream, &e); err != nil {
+		return k.store.broken("keep a checkpoint", err)
+	}
+	k.reply = e.Reply
+	if e.Error != "" {
+		return &core.Error{Kind: core.KindNamed(e.Kind), Err: errors.New(e.Error), Remedy: e.Remedy}
+	}
+	return nil
+}
+
+// Restore implements checkpoint.Store.
+func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+	var o opened
+	host, err := s.open(ctx, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, &o)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	if o.Reply.Damaged {
+		return checkpoint.ErrDamaged
+	}
+	tree, err := to.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	if err := filestream.RelayKnown(host, tree); err != nil {
+		return s.broken("bring a checkpoint", err)
+	}
+	return filestream.Deliver(tree, func(w io.Writer) error { return filestream.Relay(w, host) })
+}
+
+func (s farStore) broken(op string, err error) error {
+	return transient(&core.Error{Kind: core.Lost, Op: op, Object: s.String(), Err: err})
+}

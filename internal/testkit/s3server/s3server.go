@@ -1,0 +1,101 @@
+// Package s3server gives tests a real S3 server on loopback: versitygw, over a
+// directory in which each object is a file. It needs no root.
+package s3server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// Server is a running server with one bucket.
+type Server struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	program string
+	root    string
+	address string
+	// Bucket is its name, and Dir the directory with its objects.
+	Bucket, Dir string
+}
+
+// Start starts a server. It ends with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, program: testkit.RequireTool(t, "versitygw"), root: t.TempDir(), Bucket: "checkpoints"}
+	s.Dir = filepath.Join(s.root, s.Bucket)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	l.Close()
+	t.Cleanup(s.Stop)
+	s.Restart()
+	for _, e := range s.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+	c, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
+	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Restart starts the server again after Stop, at the same address.
+func (s *Server) Restart() {
+	s.t.Helper()
+	log, err := os.OpenFile(s.root+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd = exec.Command(s.program, "--port", s.address, "--access", Access, "--secret", Secret, "--quiet", "posix", s.root)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	testkit.Eventually(s.t, 20*time.Second, func() error {
+		c, err := net.Dial("tcp", s.address)
+		if err != nil {
+			raw, _ := os.ReadFile(s.root + ".log")
+			return fmt.Errorf("%w: %s", err, raw)
+		}
+		return c.Close()
+	})
+}
+
+// Stop ends the server; what it holds stays.
+func (s *Server) Stop() {
+	if s.cmd != nil {
+		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+		s.cmd.Wait()         //nolint:errcheck // however it ends
+		s.cmd = nil
+	}
+}
+
+// The server's credentials.
+const (
+	Access = "bee-test-access"
+	Secret = "bee-test-secret"
+)
+
+// Env are the variables by which AWS's tools find the server.
+func (s *Server) Env() []string {
+	return []string{"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=us-east-1",
+		"AWS_EC2_METADATA_DISABLED=true"}
+}
