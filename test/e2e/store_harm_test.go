@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+)
+
+// TestADamagedStoreGivesTheCheckpointBefore: of the newer one a bit flips, or a
+// part is gone.
+func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
+	testkit.Once(t)
+	for name, harm := range map[string]func(string) error{"a bit flips": checkpointtest.Flip, "a part is gone": os.Remove} {
+		for _, kind := range []string{"directory", "bucket"} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				files := ""
+				s := beginStored(t, func(b *testkit.Bee, f *sshfarm.Farm) string {
+					if kind == "bucket" {
+						server := s3server.Start(t)
+						files = server.Dir
+						return bucketStore(b, server)
+					}
+					files = directoryStore(b, f)
+					return files
+				})
+				s.Must("checkpoint", s.id)
+				testkit.Eventually(t, time.Minute, func() error {
+					if r := s.Try("exec", s.id, "--", "sh", "-c", "test $(wc -l </data/log) = 2"); r.Code != 0 {
+						return errors.New(r.Stderr + s.Try("show", s.id).Stdout)
+					}
+					return nil
+				})
+				first := checkpointtest.Files(t, files)
+				time.Sleep(time.Second) // in which it counts
+				s.suspended(t)
+				if err := harm(newData(t, files, first)); err != nil {
+					t.Fatal(err)
+				}
+				s.Must("--sites", s.laptop(), "resume", "--site", "laptop", s.id)
+				s.completes(t, "")
+				if log := strings.Fields(s.Read("results/log")); len(log) != 4 {
+					t.Errorf("it did not go on from the first checkpoint: %q", log)
+				}
+				if !strings.Contains(s.Must("show", s.id), "damaged") {
+					t.Error("nothing tells of the damage")
+				}
+				s.Must("rm", s.id)
+			})
+		}
+	}
+}
+
+// newData gives a file with data of a checkpoint, not its manifest, that was not
+// there before.
+func newData(t *testing.T, dir string, before map[string]int64) string {
+	t.Helper()
+	for name := range checkpointtest.Files(t, dir) {
+		if strings.Contains(name, "manifest") {
+			before[name] = 0
+		}
+	}
+	return checkpointtest.Largest(t, dir, before)
+}
+
+// TestAStoreThatCannotBeUsed is told before anything is computed.
+func TestAStoreThatCannotBeUsed(t *testing.T) {
+	testkit.Once(t)
+	b, job := busyboxJob(t, "checkpoint: {grace: 3s}", "store: ./not-mounted", "run: echo computing")
+	r := b.Try("run", job)
+	if r.Code == 0 || strings.Contains(r.Stdout, "computing") || !strings.Contains(r.Stderr, "not-mounted") || !strings.Contains(r.Stderr, "mount the file system") {
+		t.Errorf("a directory that is not there: %+v", r)
+	}
+	server := s3server.Start(t)
+	b.Env = append(append(b.Env, server.Env()...), "AWS_SECRET_ACCESS_KEY=of-somebody-else")
+	b.File("job.yaml", strings.Replace(b.Read("job.yaml"), "./not-mounted", "s3://"+server.Bucket+"/x", 1))
+	r = b.Try("run", job)
+	if r.Code == 0 || strings.Contains(r.Stdout, "computing") || !strings.Contains(r.Stderr, "AWS_SECRET_ACCESS_KEY") || strings.Contains(r.Stderr, "of-somebody-else") {
+		t.Errorf("a key that is refused: %+v", r)
+	}
+}
