@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -136,76 +134,6 @@ func (b *bench) prepare() error {
 		b.write("apps.yaml", "name: apps\nbuild: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nrun: [\"true\"]\n"))
 }
 
-// small compares a program that does nothing, in one and the same image.
-func (b *bench) small(rounds int) error {
-	if err := b.write("true.yaml", "name: nothing\nimage: docker-archive:busybox.tar\nrun: [\"true\"]\n"); err != nil {
-		return err
-	}
-	bee, err := b.median(rounds, b.bee, "run", "-q", "true.yaml")
-	if err != nil {
-		return err
-	}
-	podman, err := b.median(rounds, b.podman("run", "--rm", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--network=host", "bee.bench/busybox:1", "true")...)
-	if err != nil {
-		return err
-	}
-	charlie, err := b.median(rounds, "ch-run", "tree", "--", "/bin/true")
-	if err != nil {
-		return err
-	}
-	b.row("`bee run` of `true`, cached image, one host, end to end", bee, "podman run", podman)
-	b.row("the same", bee, "ch-run", charlie)
-	return b.exec(rounds)
-}
-
-func (b *bench) podman(args ...string) []string {
-	return append([]string{"podman", "--root", b.dir + "/podman", "--runroot", b.dir + "/podman-run", "--cgroup-manager", "cgroupfs", "--runtime", "runc"}, args...)
-}
-
-// busybox makes the small image in the forms that all want.
-func (b *bench) busybox() error {
-	script := `set -e
-mkdir -p tree/home tree/mnt/0 tree/bin tree/dev tree/proc tree/sys tree/tmp tree/etc tree/run tree/root
-cp "$(command -v busybox)" tree/bin/
-for a in sh true sleep cat; do ln -sf busybox tree/bin/$a; done
-echo root:x:0:0:root:/root:/bin/sh > tree/etc/passwd; touch tree/etc/group tree/etc/hosts tree/etc/resolv.conf
-tar -C tree -cf layer.tar .
-`
-	if _, err := b.do("sh", "-c", script); err != nil {
-		return err
-	}
-	if _, err := b.do(b.podman("import", "layer.tar", "bee.bench/busybox:1")...); err != nil {
-		return err
-	}
-	_, err := b.do(b.podman("save", "-o", "busybox.tar", "bee.bench/busybox:1")...)
-	return err
-}
-
-// exec compares the start of a process in a container that runs.
-func (b *bench) exec(rounds int) error {
-	if _, err := b.do(b.bee, "run", "-q", "-d", "sleep.yaml"); err != nil {
-		return err
-	}
-	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
-	if err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
-		return err
-	}
-	bee, err := b.median(rounds, b.bee, "exec", "sleeper", "--", "true")
-	if err != nil {
-		return err
-	}
-	if _, err := b.do(b.podman("run", "-d", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--network=host", "--name", "sleeper", "bee.bench/busybox:1", "sleep", "600")...); err != nil {
-		return err
-	}
-	defer b.do(b.podman("rm", "-f", "-t", "0", "sleeper")...) //nolint:errcheck // see above
-	podman, err := b.median(rounds, b.podman("exec", "sleeper", "true")...)
-	if err != nil {
-		return err
-	}
-	b.row("`bee exec` of `true` in a running container", bee, "podman exec", podman)
-	return nil
-}
-
 // until repeats a command until it succeeds.
 func (b *bench) until(args ...string) error {
 	deadline := time.Now().Add(20 * time.Second)
@@ -250,53 +178,6 @@ func (b *bench) memory(int) error {
 		return nil
 	}
 	return errors.New("no idle node found")
-}
-
-// pull compares getting a large image from a registry on loopback.
-func (b *bench) pull(int) error {
-	if err := b.write("registry.yaml", "version: 0.1\nstorage: {filesystem: {rootdirectory: "+b.dir+"/registry}}\nhttp: {addr: 127.0.0.1:5055}\nlog: {level: error}\n"); err != nil {
-		return err
-	}
-	server := b.command("docker-registry", "serve", "registry.yaml")
-	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := server.Start(); err != nil {
-		return err
-	}
-	defer server.Process.Kill() //nolint:errcheck // it ends with us
-	id, err := b.do("sh", "-c", b.bee+" image build apps.yaml 2>/dev/null")
-	if err != nil {
-		return err
-	}
-	const ref = "127.0.0.1:5055/apps:1"
-	if err := b.until(b.bee, "image", "push", id, ref); err != nil {
-		return err
-	}
-	var size int64
-	filepath.WalkDir(b.dir+"/registry", func(p string, d fs.DirEntry, err error) error { //nolint:errcheck // only for the label
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				size += info.Size()
-			}
-		}
-		return nil
-	})
-	b.env = append(b.env, "BEE_CACHE="+b.dir+"/fresh")
-	bee, err := b.once(b.bee, "image", "pull", ref)
-	if err != nil {
-		return err
-	}
-	podman, err := b.once(b.podman("pull", "--tls-verify=false", ref)...)
-	if err != nil {
-		return err
-	}
-	skopeo, err := b.once("sh", "-c", "skopeo copy -q --src-tls-verify=false docker://"+ref+" oci:oci:1 && umoci unpack --image oci:1 bundle")
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("pull and unpack of an image of %d MB compressed, from a registry on loopback", size/1e6)
-	b.row(what, bee, "podman pull", podman)
-	b.row("the same", bee, "skopeo and umoci", skopeo)
-	return nil
 }
 
 func (b *bench) once(args ...string) (time.Duration, error) {
