@@ -27,13 +27,13 @@ func (b *bench) push(to string, size int64, layers int) (compressed int64, err e
 	var list []mutate.Addendum
 	for i := range layers {
 		part := files[i*len(files)/layers : (i+1)*len(files)/layers]
-		tarFile := filepath.Join(b.dir, fmt.Sprintf("layer%d.tar", i))
-		c := exec.Command("tar", "-C", "/", "--no-recursion", "--null", "-T", "-", "-cf", tarFile)
+		tarFile := filepath.Join(b.dir, fmt.Sprintf("layer%d.tar.gz", i))
+		c := exec.Command("tar", "-C", "/", "--no-recursion", "--null", "-T", "-", "-czf", tarFile)
 		c.Stdin = strings.NewReader(strings.Join(part, "\x00"))
 		if out, err := c.CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("tar: %w\n%s", err, out)
 		}
-		layer, err := tarball.LayerFromFile(tarFile, tarball.WithCompressionLevel(6), tarball.WithMediaType(types.OCILayer))
+		layer, err := tarball.LayerFromFile(tarFile, tarball.WithMediaType(types.OCILayer))
 		if err != nil {
 			return 0, err
 		}
@@ -67,12 +67,14 @@ func (b *bench) push(to string, size int64, layers int) (compressed int64, err e
 // content lists files below /usr of about a size in all.
 func content(size int64) ([]string, error) {
 	var files []string
+	seen := map[string]bool{} // podman refuses a layer that names a file twice
 	enough := errors.New("enough")
 	for _, root := range []string{"/usr/bin", "/usr/share/perl", "/usr/share/doc", "/usr/lib/python3", "/usr/include", "/usr/lib/gcc", "/usr/lib/x86_64-linux-gnu", "/usr/lib", "/usr/share"} {
 		err := filepath.Walk(root, func(p string, info os.FileInfo, err error) error {
-			if err != nil || info.Size() > 60<<20 {
+			if err != nil || info.Size() > 60<<20 || seen[p] {
 				return nil //nolint:nilerr // whatever else there is will do
 			}
+			seen[p] = true
 			files = append(files, p[1:])
 			if info.Mode().IsRegular() {
 				size -= info.Size()
