@@ -274,14 +274,15 @@ func (d *driver) receive(patience time.Duration) (frame []byte, ok bool) {
 
 const usual = features &^ featLog
 
-// pair gives a device on a fresh socket.
+// device gives one on a fresh socket.
 func device(t testing.TB, take func([]byte)) (*Device, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vhost")
-	d, err := Listen(path, slog.New(slog.DiscardHandler), take)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d := Serve(l, slog.New(slog.DiscardHandler), take)
 	t.Cleanup(func() { d.Close() })
 	return d, path
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 )
 
@@ -33,7 +32,7 @@ var ErrStopped = errors.New("the guest's device is stopped")
 type Device struct {
 	take     func(frame []byte)
 	log      *slog.Logger
-	listener *net.UnixListener
+	listener net.Listener
 	writing  sync.Mutex // frames to the guest, one after the other
 
 	mu      sync.Mutex
@@ -41,32 +40,29 @@ type Device struct {
 	closed  bool
 }
 
-// Listen makes the socket at path to which the hypervisor connects, and calls
-// take for each frame of the guest's, from one goroutine; the frame is take's
-// only until it returns. Of several connections the last one counts: a machine
-// that is started anew connects anew. Who may reach the path can speak for the
-// guest: it has to be in a directory of the user's own.
-func Listen(path string, log *slog.Logger, take func(frame []byte)) (*Device, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("listen for the guest's network device: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
+// Serve takes the hypervisor's connection from a listener of Unix sockets, and
+// calls take for each frame of the guest's, from one goroutine; the frame is
+// take's only until it returns. Of several connections the last one counts: a
+// machine that is started anew connects anew. Who can connect can speak for the
+// guest: the listener has to be the user's own.
+func Serve(l net.Listener, log *slog.Logger, take func(frame []byte)) *Device {
 	d := &Device{take: take, log: log, listener: l}
 	go d.accept()
-	return d, nil
+	return d
 }
 
 func (d *Device) accept() {
 	for {
-		c, err := d.listener.AcceptUnix()
+		c, err := d.listener.Accept()
 		if err != nil {
 			return
 		}
-		s := newSession(d, c)
+		u, ok := c.(*net.UnixConn)
+		if !ok {
+			c.Close()
+			continue
+		}
+		s := newSession(d, u)
 		d.mu.Lock()
 		old := d.current
 		d.current = s
