@@ -189,6 +189,7 @@ func TestHostileGuests(t *testing.T) {
 		"an index from nowhere": func(g *driver) {
 			g.next[sending] = 9999
 			g.offer(sending, 0)
+			g.kick[sending].Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) //nolint:errcheck // seen by what it does
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
