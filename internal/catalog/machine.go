@@ -56,7 +56,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	for _, d := range m.Disks {
 		o.Disks = append(o.Disks, vm.Disk(d))
 	}
-	if m.Port != nil || m.Group != "" {
+	if m.Port != nil || m.PortPath != "" || m.Group != "" {
 		mtu := m.MTU
 		if mtu == 0 {
 			mtu = fabric.MTU
@@ -64,7 +64,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		if m.Group != "" {
 			mtu = min(mtu, fabric.MulticastMTU)
 		}
-		o.Fabric = &vm.Fabric{Socket: m.Port, Group: m.Group, Via: m.Via, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
+		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
 			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits())}}
 	}
 	return vm.New(o), nil

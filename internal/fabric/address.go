@@ -3,6 +3,8 @@ package fabric
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // MaxRanks is how many guests one fabric has addresses for.
@@ -12,8 +14,11 @@ const MaxRanks = 1<<16 - 2
 // frame counts little, and a whole number of pages.
 const MTU = 65280
 
-// maxFrame is an Ethernet frame of the largest MTU that QEMU takes.
-const maxFrame = 65521 + 14 + 4
+// ethernetHeader is the least that a frame has.
+const ethernetHeader = 14
+
+// maxFrame bounds a frame, with the header before it where there is one.
+const maxFrame = vhost.MaxFrame
 
 // Network holds all guests' addresses. It is the same for all runs: no two
 // fabrics ever meet.

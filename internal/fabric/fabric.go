@@ -9,7 +9,6 @@ package fabric
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -18,6 +17,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // Place is where a switch stands: which host's it is, of how many, and how many
@@ -30,11 +31,23 @@ func (p Place) hostOf(rank int) int { return rank / p.Guests }
 // First is the rank of a host's first guest.
 func (p Place) First(host int) int { return host * p.Guests }
 
+// Ways in which guests are attached to their switch.
+const (
+	// Rings are those of the guest's network device, in memory that the switch
+	// maps: see package vhost. Checksums and segments are left to be made by
+	// whom a frame leaves the fabric, which is nobody.
+	Rings = "vhost"
+	// Sockets are datagram sockets of the hypervisor's, a frame each.
+	Sockets = "socket"
+)
+
 // Fabric is this host's switch.
 type Fabric struct {
 	kind  string
 	place Place
-	log   *slog.Logger
+	// header precedes each frame, in bytes: what guests leave to be done.
+	header int
+	log    *slog.Logger
 
 	links []atomic.Pointer[Link] // by host
 	ports []atomic.Pointer[port] // of this host's guests
@@ -62,20 +75,39 @@ func (c *Counter) add(n int) {
 	c.Bytes.Add(int64(n))
 }
 
-// New makes the switch of a host in a fabric of some kind.
-func New(kind string, place Place, log *slog.Logger) *Fabric {
-	return &Fabric{kind: kind, place: place, log: log, links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
+// New makes the switch of a host in a fabric of some kind, whose guests are all
+// attached in the same way.
+func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
+	header := 0
+	if attached == Rings {
+		header = vhost.HeaderSize
+	}
+	return &Fabric{kind: kind, header: header, place: place, log: log,
+		links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
 		store: newStore(place.Hosts + place.Guests)}
 }
 
 // socketBuffer is asked for; the system may grant less.
 const socketBuffer = 4 << 20
 
+// AttachRings makes the port of a rank's guest, which is on this host and whose
+// hypervisor connects to a listener of Unix sockets.
+func (f *Fabric) AttachRings(rank int, l net.Listener) error {
+	p, err := f.newPort(rank)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	p.guest = vhost.Serve(l, f.log, p.take)
+	return f.add(p)
+}
+
 // Attach makes the port of a rank's guest, which is on this host, and gives the
 // end that the hypervisor gets: a datagram socket, one frame a datagram.
 func (f *Fabric) Attach(rank int) (*os.File, error) {
-	if rank < 0 || f.place.hostOf(rank) != f.place.Host {
-		return nil, fmt.Errorf("guest %d is not on host %d", rank, f.place.Host)
+	p, err := f.newPort(rank)
+	if err != nil {
+		return nil, err
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -96,16 +128,27 @@ func (f *Fabric) Attach(rank int) (*os.File, error) {
 		theirs.Close()
 		return nil, err
 	}
-	p := newPort(f, rank, c)
+	p.guest = c
+	if err := f.add(p); err != nil {
+		theirs.Close()
+		return nil, err
+	}
+	go p.read(c)
+	return theirs, nil
+}
+
+// add has a port take part.
+func (f *Fabric) add(p *port) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.ports[rank-f.place.First(f.place.Host)].CompareAndSwap(nil, p) {
-		theirs.Close()
+	if f.closed || !f.ports[p.index].CompareAndSwap(nil, p) {
 		p.close()
-		return nil, errors.New("the fabric has that guest already, or is closed")
+		return errors.New("the fabric has that guest already, or is closed")
 	}
-	p.start()
-	return theirs, nil
+	if p.out != nil {
+		go p.write()
+	}
+	return nil
 }
 
 // Close ends all links and ports.

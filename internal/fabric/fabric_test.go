@@ -25,7 +25,7 @@ func newGuest(t *testing.T, rank, size int) *guest { return newGuestOf(t, Switch
 
 func newGuestOf(t *testing.T, kind string, rank, size int) *guest {
 	t.Helper()
-	g := &guest{t: t, rank: rank, f: New(kind, Place{rank, size, 1}, slog.New(slog.DiscardHandler))}
+	g := &guest{t: t, rank: rank, f: New(kind, Sockets, Place{rank, size, 1}, slog.New(slog.DiscardHandler))}
 	file, err := g.f.Attach(rank)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestFramesFindTheirGuest(t *testing.T) {
 // free. What is for a neighbour never takes a link.
 func TestGuestsOfOneHost(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	hosts := []*Fabric{New(Switch, Place{0, 2, 3}, log), New(Switch, Place{1, 2, 3}, log)}
+	hosts := []*Fabric{New(Switch, Sockets, Place{0, 2, 3}, log), New(Switch, Sockets, Place{1, 2, 3}, log)}
 	x, y := pair(t)
 	for i, c := range []net.Conn{x, y} {
 		if _, err := hosts[i].Link(1-i, c); err != nil {
@@ -478,7 +478,7 @@ func BenchmarkSwitch(b *testing.B) {
 	for _, size := range []int{1500, 65280} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			log := slog.New(slog.DiscardHandler)
-			one, two := New(Switch, Place{0, 2, 1}, log), New(Switch, Place{1, 2, 1}, log)
+			one, two := New(Switch, Sockets, Place{0, 2, 1}, log), New(Switch, Sockets, Place{1, 2, 1}, log)
 			defer one.Close()
 			defer two.Close()
 			x, y := pair(b)

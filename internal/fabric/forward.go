@@ -3,8 +3,9 @@ package fabric
 // forward gives a frame to all whom it is for, but not back to where it came
 // from.
 func (f *Fabric) forward(frame []byte, from way) {
-	f.learn(mac(frame[6:]), from)
-	if to, known := f.wayTo(mac(frame)); known {
+	ethernet := frame[f.header:]
+	f.learn(mac(ethernet[6:]), from)
+	if to, known := f.wayTo(mac(ethernet)); known {
 		switch {
 		case to == from:
 		case to < 0:

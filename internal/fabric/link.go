@@ -133,7 +133,7 @@ func (l *Link) read() {
 			return
 		}
 		n := int(binary.BigEndian.Uint32(head))
-		if n != 0 && (n < 14 || n > maxFrame) {
+		if n != 0 && (n < l.f.header+ethernetHeader || n > maxFrame) {
 			l.fail(fmt.Errorf("a frame of %d bytes cannot be", n))
 			return
 		}

@@ -2,6 +2,8 @@ package fabric
 
 import (
 	"encoding/binary"
+	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,7 +14,7 @@ type port struct {
 	f        *Fabric
 	rank     int
 	index    int // on this host
-	c        net.Conn
+	guest    io.WriteCloser
 	out      *outbox // nil where the host has one guest only
 	done     chan struct{}
 	once     sync.Once
@@ -20,49 +22,50 @@ type port struct {
 	answered atomic.Int64 // questions for addresses, by the switch itself
 }
 
-func newPort(f *Fabric, rank int, c net.Conn) *port {
-	p := &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), c: c, done: make(chan struct{})}
+func (f *Fabric) newPort(rank int) (*port, error) {
+	if rank < 0 || f.place.hostOf(rank) != f.place.Host {
+		return nil, fmt.Errorf("guest %d is not on host %d", rank, f.place.Host)
+	}
+	p := &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), done: make(chan struct{})}
 	if f.place.Guests > 1 {
 		p.out = newOutbox(f.store)
 	}
-	return p
-}
-
-func (p *port) start() {
-	go p.read()
-	if p.out != nil {
-		go p.write()
-	}
+	return p, nil
 }
 
 func (p *port) close() {
 	p.once.Do(func() {
 		close(p.done)
-		p.c.Close()
+		p.guest.Close()
 	})
 }
 
-// read takes the guest's frames until the port closes.
-func (p *port) read() {
+// read takes the guest's frames from a socket until it closes.
+func (p *port) read(c net.Conn) {
 	buf := make([]byte, maxFrame+1)
 	for {
-		n, err := p.c.Read(buf)
+		n, err := c.Read(buf)
 		if err != nil {
 			return
 		}
-		if n < 14 || n > maxFrame {
-			p.from.Dropped.Add(1)
-			continue
-		}
-		p.from.add(n)
-		frame := buf[:n]
-		if answer := answerARP(frame, p.rank); answer != nil {
-			p.answered.Add(1)
-			p.c.Write(answer) //nolint:errcheck // it asks again
-			continue
-		}
-		p.f.forward(frame, byPort(p.index))
+		p.take(buf[:n])
 	}
+}
+
+// take deals with a frame of the guest's.
+func (p *port) take(frame []byte) {
+	header := p.f.header
+	if len(frame) < header+ethernetHeader || len(frame) > maxFrame {
+		p.from.Dropped.Add(1)
+		return
+	}
+	p.from.add(len(frame) - header)
+	if answer := answerARP(frame[header:], p.rank); answer != nil {
+		p.answered.Add(1)
+		p.put(append(make([]byte, header, header+len(answer)), answer...)) // one that is lost is asked for again
+		return
+	}
+	p.f.forward(frame, byPort(p.index))
 }
 
 // deliver gives the guest a frame. A guest that is alone on its host and takes
@@ -78,11 +81,11 @@ func (p *port) deliver(frame []byte) {
 }
 
 func (p *port) put(frame []byte) {
-	if _, err := p.c.Write(frame); err != nil {
+	if _, err := p.guest.Write(frame); err != nil {
 		p.to.Dropped.Add(1)
 		return
 	}
-	p.to.add(len(frame))
+	p.to.add(len(frame) - p.f.header)
 }
 
 // write gives the guest what waits for it.

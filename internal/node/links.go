@@ -37,7 +37,7 @@ func (n *node) joinFabric(plan *protocol.Plan) error {
 		return n.tryMulticast()
 	}
 	place := placeOf(n.config)
-	f := n.household.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, place, n.Log) })
+	f := n.household.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, plan.VM.NIC, place, n.Log) })
 	n.mu.Lock()
 	n.fabric = f
 	n.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,10 @@ type Machine struct {
 	// Port is the end of a datagram socket pair that leads to the other
 	// guests, as rank Rank; nil: there are none.
 	Port *os.File
-	Rank int
+	// PortPath is a Unix socket that does so, for the rings of the guest's
+	// network device, in place of Port.
+	PortPath string
+	Rank     int
 	// Group is where the guests' hypervisors meet by multicast, and Via this
 	// host's address for it; without Port.
 	Group, Via string
@@ -64,19 +68,34 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
 	}
 	if n.fabric != nil {
-		port, err := n.fabric.Attach(n.config.Rank)
-		if err != nil {
+		if err = n.attach(&m); err != nil {
 			release()
 			return nil, "", nil, err
 		}
-		m.Port = port
-		release = both(release, func() { port.Close() })
+		if m.Port != nil {
+			release = both(release, func() { m.Port.Close() })
+		}
 	}
 	if rt, err = n.Machine(ctx, m); err != nil {
 		release()
 		return nil, "", nil, err
 	}
 	return rt, "the job asks for virtual machines", release, nil
+}
+
+// attach gives the guest its port of the switch.
+func (n *node) attach(m *Machine) (err error) {
+	if m.NIC != fabric.Rings {
+		m.Port, err = n.fabric.Attach(n.config.Rank)
+		return err
+	}
+	path := filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), "fabric.sock")
+	l, err := wire.ListenUnix(path)
+	if err != nil {
+		return err
+	}
+	m.PortPath = path
+	return n.fabric.AttachRings(n.config.Rank, l)
 }
 
 // sharers is how many guests of the run are on this machine, and which of them

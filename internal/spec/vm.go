@@ -36,6 +36,10 @@ type VM struct {
 	// Fabric is the network between the guests: switch (default), star, tree,
 	// multicast or none.
 	Fabric string `yaml:"fabric"`
+	// NIC is how a guest is attached to its host's switch: vhost, by the rings of
+	// its network device in shared memory, with checksums and segments left
+	// undone on the way; or socket, a datagram for each frame.
+	NIC string `yaml:"nic"`
 	// MTU of the fabric; default 65280.
 	MTU int `yaml:"mtu"`
 	// Image is a guest image of the cache or a registry; default: one is
@@ -106,6 +110,7 @@ func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.when", v.When, VMAlways, VMNever, VMAuto)
 	d.oneOf("vm.accel", v.Accel, "auto", "kvm", "tcg")
 	d.oneOf("vm.fabric", v.Fabric, "switch", "star", "tree", "multicast", "none")
+	d.oneOf("vm.nic", v.NIC, "vhost", "socket")
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
 	case v.PerHost < 0 || v.PerHost > mostPerHost:

@@ -235,7 +235,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	select {
 	case err = <-said:
 	case <-vm.Done():
-		err = errors.New("the virtual machine ended")
+		err = fmt.Errorf("the virtual machine ended (%s)", vm.State())
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

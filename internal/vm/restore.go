@@ -158,5 +158,5 @@ func (r *Runtime) fabricNet() []qemu.Net {
 	if f == nil {
 		return nil
 	}
-	return []qemu.Net{{Socket: f.Socket, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU}}
+	return []qemu.Net{{Socket: f.Socket, Path: f.Path, Group: f.Group, Via: f.Via, MAC: f.MAC, MTU: f.MTU}}
 }

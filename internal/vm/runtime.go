@@ -62,7 +62,9 @@ type Fabric struct {
 	// Socket is the end of a datagram socket pair that takes and gives
 	// frames. Start hands it to QEMU and closes it.
 	Socket *os.File
-	// Group and Via are for multicast, without Socket: see qemu.Net.
+	// Path is a Unix socket, in place of Socket; Group and Via are for
+	// multicast: see qemu.Net.
+	Path       string
 	Group, Via string
 }
 

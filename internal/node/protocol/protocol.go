@@ -152,6 +152,7 @@ type VM struct {
 	CPU      string `json:"cpu,omitempty"`
 	Accel    string `json:"accel,omitempty"`
 	Fabric   string `json:"fabric,omitempty"`
+	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric
 	MTU      int    `json:"mtu,omitempty"`
 	Bridge   bool   `json:"bridge,omitempty"`
 	// HugePages backs the guest's memory.

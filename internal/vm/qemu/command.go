@@ -6,6 +6,8 @@ package qemu
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,10 +71,12 @@ type Port struct {
 }
 
 // Net is a network interface: a datagram socket pair's end, one frame a
-// datagram; or of a multicast group, each frame a datagram to Group from the
+// datagram; or the Unix socket Path of whoever is the other side of its
+// rings (vhost-user), and maps the guest's memory; or of a multicast group, each frame a datagram to Group from the
 // host's address Via; or QEMU's own user network where neither is given.
 type Net struct {
 	Socket *os.File
+	Path   string
 	Group  string
 	Via    string
 	MAC    string
@@ -81,6 +85,8 @@ type Net struct {
 	Forwards map[int]int
 	// Restricted keeps a user network from reaching anything outside.
 	Restricted bool
+
+	dir *os.File // of Path, while the machine starts
 }
 
 // Share is a directory of the host by the 9p protocol.
@@ -102,7 +108,7 @@ func (m Machine) Command() ([]string, []*os.File) {
 	} else {
 		machine += ",accel=" + m.Accel
 	}
-	if m.SharedMemory || m.HugePages {
+	if m.SharedMemory || m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) {
 		machine += ",memory-backend=ram"
 		// Huge pages that are not there show at once, not when they are used.
 		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s,prealloc=%s", m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
@@ -133,7 +139,7 @@ func (m Machine) Command() ([]string, []*os.File) {
 		b.add("-chardev", chardev, "-device", "virtserialport,chardev="+id+",name="+p.Name)
 	}
 	for i, n := range m.Nets {
-		b.net("net"+strconv.Itoa(i), n)
+		b.net("net"+strconv.Itoa(i), n, m.Accel)
 	}
 	for i, s := range m.Shares {
 		id := "share" + strconv.Itoa(i)
@@ -189,11 +195,21 @@ func (b *builder) fd(f *os.File) string {
 	return FD(len(b.files) - 1)
 }
 
-func (b *builder) net(id string, n Net) {
+func (b *builder) net(id string, n Net, accel string) {
 	device := "virtio-net-pci,netdev=" + id + ",romfile="
 	switch {
 	case n.Socket != nil:
 		b.add("-netdev", "dgram,id="+id+",local.type=fd,local.str="+b.fd(n.Socket))
+	case n.Path != "":
+		path := n.Path
+		if n.dir != nil { // by a descriptor, as addresses of sockets are short
+			path = "/proc/self/fd/" + b.fd(n.dir) + "/" + filepath.Base(path)
+		}
+		b.add("-chardev", "socket,id="+id+",path="+comma(path), "-netdev", "vhost-user,id="+id+",chardev="+id)
+		device += ",rx_queue_size=1024,tx_queue_size=1024"
+		if accel == "tcg" { // QEMU 7.2 then looks for KVM's interrupts behind its message-signaled ones, and crashes
+			device += ",vectors=0"
+		}
 	case n.Group != "":
 		b.add("-netdev", "socket,id="+id+",mcast="+n.Group+",localaddr="+n.Via)
 	default:

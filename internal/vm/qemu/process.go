@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +27,18 @@ type Process struct {
 
 // Start starts the machine. It ends when this process does, whatever ends it.
 func (m Machine) Start() (*Process, error) {
+	m.Nets = slices.Clone(m.Nets)
+	for i, n := range m.Nets {
+		if n.Path == "" {
+			continue
+		}
+		dir, err := os.Open(filepath.Dir(n.Path))
+		if err != nil {
+			return nil, fmt.Errorf("start virtual machine: %w", err)
+		}
+		defer dir.Close()
+		m.Nets[i].dir = dir
+	}
 	argv, files := m.Command()
 	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), console: m.Console, done: make(chan struct{})}
 	p.cmd.ExtraFiles = files

@@ -76,7 +76,7 @@ func switches(kind string, hosts, guests int, secure bool) ([]end, func(), error
 		return nil, nil, err
 	}
 	for host := range hosts {
-		f := fabric.New(kind, fabric.Place{Host: host, Hosts: hosts, Guests: guests}, log)
+		f := fabric.New(kind, fabric.Sockets, fabric.Place{Host: host, Hosts: hosts, Guests: guests}, log)
 		all = append(all, f)
 		for g := range guests {
 			file, err := f.Attach(host*guests + g)
