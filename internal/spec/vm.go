@@ -36,9 +36,9 @@ type VM struct {
 	// Fabric is the network between the guests: switch (default), star, tree,
 	// multicast or none.
 	Fabric string `yaml:"fabric"`
-	// NIC is how a guest is attached to its host's switch: vhost, by the rings of
-	// its network device in shared memory, with checksums and segments left
-	// undone on the way; or socket, a datagram for each frame.
+	// NIC is how a guest is attached to its host's switch: socket (default), a
+	// datagram for each frame; or vhost, by the rings of its network device in
+	// shared memory, with checksums and segments left undone on the way.
 	NIC string `yaml:"nic"`
 	// MTU of the fabric; default 65280.
 	MTU int `yaml:"mtu"`
@@ -121,6 +121,9 @@ func (d *decoder) checkVM(v *VM) {
 		d.at("vm", "", "vm: numbers of processors cannot be negative")
 	case v.CPUs%(sockets*threads) != 0:
 		d.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
+	}
+	if v.NIC == "vhost" && (v.Fabric == "multicast" || v.Fabric == "none") {
+		d.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
 	}
 	if v.Memory != 0 && v.Memory < leastMemory {
 		d.at("vm.memory", "at least 512M", "vm.memory: a guest with docker does not start in so little")
