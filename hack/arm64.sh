@@ -2,7 +2,8 @@
 # Run BEE on the other architecture: boots Debian's arm64 kernel in QEMU, with
 # everything in the initial RAM file system as on a diskless node, runs a job
 # on it and on emulated hosts, then the tests that need no other programs; then
-# takes it for a host behind ssh, from this machine of another architecture.
+# takes it for a host behind ssh, from this machine of another architecture;
+# `hack/arm64.sh ssh` does only that.
 # Needs qemu-system-arm, busybox, kmod, ssh, and a Debian mirror. Takes ten minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,7 +48,9 @@ printf 'HostKey /etc/ssh/host_key\nAuthorizedKeysFile /etc/ssh/authorized\nPermi
 cd "$here"
 export CGO_ENABLED=0 GOOS=linux GOARCH=arm64
 go build -trimpath -ldflags "-s -w" -o "$root/bin/bee" ./cmd/bee
-for p in internal/runtime/rootless internal/wire internal/state internal/procid internal/mpi internal/fabric internal/node internal/provider/local; do
+packages=(internal/runtime/rootless internal/wire internal/state internal/procid internal/mpi internal/fabric internal/node internal/provider/local)
+[ "${1:-}" != ssh ] || packages=()
+for p in "${packages[@]}"; do
   go test -c -ldflags "-s -w" -o "$root/tests/$(echo "$p" | tr / -)" "./$p"
 done
 cat > "$root/init" <<'INIT'
@@ -80,7 +83,7 @@ check bee doctor
 check bee run -q one.yaml
 check test "$(cat results/out)" = aarch64
 check bee --sites lab.yaml run -q three.yaml
-for t in /tests/*; do cd /root; check $t -test.timeout 20m; done
+for t in /tests/*; do [ -e "$t" ] && cd /root && check $t -test.timeout 20m; done
 [ $failed = 0 ] && echo "ALL IS WELL"
 echo "WAITING FOR SSH"
 n=0; while [ ! -e /tmp/over ] && [ $n -lt 600 ]; do sleep 1; n=$((n + 1)); done
