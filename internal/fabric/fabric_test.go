@@ -382,7 +382,7 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 // is bounded, and given back when they are gone.
 func TestManySlowLinksShareTheMemory(t *testing.T) {
 	const hosts = 64
-	f := New(Switch, Place{0, hosts, 1}, slog.New(slog.DiscardHandler))
+	f := New(Switch, Sockets, Place{0, hosts, 1}, slog.New(slog.DiscardHandler))
 	defer f.Close()
 	c := plug(t, f, 0)
 	defer c.Close()

@@ -26,7 +26,7 @@ const aloneArg = "alone"
 // alone is a switch with a guest that takes all, and gives as much to all hosts.
 func alone() error {
 	debug.SetGCPercent(40) // as a node does
-	f := fabric.New(fabric.Switch, fabric.Place{Host: 0, Hosts: memoryLinks + 1, Guests: 1}, slog.New(slog.DiscardHandler))
+	f := fabric.New(fabric.Switch, fabric.Sockets, fabric.Place{Host: 0, Hosts: memoryLinks + 1, Guests: 1}, slog.New(slog.DiscardHandler))
 	file, err := f.Attach(0)
 	if err != nil {
 		return err
