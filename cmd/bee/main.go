@@ -47,7 +47,7 @@ func run(args []string) int {
 		case ranks.Command, ranks.WaitCommand:
 			return ranks.Main(args[1:])
 		case slurm.HostArg:
-			return slurm.HostMain(args[2:])
+			return slurm.HostMain(args[2:], catalog.Starter())
 		case ssh.RemoteArg:
 			return catalog.Agent().Main()
 		case agent.Command:

@@ -8,16 +8,19 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node"
+	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
@@ -145,6 +148,11 @@ func NodeOptions() node.Options {
 		}
 		return nodeImages{s}, nil
 	}}
+}
+
+// Starter starts the nodes of an attempt that was left with its site.
+func Starter() driver.Starter {
+	return control.Starter(func(conn net.Conn) (control.Head, error) { return client.New(conn) })
 }
 
 // nodeImages is the image cache as a node sees it.

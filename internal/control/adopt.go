@@ -43,12 +43,21 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	// A lease without hosts is one whose making or releasing was cut short.
 	gone := a.lease == nil || len(a.lease.Hosts()) == 0
 	out := outcome{again: true}
+	there := a.entrusted() && !rec.Launched // on the site alone, as far as is known
 	switch {
+	case there && rec.Recalled:
+		if d.stopAsked() {
+			out = outcome{state: state.Stopped, err: errStopped()}
+		}
+		return a.abandoned(ctx, out)
+	case there && !gone:
+		d.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", d.run.ID, site.Name))
+		return a.rejoin(ctx)
 	case d.stopAsked() && !rec.Launched:
 		out = outcome{state: state.Stopped, err: errStopped()}
 	case rec.Fetched: // everything is at home: only the release is left
 		out = a.remembered()
-	case rec.Launched && gone: // the hosts are gone, with all that was on them
+	case (rec.Launched || there) && gone: // the hosts are gone, with all that was on them
 		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
 			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again."}}
 		if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {

@@ -39,6 +39,16 @@ type attempt struct {
 	dead atomic.Pointer[core.Error]
 	// asked is when the head asked the job to save itself, by its clock.
 	asked time.Time
+	// shown is how far the task's output was told.
+	shown int64
+	// committed is set once the orders are known to be in force. unseen is set
+	// when an attempt was over before this controller saw anything of it. By the
+	// hosts' clock, lastSeen is when the head said something last, and gone is
+	// when they were given back.
+	committed bool
+	unseen    bool
+	lastSeen  time.Time
+	gone      time.Time
 	// over is set once the head is known to have ended by itself.
 	over bool
 	// ran is set once the user's command may have done something.
@@ -71,6 +81,9 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 // when the user asks for it.
 func (a *attempt) carryOut(ctx, work context.Context) (outcome, error) {
 	if err := a.begin(work); err != nil {
+		if a.entrusted() && a.rec.Launched { // it runs, whatever went wrong at home
+			return outcome{}, err
+		}
 		return a.abandon(ctx, err)
 	}
 	return a.conclude(ctx, 0)
@@ -151,12 +164,23 @@ func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
 // hold writes the handle of the attempt's lease.
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 	a.lease = lease
+	return a.holdSince(ctx, time.Time{})
+}
+
+// holdSince writes it again when the hosts are there: since a time by the
+// site's clock, or just now.
+func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
+	lease := a.lease
 	handle := lease.Handle()
 	a.rec.Lease, a.rec.Hosts = &handle, nil
 	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
 		a.rec.Hosts = hosts
 	}
-	a.rec.Granted = time.Now()
+	if a.rec.Granted = since; since.IsZero() || !a.entrusted() {
+		a.rec.Granted = time.Now()
+	} else { // also while nobody looked
+		a.rec.Phases[protocol.PhaseQueue] = max(0, since.Sub(a.rec.Entrusted))
+	}
 	return a.put(context.WithoutCancel(ctx))
 }
 
@@ -182,17 +206,30 @@ func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) 
 	return err
 }
 
-// abandon ends an attempt whose task was never started.
+// abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	out, err := a.siteFailed(ctx, cause)
-	if err != nil {
+	if err != nil || a.rec.N == 0 {
 		return out, err
 	}
-	if a.rec.N > 0 {
-		a.blame(out)
-		if err := a.letGo(ctx, out); err != nil {
+	return a.abandoned(ctx, out)
+}
+
+func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
+	if a.entrusted() && !a.rec.Launched {
+		began, err := a.recall(ctx, out)
+		switch {
+		case err != nil:
 			return outcome{}, err
+		case began:
+			return a.conclude(ctx, 0)
+		case a.rec.Released:
+			return out, nil
 		}
+	}
+	a.blame(out)
+	if err := a.letGo(ctx, out); err != nil {
+		return outcome{}, err
 	}
 	return out, nil
 }
@@ -236,7 +273,10 @@ func (a *attempt) release(ctx context.Context) error {
 	} else if err := a.timed(ctx, protocol.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
 		return fmt.Errorf("release site %s: %w", a.site.Name, err)
 	}
-	a.rec.Released, a.rec.Ended = true, time.Now()
+	a.rec.Released, a.rec.Ended = true, a.gone
+	if a.gone.IsZero() {
+		a.rec.Ended = time.Now()
+	}
 	return a.put(ctx)
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
@@ -89,7 +90,12 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			d.first, d.movedFrom = d.follower(attempts[n-1].Site), attempts[n-1].Site
 		case d.tryAgain(ctx, out):
 			d.first = d.place(attempts[n-1].Site)
-		case !out.next && !out.again:
+		case out.next:
+			d.first = d.follower(attempts[n-1].Site)
+			if len(sub.Sites) > 1 {
+				d.note(ctx, fmt.Sprintf("passing over site %s: %v", attempts[n-1].Site, out.err))
+			}
+		case !out.again:
 			return c.finish(ctx, d.run, out)
 		}
 	}

@@ -34,6 +34,7 @@ type fakeSite struct {
 	lost     bool    // leases are not found any more
 	once     bool    // after one lease it is not usable any more
 	hostless bool    // the first attempt's lease has no hosts
+	over     bool    // its hosts are gone, their files are not
 	held     map[core.Owner]bool
 	released int
 	head     *fakeHead
@@ -45,6 +46,9 @@ type fakeSite struct {
 	// staged and launched are what it was given last.
 	staged   driver.Transfer
 	launched driver.NodeCommand
+	// alone, if set, makes it a site that starts by itself what is left with it,
+	// and is told what happens to the orders.
+	alone func(what string, orders []byte) error
 }
 
 func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
@@ -71,6 +75,9 @@ func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, e
 }
 
 func (f *fakeSite) lease(o core.Owner) driver.Lease {
+	if f.alone != nil {
+		return &fakeAlone{&fakeQueued{&fakeLease{f, o}}}
+	}
 	if f.ready != nil {
 		return &fakeQueued{&fakeLease{f, o}}
 	}
@@ -81,6 +88,21 @@ func (f *fakeSite) lease(o core.Owner) driver.Lease {
 type fakeQueued struct{ *fakeLease }
 
 func (l *fakeQueued) Ready(context.Context) (driver.Waiting, error) { return l.f.ready() }
+
+// fakeAlone is a lease of a site that starts by itself what is left with it.
+type fakeAlone struct{ *fakeQueued }
+
+func (l *fakeAlone) Entrust(_ context.Context, orders []byte) error {
+	return l.f.alone("entrust", orders)
+}
+func (l *fakeAlone) Commit(context.Context) error { return l.f.alone("commit", nil) }
+func (l *fakeAlone) Hosts() []core.Host {
+	hosts := l.fakeLease.Hosts()
+	if w, err := l.f.ready(); err != nil || !w.Ready {
+		hosts[0].Name = ""
+	}
+	return hosts
+}
 
 func (f *fakeSite) Forecast(context.Context, driver.Request) (time.Time, error) { return f.starts, nil }
 
@@ -121,7 +143,7 @@ func (l *fakeLease) Hosts() []core.Host {
 }
 func (l *fakeLease) Deadline() time.Time { return time.Time{} }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
-	return driver.Status{Live: true}, nil
+	return driver.Status{Live: !l.f.over, Reason: "its time is over"}, nil
 }
 func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	l.f.mu.Lock()
@@ -130,6 +152,9 @@ func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	return l.f.launch
 }
 func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
+	if l.f.over {
+		return nil, &core.Error{Kind: core.Transient, Err: errors.New("no way to the host")}
+	}
 	if l.f.head == nil {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("nobody listens")}
 	}

@@ -2,11 +2,9 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -19,7 +17,10 @@ import (
 // How long a head may take to come up, and a lost line to it to come back
 // before the user is told.
 const (
-	headTimeout  = 20 * time.Second
+	headTimeout = 20 * time.Second
+	// A site that starts the nodes by itself may see what lies on a network file
+	// system a minute late.
+	thereTimeout = 3 * time.Minute
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
 	// A head that takes a connection and says nothing hangs. Tries are
@@ -42,10 +43,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
 	a.over = err == nil
-	for p, took := range result.Phases {
-		a.rec.Phases[p] += took
-	}
-	a.rec.Nodes = result.Nodes
+	a.account(ctx, result)
 	if len(result.Runtimes) > 0 {
 		a.rec.Runtime = result.Runtimes[0]
 	}
@@ -83,6 +81,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	if err := a.collect(ctx, result); err != nil {
 		return outcome{}, err
 	}
+	a.showRest(ctx)
 	return out, a.letGo(ctx, out)
 }
 
@@ -119,6 +118,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer func() { a.shown = offset }()
 	var (
 		after  int64
 		pause  time.Duration
@@ -133,7 +133,8 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				}
 				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
 					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
-					if result, err := a.lastResult(ctx, lost); result != nil || err != nil { // files may outlive their hosts
+					if result, err := a.lastResult(ctx, lost, &after); result != nil || err != nil { // files may outlive their hosts
+						a.gone = a.lastSeen
 						return result, err
 					}
 				}
@@ -141,7 +142,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				sleep(ctx, pause)
 				continue
 			}
-			if result, err := a.lastResult(ctx, err); result != nil || err != nil || ctx.Err() != nil {
+			if result, err := a.lastResult(ctx, err, &after); result != nil || err != nil || ctx.Err() != nil {
 				return result, err
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
@@ -168,7 +169,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if result, err := a.resultFile(ctx); err == nil {
+		if result, err := a.left(ctx, &after); err == nil {
 			return result, nil
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
@@ -231,20 +232,11 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	var result *protocol.Result
 	err := head.Watch(ctx, *after, func(e protocol.Event) error {
 		*after = e.Seq
-		if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
-			a.ran = true
-		}
-		if e.Begin && e.Phase == protocol.PhaseSave {
-			a.asked = e.Time
+		if err := a.heed(ctx, e); err != nil {
+			return err
 		}
 		if e.End && e.Phase == protocol.PhaseJoin {
 			markJoined()
-		}
-		if e.SetupDone && !a.run.SetupDone {
-			a.run.SetupDone = true
-			if err := a.c.Store.PutRun(ctx, a.run); err != nil {
-				return err
-			}
 		}
 		if e.Snapshot > 0 { // the newest is enough: a late one is skipped
 			select {
@@ -256,7 +248,6 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		if e.Result != nil {
 			result = e.Result
 		}
-		a.c.Report(e)
 		return nil
 	})
 	if result == nil {
@@ -287,24 +278,35 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 	}
 }
 
-// connect dials the head until it listens. A head that never comes up is
-// reported with the end of its log.
+// connect dials the head until it listens, unless it has ended.
 func (a *attempt) connect(ctx context.Context) (Head, error) {
-	host := a.lease.Hosts()[0]
-	deadline := time.Now().Add(headTimeout)
+	patience := headTimeout
+	if a.entrusted() {
+		patience = thereTimeout
+	}
+	return reach(ctx, a.lease, patience, a.c.Connect, func(ctx context.Context) (bool, string) {
+		if _, err := a.resultFile(ctx); err == nil {
+			return true, "it has ended"
+		}
+		return headGone(ctx, a.lease)
+	})
+}
+
+// reach dials the head of a lease until it listens. A head that never comes up
+// is reported with the end of its log.
+func reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
+	host := lease.Hosts()[0]
+	deadline := time.Now().Add(patience)
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		conn, err := a.lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
+		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err == nil {
-			return a.c.Connect(conn)
+			return connect(conn)
 		}
 		if !core.IsKind(err, core.NotFound) {
 			return nil, err
 		}
 		if pause > 10*time.Millisecond {
-			if _, err := a.resultFile(ctx); err == nil {
-				return nil, errHeadGone(host.Name, "it has ended")
-			}
-			if gone, why := a.headGone(ctx); gone || time.Now().After(deadline) {
+			if is, why := gone(ctx); is || time.Now().After(deadline) {
 				return nil, errHeadGone(host.Name, why)
 			}
 		}
@@ -320,52 +322,13 @@ func errHeadGone(host, why string) error {
 }
 
 // headGone asks the lease, where it can tell, whether the head's process ended.
-func (a *attempt) headGone(ctx context.Context) (bool, string) {
-	if checker, ok := a.lease.(driver.NodeChecker); ok {
+func headGone(ctx context.Context, lease driver.Lease) (bool, string) {
+	if checker, ok := lease.(driver.NodeChecker); ok {
 		if alive, err := checker.NodeAlive(ctx, 0); err == nil && !alive {
 			return true, "its node process has ended without a result (killed, or the host ran out of memory)"
 		}
 	}
 	return false, "its node does not answer"
-}
-
-// unreadError is that a head may have left a result, which cannot be read now
-// for a reason at home. Whatever it is, the attempt is not to be given up.
-type unreadError struct{ err error }
-
-func (e *unreadError) Error() string { return e.err.Error() }
-
-// lastResult reads the result of a head that is gone, or gives why where there
-// is none. Neither: it cannot be told now, for the line is broken. To take that
-// for a lost attempt would throw away the checkpoint that it left.
-func (a *attempt) lastResult(ctx context.Context, why error) (*protocol.Result, error) {
-	result, err := a.resultFile(ctx)
-	if err == nil {
-		return result, nil
-	}
-	_, torn := errors.AsType[*json.SyntaxError](err)
-	switch kind := core.KindOf(err); {
-	case kind == core.NotFound || kind == core.Lost || torn:
-		return nil, why
-	case kind == core.Transient || ctx.Err() != nil:
-		return nil, nil //nolint:nilnil // see above
-	}
-	return nil, &unreadError{err}
-}
-
-// resultFile reads the result that a head has left.
-func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
-	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "result.json")
-	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: local})
-	if err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(local)
-	if err != nil {
-		return nil, err
-	}
-	var r protocol.Result
-	return &r, json.Unmarshal(raw, &r)
 }
 
 // sleep waits for d, or until the context ends.

@@ -53,7 +53,7 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 	if err != nil {
 		return nil, err
 	}
-	hosts := nodeHosts(&sub.Job, lease.Hosts())
+	hosts := nodeHosts(sub.Job.Nodes, sub.Job.NodesPerHost(), lease.Hosts())
 	if rank < 0 || rank >= len(hosts) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "reach node of run", Object: run.ID,
 			Err: errors.New("it has no such node"), Remedy: "`bee show " + run.ID + "` lists its nodes."}

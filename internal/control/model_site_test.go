@@ -21,6 +21,7 @@ type modelSite struct {
 	slot   time.Duration
 	queue  bool
 	keeps  bool // files outlive the hosts, as on a shared scratch
+	alone  bool // it starts by itself what was left with it
 	strict bool // it takes its hosts back when the slot is over, as Slurm does
 	wait   time.Duration
 	price  float64
@@ -105,6 +106,9 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 		l.deadline = l.ready.Add(s.slot)
 		time.AfterFunc(time.Until(l.deadline), func() { l.lose("its slot is over") })
 	}
+	if s.alone {
+		time.AfterFunc(time.Until(l.ready)+15*time.Minute, l.tire)
+	}
 	s.m.say("%s grants attempt %d", s.name, r.Owner.Attempt)
 	if s.m.once("lost."+s.name, 8) { // the site will be lost
 		time.AfterFunc(time.Duration(1+s.m.of("lost.at", 200))*time.Minute, func() { l.lose("it is lost") })
@@ -149,6 +153,8 @@ type modelLease struct {
 	live    bool
 	ready   time.Time
 	dropped bool
+	draft   []byte // orders, before they are in force and then
+	orders  []byte
 	// deadline is when the site takes its hosts back, by its own clock.
 	deadline time.Time
 	// stuck is when a release first failed, and sticks how many more will.
@@ -161,10 +167,96 @@ type modelLease struct {
 
 // form gives the lease with the interfaces of its kind of site.
 func (l *modelLease) form() driver.Lease {
-	if l.s.queue {
+	switch {
+	case l.s.alone:
+		return &modelAlone{&modelQueued{l}}
+	case l.s.queue:
 		return &modelQueued{l}
 	}
 	return l
+}
+
+// modelAlone is a lease of a site that starts by itself what was left with it.
+type modelAlone struct{ *modelQueued }
+
+func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
+	l.s.m.step()
+	err := l.reach("entrust")
+	l.s.m.mu.Lock()
+	if l.orders != nil {
+		l.s.m.wrong("attempt %d on %s gets orders anew, with others in force", l.owner.Attempt, l.s.name)
+	}
+	if err == nil {
+		l.draft = orders
+	}
+	l.s.m.mu.Unlock()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) Commit(context.Context) error {
+	l.s.m.step()
+	err := l.commit()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) commit() error {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := l.s.way("commit", 20); err != nil {
+		return err
+	}
+	switch {
+	case l.orders != nil:
+		return nil
+	case l.s.leases[l.owner] != l.modelLease || l.draft == nil:
+		return &core.Error{Kind: core.NotFound, Err: errors.New("there are no orders")}
+	}
+	l.orders = l.draft
+	time.AfterFunc(time.Until(l.ready), l.obey)
+	if m.once("committed."+l.s.name, 20) {
+		return m.passing("commit, which has worked,")
+	}
+	return nil
+}
+
+// obey carries the orders out.
+func (l *modelLease) obey() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.live || m.calm {
+		return
+	}
+	if l.dropped {
+		l.gone()
+		return
+	}
+	var o orders
+	err := json.Unmarshal(l.orders, &o)
+	if err == nil {
+		_, err = o.configs(l)
+	}
+	if err != nil {
+		panic(err)
+	}
+	if l.head != nil {
+		m.wrong("attempt %d was started twice on %s", l.owner.Attempt, l.s.name)
+		return
+	}
+	l.begin(o.Plan)
+}
+
+// tire gives hosts back that nobody uses.
+func (l *modelLease) tire() {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if l.live && l.head == nil {
+		l.s.m.say("%s gives its hosts back", l.s.name)
+		l.gone()
+	}
 }
 
 type modelQueued struct{ *modelLease }
@@ -176,6 +268,8 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 	switch {
 	case l.s.cut():
 		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+	case l.s.alone && l.head != nil: // it was granted, whatever came then
+		return driver.Waiting{Ready: true, Since: l.ready}, nil
 	case !l.live:
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job is gone")}
 	case time.Now().Before(l.ready):
@@ -194,7 +288,11 @@ func (l *modelLease) Handle() core.Handle {
 }
 
 func (l *modelLease) Hosts() []core.Host {
-	return []core.Host{{Name: l.s.name + "-0", Dir: l.dir, Cache: "same", Slots: 1}}
+	name := l.s.name + "-0"
+	if l.s.alone && time.Now().Before(l.ready) {
+		name = ""
+	}
+	return []core.Host{{Name: name, Dir: l.dir, Cache: "same", Slots: 1}}
 }
 
 func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
@@ -255,6 +353,11 @@ func (l *modelLease) reach(what string) error {
 func (l *modelLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
 	err := l.reach("stage")
+	l.s.m.mu.Lock()
+	if l.head != nil || l.orders != nil {
+		l.s.m.wrong("attempt %d on %s gets files under its feet", l.owner.Attempt, l.s.name)
+	}
+	l.s.m.mu.Unlock()
 	if err == nil {
 		err = os.RemoveAll(t.Remote)
 	}
@@ -338,14 +441,27 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	if err := json.Unmarshal(c.Config, &config); err != nil {
 		panic(err)
 	}
+	if l.orders != nil {
+		m.wrong("attempt %d, which %s starts by itself, is launched", l.owner.Attempt, l.s.name)
+	}
+	l.begin(config.Plan)
+	if m.once("launched."+l.s.name, 15) {
+		return m.passing("launch, which has worked,")
+	}
+	return nil
+}
+
+// begin starts the head. The model is locked.
+func (l *modelLease) begin(plan *protocol.Plan) {
+	m := l.s.m
 	for _, other := range m.heads {
 		if !other.ended && !other.l.givenUp() {
 			m.wrong("two heads at once, on %s and %s", other.l.s.name, l.s.name)
 		}
 	}
 	skew := m.offset("skew."+l.s.name, 40)
-	config.Plan.Begin(time.Now().Add(skew))
-	h := &modelHead{l: l, plan: config.Plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
+	plan.Begin(time.Now().Add(skew))
+	h := &modelHead{l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
 	m.reached = max(m.reached, m.good())
 	if h.count < m.reached {
 		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
@@ -358,10 +474,6 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	m.heads = append(m.heads, h)
 	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
 	h.live()
-	if m.once("launched."+l.s.name, 15) {
-		return m.passing("launch, which has worked,")
-	}
-	return nil
 }
 
 // givenUp tells whether releases have failed for so long that the run goes on

@@ -14,20 +14,14 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// makePlan is the attempt as the head shall carry it out.
-func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, lease driver.Lease, resumed bool, m margin) (*protocol.Plan, error) {
-	hosts := nodeHosts(job, lease.Hosts())
-	names := make([]string, len(hosts))
-	for i, h := range hosts {
-		names[i] = h.Name
-	}
+// makePlan is the attempt as the head shall carry it out, but for the hosts.
+func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, resumed bool, m margin) (*protocol.Plan, error) {
 	p := &protocol.Plan{
-		Names: names,
-		Job:   job.Name, Image: image, Slots: job.RanksPerNode,
+		Job: job.Name, Image: image, Slots: job.RanksPerNode,
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume, Binds: binds, Workdir: job.Workdir,
 		Root: job.User == "root", GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp,
-		Deadline: lease.Deadline(), Timeout: job.Timeout, Grace: defaultGrace, JoinTimeout: joinTimeout,
+		Timeout: job.Timeout, Grace: defaultGrace, JoinTimeout: joinTimeout,
 	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
@@ -77,15 +71,14 @@ func words(c *spec.Command) []string {
 
 // nodeHosts gives the host of every node, by rank. Where several nodes share a
 // host, each the guest of a virtual machine of its own, they differ in name.
-func nodeHosts(job *spec.Job, hosts []core.Host) []core.Host {
-	guests := job.NodesPerHost()
-	if guests == 1 {
+func nodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {
+	if perHost <= 1 {
 		return hosts
 	}
 	var list []core.Host
-	for rank := 0; rank < job.Nodes && rank/guests < len(hosts); rank++ { // they may not be granted yet
-		h := hosts[rank/guests]
-		h.Name = fmt.Sprintf("%s-vm%d", h.Name, rank%guests)
+	for rank := 0; rank < nodes && rank/perHost < len(hosts); rank++ { // they may not be granted yet
+		h := hosts[rank/perHost]
+		h.Name = fmt.Sprintf("%s-vm%d", h.Name, rank%perHost)
 		list = append(list, h)
 	}
 	return list

@@ -141,6 +141,9 @@ func newModel(h *home, c *choices, dir string) *model {
 			s.slot = time.Duration(n*40) * time.Minute
 		}
 		s.queue, s.keeps, s.strict = c.of("queue."+name, 3) == 1, c.of("keeps."+name, 3) == 1, c.of("strict."+name, 2) == 1
+		if s.queue && c.of("alone."+name, 2) == 1 {
+			s.keeps, s.alone = true, true
+		}
 		if c.of("impatient."+name, 3) == 1 {
 			s.wait = 15 * time.Minute
 		}

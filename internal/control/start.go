@@ -16,16 +16,23 @@ import (
 )
 
 // begin carries an attempt from its lease to its launched nodes. Where a site
-// has a queue, files are brought there while we wait in it.
+// has a queue, files are brought there while we wait in it; where it can start
+// the nodes by itself, it is left to do so.
 func (a *attempt) begin(ctx context.Context) error {
 	early := len(a.lease.Hosts()) > 0
 	if early {
 		if err := a.stage(ctx); err != nil {
 			return err
 		}
+		if err := a.entrust(ctx); err != nil {
+			return err
+		}
 	}
 	if err := a.await(ctx); err != nil {
 		return err
+	}
+	if a.entrusted() {
+		return a.launchedThere(ctx)
 	}
 	if !early {
 		if err := a.stage(ctx); err != nil {
@@ -103,19 +110,20 @@ func (a *attempt) await(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	w, err := q.Ready(ctx)
+	w, err := a.look(ctx, q)
 	if err == nil && !w.Ready || core.IsKind(err, core.Transient) {
-		err = a.timed(ctx, protocol.PhaseQueue, func() error {
+		err = a.timed(ctx, protocol.PhaseQueue, func() (err error) {
 			if err := a.enter(ctx, state.Queued); err != nil {
 				return err
 			}
-			return errors.Join(a.queue(ctx, q, w), a.enter(ctx, state.Running))
+			w, err = a.queue(ctx, q, w)
+			return errors.Join(err, a.enter(ctx, state.Running))
 		})
 	}
 	if err != nil {
 		return err
 	}
-	return a.hold(ctx, a.lease)
+	return a.holdSince(ctx, w.Since)
 }
 
 // enter records a state of the run.
@@ -124,29 +132,32 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 	return a.c.Store.PutRun(context.WithoutCancel(ctx), a.run)
 }
 
-func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) error {
-	told := ""
+func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
+	told, known := "", true
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		text := waitingText(w)
 		if text != "" && text != told {
 			told = text
 			a.note(ctx, text)
 		}
-		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait {
-			return &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
+		// What may start by itself is given up only when it is known not to have.
+		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.entrusted()) {
+			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run."}
 		}
 		if a.site.Wait > 0 {
 			pause = max(min(pause, time.Until(a.rec.Started.Add(a.site.Wait))), firstLook)
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return err
+			return w, err
 		}
 		var err error
-		if w, err = q.Ready(ctx); core.IsKind(err, core.Transient) {
-			w = driver.Waiting{Reason: "the site does not answer: " + err.Error()}
+		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
+			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
 		} else if err != nil || w.Ready {
-			return err
+			return w, err
+		} else {
+			known = true
 		}
 	}
 }
@@ -166,26 +177,14 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
+	o, err := a.orders(ctx, values)
 	if err != nil {
 		return err
-	}
-	m := learnMargin(&a.sub.Job, a.site, earlier, filesStay(a.lease))
-	plan, err := makePlan(&a.sub.Job, a.run, a.theirs, values, a.binds, a.lease, a.resumed, m)
-	if err != nil {
-		return err
-	}
-	if a.sub.Job.Checkpoint != nil && (a.site.Slot > 0 || !plan.Deadline.IsZero()) {
-		a.rec.Margin, a.rec.MarginWhy = m.total, m.why
-	}
-	plan.VM = a.vm
-	if plan.Restore = a.saved != nil; plan.Restore {
-		plan.Setup = nil
 	}
 	if a.site.Slot > 0 {
-		plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
+		o.Plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
 	}
-	configs, err := nodeConfigs(a.owner(), nodeHosts(&a.sub.Job, a.lease.Hosts()), a.sub.Job.NodesPerHost(), plan, firstOf(a.sub.Job.Runtime, a.site.Runtime, "auto"), firstOf(a.sub.Job.Network, a.site.Network))
+	configs, err := o.configs(a.lease)
 	if err != nil {
 		return err
 	}
@@ -193,18 +192,18 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.put(ctx); err != nil {
 		return err
 	}
-	return a.timed(ctx, protocol.PhaseLaunch, func() error { return a.launch(ctx, configs) })
+	return a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
 }
 
 // launch starts the head, learns its addresses, and starts the others.
-func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
-	if err := a.lease.Launch(ctx, nodeCommand(configs[0])); err != nil {
+func launch(ctx context.Context, lease driver.Lease, configs []protocol.Config, connect func(context.Context) (Head, error)) error {
+	if err := lease.Launch(ctx, nodeCommand(configs[0])); err != nil {
 		return err
 	}
 	if len(configs) == 1 {
 		return nil
 	}
-	head, err := a.connect(ctx)
+	head, err := connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -226,7 +225,7 @@ func (a *attempt) launch(ctx context.Context, configs []protocol.Config) error {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			errs[i] = a.lease.Launch(ctx, nodeCommand(configs[i]))
+			errs[i] = lease.Launch(ctx, nodeCommand(configs[i]))
 		})
 	}
 	wg.Wait()

@@ -140,7 +140,27 @@ type Waiting struct {
 	Reason string `json:"reason,omitempty"`
 	// Expected is when the site means to grant it; zero when it does not say.
 	Expected time.Time `json:"expected,omitzero"`
+	// Since is when the hosts that are Ready were granted, by the site's clock;
+	// zero: just now.
+	Since time.Time `json:"since,omitzero"`
 }
+
+// Unattended is what a Queued lease may offer further: to have its nodes started
+// as soon as its hosts are there, with whoever asked for them gone.
+type Unattended interface {
+	// Entrust leaves orders with the site, whole and on its disk, in place of
+	// any that are not yet in force. Nothing comes of them before Commit.
+	// Unsupported: the site cannot start anything by itself.
+	Entrust(ctx context.Context, orders []byte) error
+	// Commit puts the orders in force: the site has a Starter carry them out,
+	// once at most, when the hosts are there, or at once if they are. From then
+	// on only Release takes them back. Idempotent. NotFound: there are no orders.
+	Commit(ctx context.Context) error
+}
+
+// Starter carries out the orders that were left with a site, on one of its
+// hosts, over a lease that has all of them: it launches the nodes.
+type Starter func(ctx context.Context, l Lease, orders []byte) error
 
 // NodeChecker is what a lease may offer further: to tell whether a launched
 // node's process still runs. Without it, a dead head is noticed by its silence.

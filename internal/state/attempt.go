@@ -50,6 +50,11 @@ type Record struct {
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`
+	// Entrusted is set before the site is told to start the attempt by itself:
+	// from then on it may run with no controller there. Recalled is set when one
+	// has found it not started, and takes it back.
+	Entrusted time.Time `json:"entrusted,omitzero"`
+	Recalled  bool      `json:"recalled,omitempty"`
 	// ReleaseTried is when a release last failed, so that a host which is gone
 	// for good is not tried with every command.
 	ReleaseTried time.Time `json:"release_tried,omitzero"`

@@ -113,7 +113,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 // also when the controller died meanwhile.
 func TestABusyClusterIsPassedOver(t *testing.T) {
 	testkit.Once(t)
-	b, farm, job := cluster(t, 2, ", wait: 4s}\n  - {name: laptop, provider: local", "run: hostname >/work/where", "outputs: [{from: /work/where, to: results}]")
+	b, farm, job := cluster(t, 2, ", wait: 12s}\n  - {name: laptop, provider: local", "volume: /data", "run: hostname >/data/where", "outputs: [{from: /data/where, to: results}]")
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
 		t.Fatal(err, out)
 	}
@@ -144,12 +144,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	if out := b.Must("ps"); !strings.Contains(out, "queued") {
 		t.Errorf("it waits, and bee ps says\n%s", out)
 	}
-	for _, p := range b.Processes() {
-		var pid int
-		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " drive ") {
-			kill(pid)
-		}
-	}
+	killControllers(t, b)
 	b.Must("ps") // starts another controller
 	time.Sleep(time.Second)
 	if again := queued(); first == "" || again != first {

@@ -2,10 +2,12 @@ package drivertest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,6 +39,7 @@ func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Recover", s.recover)
 	t.Run("Release", s.release)
 	t.Run("Cancel", s.cancel)
+	t.Run("Unattended", s.unattended)
 }
 
 func (s ProviderSuite) owner(t testing.TB) core.Owner {
@@ -259,6 +262,49 @@ func (s ProviderSuite) cancel(t *testing.T) {
 			check(t, l.Release(t.Context()))
 		}
 		s.wantListed(t, p, o, 0)
+	}
+}
+
+// unattended leaves orders with a site that can carry them out: it does so once
+// they are in force, not before, and with nobody there.
+func (s ProviderSuite) unattended(t *testing.T) {
+	p, o := s.New(t), s.owner(t)
+	l, err := p.Acquire(t.Context(), s.request(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(t, l.Release(context.WithoutCancel(t.Context()))) }()
+	orders := func(word string) []byte {
+		raw, err := json.Marshal(slices.Repeat([]string{word}, s.Nodes))
+		check(t, err)
+		return raw
+	}
+	u, ok := l.(driver.Unattended)
+	if ok {
+		err = u.Entrust(t.Context(), orders("torn"))
+	}
+	if !ok || core.IsKind(err, core.Unsupported) {
+		t.Skip("hosts of this site are there at once, or not at all")
+	}
+	check(t, err)
+	l, err = s.acquired(t, s.New(t), o) // by another, who brings it to its end
+	check(t, err)
+	if _, err := l.Dial(t.Context(), 0, socketPath(l.Hosts()[0])); !core.IsKind(err, core.NotFound) {
+		t.Errorf("with orders that are not in force a node answers: %v", err)
+	}
+	u = l.(driver.Unattended)
+	check(t, u.Entrust(t.Context(), orders("whole")))
+	for range 2 {
+		check(t, u.Commit(t.Context()))
+	}
+	for i, h := range l.Hosts() {
+		if n := s.ask(t, l, i); n.Config != "whole on "+h.Name {
+			t.Errorf("the node on host %d has %q", i, n.Config)
+		}
+	}
+	check(t, l.Release(t.Context()))
+	if err := u.Commit(t.Context()); !core.IsKind(err, core.NotFound) {
+		t.Errorf("orders of what is released: %v, want not found", err)
 	}
 }
 

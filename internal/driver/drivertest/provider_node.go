@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -88,6 +89,26 @@ func StandInNode() int {
 		// The connection stays open: its end tells of the node's end.
 		_ = json.NewEncoder(conn).Encode(a)
 	}
+}
+
+// StandInStarter plays what carries orders out: they are the configurations of
+// stand-in nodes, one for each host. A driver's TestMain hands it over where
+// the driver wants a Starter.
+func StandInStarter(ctx context.Context, l driver.Lease, orders []byte) error {
+	var configs []string
+	if err := json.Unmarshal(orders, &configs); err != nil {
+		return err
+	}
+	for i, h := range l.Hosts() {
+		raw, err := json.Marshal(nodeConfig{Socket: socketPath(h), Config: configs[i] + " on " + h.Name})
+		if err != nil {
+			return err
+		}
+		if err := l.Launch(ctx, driver.NodeCommand{Host: i, Config: raw, Log: nodeLog(h)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // standIn is a connection to a stand-in node.

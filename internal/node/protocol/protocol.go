@@ -248,13 +248,14 @@ const (
 	PhaseSetup   Phase = "setup"
 	PhaseRun     Phase = "run"
 	PhaseSave    Phase = "save" // the job writes its checkpoint
+	PhaseAway    Phase = "away" // it is over, and no controller has come yet
 	PhaseFetch   Phase = "fetch"
 	PhaseRelease Phase = "release"
 )
 
 // Phases gives all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseSave, PhaseFetch, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseSave, PhaseAway, PhaseFetch, PhaseRelease}
 }
 
 // Event is one thing that happened in an attempt, for people and for records.

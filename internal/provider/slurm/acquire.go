@@ -35,6 +35,11 @@ const (
 	keysName     = "keys.json"
 	scriptName   = "job.sh"
 	logName      = "job.log"
+	draftName    = "orders.new"  // what to start without a controller, not in force
+	ordersName   = "orders.json" // the same in force
+	startedName  = "started"     // made when nodes are started, by whomever
+	hopeName     = "hope"        // touched while files are still being brought
+	verdictName  = "verdict"     // why the agents gave the nodes back, for people
 	binaryName   = "bee"
 	releasedName = "released" // the job shall end
 	hostsDir     = "hosts"    // what the agents say of themselves
@@ -58,6 +63,8 @@ type terms struct {
 	// they make up.
 	Agents [][]string `json:"agents"`
 	Step   string     `json:"step"`
+	// Since is when the nodes were granted.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // keys are those of a lease: for its agents, and for who speaks with them.
@@ -312,6 +319,10 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
+	return writeWhole(path, raw)
+}
+
+func writeWhole(path string, raw []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
 		return err

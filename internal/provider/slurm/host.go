@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -27,9 +28,9 @@ import (
 // HostArg makes the bee binary the agent on a node of a job.
 const HostArg = "slurm-host"
 
-// How long an agent waits for a controller that has to start its node, how
-// long it stays when its node has ended, and how long a node may take to clear
-// up. An allocation that nobody uses is given back.
+// How long an agent waits for its node to be started after the last file was
+// brought, how long it stays when its node has ended, and how long a node may
+// take to clear up. An allocation that nobody uses is given back.
 const (
 	idleTimeout = 15 * time.Minute
 	linger      = 3 * time.Second
@@ -40,12 +41,14 @@ const (
 
 // announcement is what an agent says of itself.
 type announcement struct {
-	Job   string   `json:"job"`
-	Step  string   `json:"step"`
-	Name  string   `json:"name"`
-	Addrs []string `json:"addrs"` // ip:port
-	Slots int      `json:"slots"`
-	Arch  string   `json:"arch"`
+	Job  string `json:"job"`
+	Step string `json:"step"`
+	// Restart counts how often Slurm has put the job back into its queue.
+	Restart string   `json:"restart,omitempty"`
+	Name    string   `json:"name"`
+	Addrs   []string `json:"addrs"` // ip:port
+	Slots   int      `json:"slots"`
+	Arch    string   `json:"arch"`
 }
 
 func announcementPath(dir string, rank int) string {
@@ -55,24 +58,33 @@ func announcementPath(dir string, rank int) string {
 // agent is one node's. Everything it starts ends with its job step: Slurm sees
 // to that.
 type agent struct {
-	dir  string // the lease's
-	log  *slog.Logger
-	end  chan struct{} // closed when the agent shall end
-	once sync.Once
+	dir   string // the lease's
+	rank  int    // of 0 on; the first leads
+	self  announcement
+	start driver.Starter
+	idle  time.Duration
+	log   *slog.Logger
+	end   chan struct{} // closed when the agent shall end
+	once  sync.Once
 
 	mu   sync.Mutex
 	node *exec.Cmd
 	done chan struct{} // closed when the node has ended
+	// bound is set when orders are about to be carried out, tired when nothing
+	// is to be started any more.
+	bound, tired bool
 }
 
 // HostMain is `bee slurm-host DIR`, started by srun on each node of a job.
-func HostMain(args []string) int {
+func HostMain(args []string, start driver.Starter) int { return hostMain(args, start, idleTimeout) }
+
+func hostMain(args []string, start driver.Starter, idle time.Duration) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(args) != 1 {
 		log.Error("bee slurm-host is for bee's own use, in a job of Slurm's")
 		return 2
 	}
-	a := &agent{dir: args[0], log: log, end: make(chan struct{}), done: make(chan struct{})}
+	a := &agent{dir: args[0], start: start, idle: idle, log: log, end: make(chan struct{}), done: make(chan struct{})}
 	if err := a.serve(); err != nil {
 		log.Error("the agent on this node cannot work", "err", err)
 		return 1
@@ -100,7 +112,16 @@ func (a *agent) serve() error {
 		return err
 	}
 	go a.accept(listener)
-	idle := time.NewTimer(idleTimeout)
+	if a.rank == 0 {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go a.lead(ctx)
+	}
+	patience := a.idle
+	if a.rank > 0 { // the first one decides, and tells the others
+		patience += a.idle / 2
+	}
+	idle := time.NewTimer(patience)
 	defer idle.Stop()
 	ended := a.done
 	for {
@@ -108,8 +129,15 @@ func (a *agent) serve() error {
 		case <-notices:
 			a.notice()
 		case <-idle.C:
-			if !a.launched() {
-				a.log.Info("no controller has come to use this node: giving it back")
+			if a.hopeful() {
+				idle.Reset(min(a.idle/4, time.Minute))
+				continue
+			}
+			if a.giveUp() {
+				if a.rank == 0 {
+					a.judge(fmt.Sprintf("the job had started, but not all that it needs had been brought to it, and nobody brought more of it for %s: the nodes were given back", a.idle))
+					a.dismiss(context.Background())
+				}
 				return nil
 			}
 		case <-ended:
@@ -131,10 +159,26 @@ func (a *agent) launched() bool {
 	return a.node != nil
 }
 
+// giveUp has the agent start nothing any more, unless it has, or is about to.
+func (a *agent) giveUp() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tired = a.node == nil && !a.bound
+	return a.tired
+}
+
+// bind keeps the agent from giving up. False: it has.
+func (a *agent) bind() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bound = !a.tired
+	return a.bound
+}
+
 // announce writes where this agent is found and what its node offers.
 func (a *agent) announce(port int) error {
-	rank, err := strconv.Atoi(os.Getenv("SLURM_PROCID"))
-	if err != nil {
+	var err error
+	if a.rank, err = strconv.Atoi(os.Getenv("SLURM_PROCID")); err != nil {
 		return errors.New("SLURM_PROCID is not set: this is for srun to start")
 	}
 	slots := goruntime.NumCPU() // as far as Slurm lets us
@@ -145,7 +189,8 @@ func (a *agent) announce(port int) error {
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	say := announcement{Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Name: name, Slots: slots, Arch: goruntime.GOARCH}
+	say := announcement{Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Restart: os.Getenv("SLURM_RESTART_COUNT"),
+		Name: name, Slots: slots, Arch: goruntime.GOARCH}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return err
@@ -158,7 +203,8 @@ func (a *agent) announce(port int) error {
 	if len(say.Addrs) == 0 { // a machine that is a whole cluster, without a network
 		say.Addrs = []string{net.JoinHostPort("localhost", strconv.Itoa(port))}
 	}
-	return writeJSON(announcementPath(a.dir, rank), say)
+	a.self = say
+	return writeJSON(announcementPath(a.dir, a.rank), say)
 }
 
 // notice is what a signal from Slurm means: that the job is released, or else
@@ -244,6 +290,14 @@ func (a *agent) launch(c hostCall) error {
 	if a.node != nil {
 		return nil // by a controller that did not hear of it
 	}
+	if a.tired {
+		return &core.Error{Kind: core.Lost, Op: "start node on", Object: a.self.Name, Err: errors.New("it is being given back")}
+	}
+	if a.rank == 0 {
+		if err := a.mark(); err != nil && !core.IsKind(err, core.Busy) {
+			return err
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
 		return err
 	}
@@ -287,7 +341,7 @@ func (a *agent) alive() bool {
 	case <-a.done:
 		return false
 	default:
-		return a.node != nil
+		return a.node != nil || !a.tired // it is still to be started
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,10 +26,6 @@ type lease struct {
 	details details
 	terms   *terms // nil until the nodes are there
 }
-
-// startTimeout is how long the agents may take once their job runs. A queue
-// that the node's disks or a prolog are in the way of may take long.
-const startTimeout = 5 * time.Minute
 
 // read reads what is known; what is not there stays empty.
 func (l *lease) read() {
@@ -75,85 +70,6 @@ func (l *lease) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Ready implements driver.Queued.
-func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
-	if l.granted() != nil {
-		return driver.Waiting{Ready: true}, nil
-	}
-	if l.details.Job == "" {
-		return driver.Waiting{}, l.lost("it was never submitted")
-	}
-	j, err := jobNumbered(ctx, l.details.Job)
-	switch {
-	case err != nil:
-		return driver.Waiting{}, err
-	case j.gone():
-		return driver.Waiting{}, l.lost(j.ending())
-	case j.state == "PENDING" && j.hopeless():
-		return driver.Waiting{}, l.lost(j.waiting())
-	case j.state == "PENDING":
-		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
-	case j.state == "CONFIGURING":
-		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil
-	}
-	hosts := l.announced()
-	if len(hosts) < l.details.Nodes {
-		if l.details.Own && time.Since(j.start) > startTimeout {
-			return driver.Waiting{}, l.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(hosts), l.details.Nodes, l.dir))
-		}
-		if !l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > startTimeout {
-			return driver.Waiting{}, l.lost("its step does not start")
-		}
-		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are starting"}, nil
-	}
-	t := terms{Deadline: j.end, Hosts: l.provisional(), Step: hosts[0].Step}
-	for i, h := range hosts {
-		t.Hosts[i].Name, t.Hosts[i].Slots, t.Hosts[i].Arch = h.Name, h.Slots, h.Arch
-		t.Agents = append(t.Agents, h.Addrs)
-	}
-	if err := writeJSON(filepath.Join(l.dir, grantedName), t); err != nil {
-		return driver.Waiting{}, leasedir.Unusable(l.dir, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.terms = &t
-	return driver.Waiting{Ready: true}, nil
-}
-
-// lost says that the job will not do, with the end of what it wrote.
-func (l *lease) lost(why string) error {
-	if l.details.Job != "" {
-		why = "Slurm job " + l.details.Job + ": " + why
-	}
-	raw, _ := os.ReadFile(filepath.Join(l.dir, logName))
-	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" {
-		why += "; it said: " + said
-	}
-	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(why)}
-}
-
-func modified(path string) time.Time {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Now()
-	}
-	return info.ModTime()
-}
-
-// announced gives what the agents of this job have said of themselves, in
-// order, as far as there is no gap.
-func (l *lease) announced() []announcement {
-	var list []announcement
-	for i := range l.details.Nodes {
-		var a announcement
-		if readJSON(announcementPath(l.dir, i), &a) != nil || a.Job != l.details.Job {
-			break
-		}
-		list = append(list, a)
-	}
-	return list
-}
-
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if _, err := os.Lstat(l.dir); err != nil {
@@ -167,7 +83,10 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		return driver.Status{}, err
 	}
 	if j.gone() {
-		return driver.Status{Reason: "Slurm job " + l.details.Job + ": " + j.ending()}, nil
+		return driver.Status{Reason: l.words(j.ending())}, nil
+	}
+	if l.look() != nil && j.again() {
+		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
 	}
 	if t := l.granted(); t != nil && !l.details.Own {
 		runs, err := stepRuns(ctx, l.details.Job+"."+t.Step)

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,12 +15,16 @@ import (
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
 // nodeArg makes the test binary a stand-in node.
 const nodeArg = "stand-in-node"
+
+// impatientArg makes it an agent that waits for its node for four seconds only.
+const impatientArg = "impatient-host"
 
 // TestMain lets the test binary be what the bee binary is in real use: the
 // agent on the login node, those on the compute nodes, and there a node.
@@ -29,10 +34,12 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case nodeArg:
+		case nodeArg, "node": // as a launch names it, or as an agent does by itself
 			os.Exit(drivertest.StandInNode())
+		case impatientArg:
+			os.Exit(hostMain(os.Args[2:], drivertest.StandInStarter, 4*time.Second))
 		case HostArg:
-			os.Exit(HostMain(os.Args[2:]))
+			os.Exit(HostMain(os.Args[2:], drivertest.StandInStarter))
 		case ssh.RemoteArg:
 			os.Exit(ssh.Agent{HasImage: func(string, string) bool { return false },
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
@@ -59,7 +66,10 @@ func site(t testing.TB, f *slurmfarm.Farm, s Settings) driver.Provider {
 		s.Name = "cluster"
 	}
 	s.Scratch = filepath.Join(f.Dir, "scratch")
-	s.HostArgv, s.NodeArgv = []string{self, HostArg}, []string{self, nodeArg}
+	s.NodeArgv = []string{self, nodeArg}
+	if s.HostArgv == nil {
+		s.HostArgv = []string{self, HostArg}
+	}
 	inside, err := New(s)
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +126,55 @@ func TestJobWithoutARecord(t *testing.T) {
 	}
 	if out, err := f.Do("squeue", "--noheader"); err != nil || strings.TrimSpace(out) != "" {
 		t.Errorf("left in the queue: %v\n%s", err, out)
+	}
+}
+
+// TestAJobWithoutOrdersIsGivenBack: nobody brought what it needs, and whoever
+// comes too late reads so in plain words.
+func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
+	f := slurmfarm.Start(t, 2)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := site(t, f, Settings{HostArgv: []string{self, impatientArg}})
+	owner := core.Owner{User: "u", Run: "late", Attempt: 1}
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner, Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.(driver.Unattended).Entrust(t.Context(), []byte("not in force")); err != nil {
+		t.Error(err)
+	}
+	verdict := filepath.Join(f.Dir, "scratch", "bee", leasesDir, leasedir.Name(owner), verdictName)
+	piece := filepath.Join(t.TempDir(), "piece")
+	if err := os.WriteFile(piece, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 { // longer than that, but every second something comes
+		if err := l.Stage(t.Context(), driver.Transfer{Local: piece, Remote: filepath.Join(l.Hosts()[0].Dir, "piece")}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+	}
+	if _, err := os.Stat(verdict); err == nil {
+		t.Error("the nodes were given back while files were being brought")
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		out, err := f.Do("squeue", "--noheader")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if err := l.(driver.Unattended).Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if w, err := l.(driver.Queued).Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -16,6 +16,12 @@ func (j *job) over() bool {
 // in a moment. Slurm forgets a job some minutes after its end: then it is nil.
 func (j *job) gone() bool { return j == nil || j.over() || j.state == "COMPLETING" }
 
+// again tells, of a job that had its nodes, that it has them no more and waits
+// for others.
+func (j *job) again() bool {
+	return j.state == "PENDING" || j.state == "CONFIGURING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT"
+}
+
 // ending says in plain words how a job ended.
 func (j *job) ending() string {
 	if j == nil {

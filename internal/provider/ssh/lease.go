@@ -70,6 +70,28 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	return g.Waiting, nil
 }
 
+// errAttended: machines behind ssh alone are there at once, and so is whoever
+// asked for them.
+var errAttended = &core.Error{Kind: core.Unsupported, Op: "leave orders", Err: errors.New("this site starts nothing by itself")} //nolint:gochecknoglobals // a constant
+
+// Entrust implements driver.Unattended, where the login node's provider does.
+func (l *lease) Entrust(ctx context.Context, orders []byte) error {
+	if l.p.info == nil {
+		return errAttended
+	}
+	c := l.call(0, 0)
+	c.Config = orders
+	return l.ask(ctx, 0, callEntrust, c, nil)
+}
+
+// Commit implements driver.Unattended.
+func (l *lease) Commit(ctx context.Context) error {
+	if l.p.info == nil {
+		return errAttended
+	}
+	return l.ask(ctx, 0, callCommit, l.call(0, 0), nil)
+}
+
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
 func (l *lease) share(ctx context.Context) error {

@@ -37,6 +37,8 @@ const (
 	callStatus   = "status"
 	callAlive    = "alive"
 	callLaunch   = "launch"
+	callEntrust  = "entrust"
+	callCommit   = "commit"
 	callDial     = "dial"
 	callStage    = "stage"
 	callFetch    = "fetch"
@@ -203,6 +205,19 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		return s.Reply(alive)
 	case callLaunch:
 		if err := l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config, Log: c.Path}); err != nil {
+			return err
+		}
+		return s.Reply(nil)
+	case callEntrust, callCommit:
+		u, ok := l.(driver.Unattended)
+		if !ok {
+			return errAttended
+		}
+		do := u.Commit
+		if method == callEntrust {
+			do = func(ctx context.Context) error { return u.Entrust(ctx, c.Config) }
+		}
+		if err := do(ctx); err != nil {
 			return err
 		}
 		return s.Reply(nil)

@@ -1,0 +1,224 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// orders are an attempt as a site can start it with nobody there: all that the
+// controller knows of it, but for the hosts. The nodes' keys are made when they
+// are started, and secrets are never among them, as they lie on a disk.
+type orders struct {
+	Version int            `json:"version"`
+	Owner   core.Owner     `json:"owner"`
+	Plan    *protocol.Plan `json:"plan"`
+	Nodes   int            `json:"nodes"`
+	PerHost int            `json:"per_host"`
+	Runtime string         `json:"runtime"`
+	Network string         `json:"network,omitempty"`
+}
+
+func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*orders, error) {
+	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
+	if err != nil {
+		return nil, err
+	}
+	job := &a.sub.Job
+	m := learnMargin(job, a.site, earlier, filesStay(a.lease))
+	plan, err := makePlan(job, a.run, a.theirs, secrets, a.binds, a.resumed, m)
+	if err != nil {
+		return nil, err
+	}
+	if job.Checkpoint != nil && (a.site.Slot > 0 || !a.lease.Deadline().IsZero() || a.awaited()) {
+		a.rec.Margin, a.rec.MarginWhy = m.total, m.why
+	}
+	plan.VM, plan.Slot = a.vm, a.site.Slot
+	if plan.Restore = a.saved != nil; plan.Restore {
+		plan.Setup = nil
+	}
+	return &orders{Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
+		Runtime: firstOf(job.Runtime, a.site.Runtime, "auto"), Network: firstOf(job.Network, a.site.Network)}, nil
+}
+
+// configs completes the plan with the hosts of a lease, and gives the
+// configurations of the nodes there.
+func (o *orders) configs(l driver.Lease) ([]protocol.Config, error) {
+	hosts := nodeHosts(o.Nodes, o.PerHost, l.Hosts())
+	o.Plan.Names, o.Plan.Deadline = nil, l.Deadline()
+	for _, h := range hosts {
+		o.Plan.Names = append(o.Plan.Names, h.Name)
+	}
+	return nodeConfigs(o.Owner, hosts, o.PerHost, o.Plan, o.Runtime, o.Network)
+}
+
+// Starter carries out the orders of an attempt on its own hosts, in the
+// controller's stead.
+func Starter(connect func(net.Conn) (Head, error)) driver.Starter {
+	return func(ctx context.Context, l driver.Lease, raw []byte) error {
+		var o orders
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return fmt.Errorf("read the orders of %s: %w", l.Hosts()[0].Dir, err)
+		}
+		if o.Version != protocol.Version {
+			return fmt.Errorf("the orders have version %d, this bee knows %d", o.Version, protocol.Version)
+		}
+		configs, err := o.configs(l)
+		if err != nil {
+			return err
+		}
+		return launch(ctx, l, configs, func(ctx context.Context) (Head, error) {
+			return reach(ctx, l, headTimeout, connect, func(ctx context.Context) (bool, string) { return headGone(ctx, l) })
+		})
+	}
+}
+
+// awaited tells whether the attempt's hosts are still to come.
+func (a *attempt) awaited() bool { return a.lease.Hosts()[0].Name == "" }
+
+func (a *attempt) entrusted() bool { return !a.rec.Entrusted.IsZero() }
+
+// entrust leaves a staged attempt with its site, where the site can start it by
+// itself. From the record on, it counts as one that may run: the orders are put
+// in force by the first look after it, of this controller or of another.
+func (a *attempt) entrust(ctx context.Context) error {
+	u, ok := a.lease.(driver.Unattended)
+	if !ok || !a.awaited() {
+		return nil
+	}
+	if len(a.sub.Job.Secrets) > 0 {
+		a.note(ctx, fmt.Sprintf("site %s cannot start the run by itself, as its secrets are never written to a disk: bee has to be there when its hosts are", a.site.Name))
+		return nil
+	}
+	o, err := a.orders(ctx, nil)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if err := u.Entrust(ctx, raw); core.IsKind(err, core.Unsupported) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	a.rec.Entrusted = time.Now()
+	return a.put(ctx)
+}
+
+// look asks how the waiting stands. Orders that are not known to be in force
+// come first.
+func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, error) {
+	if a.entrusted() && !a.committed {
+		err := a.lease.(driver.Unattended).Commit(ctx)
+		if core.IsKind(err, core.NotFound) {
+			err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("what was left there is gone: %w", err)}
+		}
+		if err != nil {
+			return driver.Waiting{}, err
+		}
+		a.committed = true
+		w, err := q.Ready(ctx)
+		if err == nil && !w.Ready {
+			a.note(ctx, fmt.Sprintf("site %s has all that the attempt needs, and starts it by itself: this machine may be switched off", a.site.Name))
+		}
+		return w, err
+	}
+	return q.Ready(ctx)
+}
+
+// launchedThere records that the site has started the nodes, or does just now.
+func (a *attempt) launchedThere(ctx context.Context) error {
+	a.rec.Launched = true
+	return a.put(context.WithoutCancel(ctx))
+}
+
+// rejoin goes on with an attempt that its site starts, or has started, by
+// itself.
+func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
+	q := a.lease.(driver.Queued)
+	w, err := a.look(ctx, q)
+	if core.IsKind(err, core.Transient) {
+		return outcome{}, err // whether it runs is not known
+	}
+	if err == nil && w.Ready { // whatever was asked for meanwhile: it has begun
+		if err := a.holdSince(ctx, w.Since); err != nil {
+			return outcome{}, err
+		}
+		if err := a.launchedThere(ctx); err != nil {
+			return outcome{}, err
+		}
+		return a.conclude(ctx, 0)
+	}
+	work, cancel := a.untilStop(ctx)
+	defer cancel()
+	if err == nil {
+		err = a.await(work)
+	}
+	if err != nil {
+		return a.abandon(ctx, err)
+	}
+	if err := a.launchedThere(ctx); err != nil {
+		return outcome{}, err
+	}
+	return a.conclude(ctx, 0)
+}
+
+// recall takes back an attempt that its site would start by itself. It may have
+// begun just now: then it is let go on. Before the run goes on elsewhere, it has
+// to be certain that it has not begun here, however long that takes.
+func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
+	told := false
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		var (
+			began bool
+			err   error
+		)
+		if !a.rec.Recalled {
+			began, err = a.beganThere(ctx)
+		}
+		if began {
+			return true, err
+		}
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		if err == nil || a.stopAsked() || !core.IsKind(err, core.Transient) {
+			a.rec.Recalled = true
+			a.blame(out)
+			if err := a.put(ctx); err != nil {
+				return false, err
+			}
+			if err = a.release(ctx); err == nil || a.stopAsked() {
+				return false, nil // what could not be released is so by later commands
+			}
+		}
+		if !told {
+			told = true
+			a.note(ctx, fmt.Sprintf("site %s may start the run by itself: it goes on elsewhere only once that is called off (%v)", a.site.Name, err))
+		}
+		work, cancel := a.untilStop(ctx)
+		sleep(work, pause) //nolint:errcheck // why it ended is seen above
+		cancel()
+	}
+}
+
+// beganThere tells whether the site has started the nodes. It may have, and the
+// record of that fail.
+func (a *attempt) beganThere(ctx context.Context) (bool, error) {
+	w, err := a.lease.(driver.Queued).Ready(ctx)
+	if err != nil || !w.Ready {
+		return false, err
+	}
+	if err := a.holdSince(ctx, w.Since); err != nil {
+		return true, err
+	}
+	return true, a.launchedThere(ctx)
+}

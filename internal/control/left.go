@@ -1,0 +1,150 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/tasklog"
+)
+
+// heed takes note of an event, and tells it.
+func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
+	if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
+		a.ran = true
+	}
+	if e.Begin && e.Phase == protocol.PhaseSave {
+		a.asked = e.Time
+	}
+	if e.SetupDone {
+		if err := a.setupDone(ctx); err != nil {
+			return err
+		}
+	}
+	a.c.Report(e)
+	return nil
+}
+
+func (a *attempt) setupDone(ctx context.Context) error {
+	if a.run.SetupDone {
+		return nil
+	}
+	a.run.SetupDone = true
+	return a.c.Store.PutRun(ctx, a.run)
+}
+
+// unreadError is that a head may have left a result, which cannot be read now
+// for a reason at home. Whatever it is, the attempt is not to be given up.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return e.err.Error() }
+
+// lastResult reads the result of a head that is gone, or gives why where there
+// is none. Neither: it cannot be told now, for the line is broken. To take that
+// for a lost attempt would throw away the checkpoint that it left.
+func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*protocol.Result, error) {
+	result, err := a.left(ctx, after)
+	if err == nil {
+		return result, nil
+	}
+	_, torn := errors.AsType[*json.SyntaxError](err)
+	switch kind := core.KindOf(err); {
+	case kind == core.NotFound || kind == core.Lost || torn:
+		if a.entrusted() {
+			a.catchUp(ctx, after)
+		}
+		return nil, why
+	case kind == core.Transient || ctx.Err() != nil:
+		return nil, nil //nolint:nilnil // see above
+	}
+	return nil, &unreadError{err}
+}
+
+// left gives the result that a head has left, and takes note of what happened
+// after the events that this controller has seen.
+func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, error) {
+	result, err := a.resultFile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if result.Continue { // whatever its journal says
+		err = a.setupDone(ctx)
+	}
+	a.unseen = *after == 0
+	a.catchUp(ctx, after)
+	a.lastSeen = result.Ended
+	return result, err
+}
+
+// catchUp takes note of the events in the journal of a head that has ended.
+func (a *attempt) catchUp(ctx context.Context, after *int64) {
+	err := a.journalled(ctx, func(e protocol.Event) bool {
+		a.lastSeen = e.Time
+		if e.Seq > *after {
+			*after = e.Seq
+			a.heed(ctx, e) //nolint:errcheck // a record that cannot be written is noticed by the next
+		}
+		return false
+	})
+	if err != nil && a.entrusted() && !core.IsKind(err, core.NotFound) {
+		a.ran = true // as far as is known
+	}
+}
+
+// resultFile reads the result that a head has left.
+func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
+	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "result.json")
+	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: local})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(local)
+	if err != nil {
+		return nil, err
+	}
+	var r protocol.Result
+	return &r, json.Unmarshal(raw, &r)
+}
+
+// showRest tells what of the task's output nobody has heard from the head: a
+// short attempt that its site has started may be over before anyone comes.
+func (a *attempt) showRest(ctx context.Context) {
+	if a.c.Output == nil || !a.entrusted() {
+		return
+	}
+	log := OutputLog(a.c.Store.RunDir(a.run.ID), a.rec.N)
+	tasklog.Read(ctx, log, a.shown, a.c.Output) //nolint:errcheck // `bee logs` shows it, or says why not
+}
+
+// account adds up what the head tells of the attempt's times, once, and where
+// the site has started it, what it alone knows.
+func (a *attempt) account(ctx context.Context, r *protocol.Result) {
+	if a.rec.Nodes == nil {
+		for p, took := range r.Phases {
+			a.rec.Phases[p] += took
+		}
+	}
+	a.rec.Nodes = r.Nodes
+	if _, is := a.rec.Phases[protocol.PhaseAway]; !is && !a.gone.IsZero() {
+		a.rec.Phases[protocol.PhaseAway] = max(0, time.Since(a.gone))
+	}
+	if !a.entrusted() || r.Started.IsZero() {
+		return
+	}
+	begun := a.rec.Granted
+	if a.rec.Entrusted.After(begun) {
+		begun = a.rec.Entrusted
+	}
+	a.rec.Phases[protocol.PhaseLaunch] = max(0, r.Started.Sub(begun))
+	if a.unseen {
+		a.note(ctx, fmt.Sprintf("site %s: the attempt began at %s and ended at %s, with nobody watching", a.site.Name,
+			r.Started.Local().Format(time.DateTime), r.Ended.Local().Format(time.DateTime)))
+	}
+}

@@ -1,0 +1,51 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/google/renameio/v2"
+)
+
+// Entrust implements driver.Unattended: the orders lie in the lease's
+// directory, for the user alone, under a name that no agent looks at.
+func (l *lease) Entrust(_ context.Context, orders []byte) error {
+	if err := renameio.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	return nil
+}
+
+// Commit implements driver.Unattended. The first agent of the job finds the
+// orders by their name, whether it runs already or will only in days.
+func (l *lease) Commit(context.Context) error {
+	orders := filepath.Join(l.dir, ordersName)
+	if exists(orders) {
+		return nil
+	}
+	err := os.Rename(filepath.Join(l.dir, draftName), orders)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &core.Error{Kind: core.NotFound, Op: "put the orders in force for", Object: l.owner.String(), Err: err}
+	}
+	if err == nil {
+		err = syncDir(l.dir)
+	}
+	if err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,130 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// startTimeout is how long the agents may take once their job runs. A queue
+// that the node's disks or a prolog are in the way of may take long.
+const startTimeout = 5 * time.Minute
+
+// Ready implements driver.Queued. The nodes are there once the first agent has
+// written down what was granted.
+func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
+	if l.unused() {
+		return driver.Waiting{}, l.lost("")
+	}
+	if t := l.look(); t != nil {
+		return l.ready(t), nil
+	}
+	if l.details.Job == "" {
+		return driver.Waiting{}, l.lost("it was never submitted")
+	}
+	j, err := jobNumbered(ctx, l.details.Job)
+	if err == nil && j.gone() {
+		if t := l.look(); t != nil { // it came and went in between
+			return l.ready(t), nil
+		}
+	}
+	switch {
+	case err != nil:
+		return driver.Waiting{}, err
+	case j.gone():
+		return driver.Waiting{}, l.lost(j.ending())
+	case j.state == "PENDING" && j.hopeless():
+		return driver.Waiting{}, l.lost(j.waiting())
+	case j.state == "PENDING":
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
+	case j.state == "CONFIGURING":
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil
+	}
+	// A little more than the first agent waits, which then says what it lacks.
+	if patience := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > patience ||
+		!l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > patience {
+		return driver.Waiting{}, l.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(l.announced()), l.details.Nodes, l.dir))
+	}
+	return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are starting"}, nil
+}
+
+func (l *lease) ready(t *terms) driver.Waiting {
+	w := driver.Waiting{Ready: true}
+	if l.details.Own { // an allocation of the user's was there before
+		w.Since = t.Since
+	}
+	return w
+}
+
+// look reads what was granted, if it was not before.
+func (l *lease) look() *terms {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var t terms
+	if l.terms == nil && readJSON(filepath.Join(l.dir, grantedName), &t) == nil {
+		l.terms = &t
+	}
+	return l.terms
+}
+
+// lost says that the job will not do, with the verdict of its agents, else the
+// end of what it wrote.
+func (l *lease) lost(why string) error {
+	words := l.words(why)
+	raw, _ := os.ReadFile(filepath.Join(l.dir, logName))
+	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" && !exists(filepath.Join(l.dir, verdictName)) {
+		words += "; it said: " + said
+	}
+	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
+}
+
+// words tell what became of the job: its agents' verdict, where they have left
+// one, else what Slurm says.
+func (l *lease) words(slurm string) string {
+	if raw, err := os.ReadFile(filepath.Join(l.dir, verdictName)); err == nil {
+		slurm = string(raw)
+	}
+	if l.details.Job == "" {
+		return slurm
+	}
+	return "Slurm job " + l.details.Job + ": " + slurm
+}
+
+// unused tells that the agents have given the nodes back before anything was
+// started on them.
+func (l *lease) unused() bool {
+	return exists(filepath.Join(l.dir, verdictName)) && !exists(filepath.Join(l.dir, startedName))
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Now()
+	}
+	return info.ModTime()
+}
+
+// announced gives what the agents of this job have said of themselves, in
+// order, as far as there is no gap.
+func (l *lease) announced() []announcement {
+	return announced(l.dir, l.details.Nodes, func(a announcement) bool { return a.Job == l.details.Job })
+}
+
+func announced(dir string, n int, ours func(announcement) bool) []announcement {
+	var list []announcement
+	for i := range n {
+		var a announcement
+		if readJSON(announcementPath(dir, i), &a) != nil || !ours(a) {
+			break
+		}
+		list = append(list, a)
+	}
+	return list
+}

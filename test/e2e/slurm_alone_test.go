@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
+)
+
+// slurm runs one of Slurm's commands on the login node.
+func slurm(t *testing.T, farm *slurmfarm.Farm, argv ...string) string {
+	t.Helper()
+	out, err := farm.Do(argv...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func drain(t *testing.T, farm *slurmfarm.Farm) {
+	t.Helper()
+	slurm(t, farm, "scontrol", "update", "nodename=ALL", "state=drain", "reason=tests")
+}
+
+func undrain(t *testing.T, farm *slurmfarm.Farm) {
+	t.Helper()
+	slurm(t, farm, "scontrol", "update", "nodename=ALL", "state=resume")
+}
+
+// killControllers takes the submitting machine away.
+func killControllers(t *testing.T, b *testkit.Bee) {
+	t.Helper()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		list := controllers(b)
+		for _, pid := range list {
+			kill(pid)
+		}
+		if len(list) > 0 {
+			return errors.New("controllers are left")
+		}
+		return nil
+	})
+}
+
+// leftAlone waits until the cluster's queue is empty, with no controller there.
+func leftAlone(t *testing.T, b *testkit.Bee, farm *slurmfarm.Farm) {
+	t.Helper()
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		if list := controllers(b); len(list) > 0 {
+			t.Fatalf("there is a controller: %v", list)
+		}
+		if out := slurm(t, farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New("in the queue: " + out)
+		}
+		return nil
+	})
+}
+
+const waitsForNobody = "starts it by itself: this machine may be switched off"
+
+// TestASlurmJobNeedsNobody: from the moment at which all that it needs is
+// there, on which the user is told so, until its results are fetched.
+func TestASlurmJobNeedsNobody(t *testing.T) {
+	b, farm, job := cluster(t, 2, ", slot: 10m", "nodes: 2", "volume: /data", "inputs: [{from: ./in, to: /data}]",
+		"setup: 'tr a-z A-Z </data/a.txt >/data/b.txt'", strings.ReplaceAll(overAllNodes, "/work", "/data"),
+		"outputs: [{from: '/data/rank-*', to: ./results}, {from: /data/b.txt, to: ./results}]")
+	b.File("in/a.txt", "data\n")
+	drain(t, farm)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, waitsForNobody)
+	killControllers(t, b)
+	leases, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "*.json"))
+	for _, file := range leases {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+	undrain(t, farm)
+	leftAlone(t, b, farm)
+	if out := b.Must("ps"); !strings.Contains(out, id) {
+		t.Errorf("bee ps says %q", out)
+	}
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 1 || fmt.Sprint(v.Attempts[0].Hosts) != "[h1 h2]" || v.Attempts[0].Phases["setup"] == 0 {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if out := b.Must("logs", id); out != "h1\nDATA\nh2\nDATA\n" {
+		t.Errorf("its output was %q", out)
+	}
+	for file, want := range map[string]string{"rank-0": "0\n", "rank-1": "1\n", "b.txt": "DATA\n"} {
+		if got := b.Read("results/" + file); got != want {
+			t.Errorf("%s holds %q, want %q", file, got, want)
+		}
+	}
+	said(t, b, id, "with nobody watching")
+}
+
+// TestASlurmSlotEndsWithNobodyThere: the head alone has the job save itself;
+// the run goes on elsewhere once there is a controller again.
+func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
+	b, farm, job := cluster(t, 1, ", slot: 30s}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}",
+		"setup: echo once >> log", "outputs: [{from: /data/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "160"))
+	drain(t, farm)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, waitsForNobody)
+	killControllers(t, b)
+	undrain(t, farm)
+	leftAlone(t, b, farm)
+	b.Must("ps")
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "cluster" || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	log := strings.Split(strings.TrimSpace(b.Read("results/log")), "\n")
+	if len(log) != 3 || log[0] != "once" || log[1] != "from 0" || log[2] == "from 0" || b.Read("results/done") != "160\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestControllersThatDieAroundStaging: whatever they had done, the job runs
+// once, and in the end with nobody there.
+func TestControllersThatDieAroundStaging(t *testing.T) {
+	testkit.Once(t)
+	b, farm, job := cluster(t, 1, "", "volume: /data", "inputs: [{from: ./in, to: /data}]", "run: 'cat /data/part-* | wc -c; echo x >>/data/times'",
+		"outputs: [{from: /data/times, to: results}]")
+	for i := range 40 {
+		b.File(fmt.Sprintf("in/part-%d", i), strings.Repeat("0123456789", 10_000))
+	}
+	drain(t, farm)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	for range 6 {
+		time.Sleep(time.Duration(rand.IntN(1200)) * time.Millisecond) // the moment is left to chance
+		killControllers(t, b)
+		b.Must("ps") // starts another
+	}
+	said(t, b, id, waitsForNobody)
+	killControllers(t, b)
+	undrain(t, farm)
+	leftAlone(t, b, farm)
+	b.Must("ps")
+	if v := b.Await(id, time.Minute); v.State != "succeeded" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if out, times := b.Must("logs", id), b.Read("results/times"); out != "4000000\n" || times != "x\n" {
+		t.Errorf("it said %q, and ran %q", out, times)
+	}
+}
+
+// TestASlurmJobThatStartsTooEarly: what its controller had not brought yet is
+// waited for, and nothing is started before.
+func TestASlurmJobThatStartsTooEarly(t *testing.T) {
+	testkit.Once(t)
+	b, farm, job := cluster(t, 1, "", "run: hostname")
+	drain(t, farm)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, waitsForNobody)
+	killControllers(t, b)
+	orders, err := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "orders.json"))
+	if err != nil || len(orders) != 1 {
+		t.Fatal(orders, err)
+	}
+	// As if it had died just before it put them in force.
+	if err := os.Rename(orders[0], strings.TrimSuffix(orders[0], "json")+"new"); err != nil {
+		t.Fatal(err)
+	}
+	undrain(t, farm)
+	granted := filepath.Join(filepath.Dir(orders[0]), "granted.json")
+	testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(granted); return err })
+	time.Sleep(2 * time.Second) // in which nothing may start
+	if _, err := os.Stat(filepath.Join(filepath.Dir(orders[0]), "started")); err == nil {
+		t.Error("nodes were started without orders in force")
+	}
+	b.Must("ps")
+	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+}
+
+// TestARequeuedSlurmJobIsNotStartedAgain: not by itself; the run goes on in an
+// attempt of its own.
+func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
+	testkit.Once(t)
+	b, farm, job := cluster(t, 1, ", slot: 10m}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s, every: 1s, paths: [/data/state]}",
+		"outputs: [{from: /data/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
+	drain(t, farm)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	said(t, b, id, waitsForNobody)
+	killControllers(t, b)
+	undrain(t, farm)
+	state := filepath.Join(farm.Dir, "scratch", "bee", id, "snapshots", "1", "state")
+	testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(state); return err })
+	number := strings.TrimSpace(slurm(t, farm, "squeue", "--noheader", "--format=%i"))
+	slurm(t, farm, "scontrol", "update", "jobid="+number, "requeue=1")
+	slurm(t, farm, "scontrol", "requeue", number)
+	testkit.Eventually(t, time.Minute, func() error { // Slurm would let it rest for two minutes
+		out := strings.TrimSpace(slurm(t, farm, "squeue", "--noheader", "--format=%T_%r"))
+		if out == "PENDING_BeginTime" {
+			slurm(t, farm, "scontrol", "update", "jobid="+number, "starttime=now")
+			return nil
+		}
+		return errors.New("it is " + out)
+	})
+	leftAlone(t, b, farm)
+	b.Must("ps")
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "160\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
