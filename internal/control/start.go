@@ -51,6 +51,11 @@ func (a *attempt) stage(ctx context.Context) error {
 		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.progress(protocol.PhaseImage)); err != nil {
 			return err
 		}
+		if a.theirs.Arch != want {
+			return &core.Error{Kind: core.Unsupported, Op: "run the image on", Object: hosts[0].Name,
+				Err:    fmt.Errorf("the image is for %s, and the host is %s", a.theirs.Arch, want),
+				Remedy: "Use an image for " + want + ", or say `platform: linux/" + a.theirs.Arch + "` where the hosts emulate that."}
+		}
 	}
 	var copies []staging
 	var err error

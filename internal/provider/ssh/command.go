@@ -58,6 +58,7 @@ head -c "$n" >"$t"
 if [ "$(wc -c <"$t")" -ne "$n" ]; then rm -f "$t"; echo "bee: the copy of the bee binary was cut short (is the disk of $d full?)" >&2; exit 1; fi
 if command -v sha256sum >/dev/null 2>&1 && ! echo "$s  $t" | sha256sum -c >/dev/null 2>&1; then rm -f "$t"; echo "bee: the copy of the bee binary is damaged" >&2; exit 1; fi
 chmod 700 "$t" && mv "$t" "$b" || exit 1
+echo "BEE have $a"
 fi
 exec "$b" %s`, sums["amd64"], sums["arm64"], RemoteArg)
 	return "exec /bin/sh -c " + shell.Quote(script)

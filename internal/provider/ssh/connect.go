@@ -74,7 +74,8 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 }
 
 // greet waits for the script's word and sends the binary where it is wanted.
-// Whatever a login prints before that is skipped.
+// Whatever a login prints before that is skipped. Nothing is sent behind the
+// binary before it is there: some hosts' head reads more than it passes on.
 func (p *provider) greet(c *pipes, host string) error {
 	for {
 		line, err := c.r.ReadString('\n')
@@ -95,7 +96,9 @@ func (p *provider) greet(c *pipes, host string) error {
 			return &core.Error{Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
 				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + "."}
 		}
-		return sendFile(c, path)
+		if err := sendFile(c, path); err != nil {
+			return err
+		}
 	}
 }
 
