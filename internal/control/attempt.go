@@ -134,7 +134,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 	if err := a.put(ctx); err != nil { // the intent
 		return err
 	}
-	if err := a.c.Store.PutRun(ctx, a.run); err != nil {
+	if err := recorded(a.c.Store.PutRun(ctx, a.run)); err != nil {
 		return err
 	}
 	a.c.say(protocol.PhaseAcquire, a.choice())
@@ -190,7 +190,7 @@ func (a *attempt) owner() core.Owner {
 
 func (a *attempt) put(ctx context.Context) error {
 	// What is on this machine dies with its power; elsewhere it would not.
-	return a.c.Store.PutAttempt(ctx, a.rec, a.rec.Provider != "local")
+	return recorded(a.c.Store.PutAttempt(ctx, a.rec, a.rec.Provider != "local"))
 }
 
 // timed runs one phase of the controller's own and notes how long it took.

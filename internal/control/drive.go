@@ -149,7 +149,20 @@ func (d *drive) getImage(ctx context.Context) error {
 	}
 	d.imageTook = time.Since(begun)
 	d.image, d.run.Image = &image, image.ID
-	return d.c.Store.PutRun(ctx, d.run)
+	return recorded(d.c.Store.PutRun(ctx, d.run))
+}
+
+// unrecorded is an error of writing down how a run stands (a full disk): the
+// run has not failed by it, and is carried on from what was written before.
+type unrecorded struct{ error }
+
+func (u unrecorded) Unwrap() error { return u.error }
+
+func recorded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unrecorded{err}
 }
 
 // failed is the outcome of an error before or outside the task.
@@ -159,6 +172,9 @@ func (d *drive) failed(ctx context.Context, err error) (outcome, error) {
 	}
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
+	}
+	if errors.As(err, new(unrecorded)) {
+		return outcome{}, err
 	}
 	return outcome{state: state.Failed, err: err}, nil
 }

@@ -37,7 +37,7 @@ func (a *attempt) setupDone(ctx context.Context) error {
 		return nil
 	}
 	a.run.SetupDone = true
-	return a.c.Store.PutRun(ctx, a.run)
+	return recorded(a.c.Store.PutRun(ctx, a.run))
 }
 
 // unreadError is that a head may have left a result, which cannot be read now

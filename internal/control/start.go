@@ -134,7 +134,7 @@ func (a *attempt) await(ctx context.Context) error {
 // enter records a state of the run.
 func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 	a.run.State = s
-	return a.c.Store.PutRun(context.WithoutCancel(ctx), a.run)
+	return recorded(a.c.Store.PutRun(context.WithoutCancel(ctx), a.run))
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
