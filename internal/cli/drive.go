@@ -114,7 +114,7 @@ func namesLeft(box string) ([]string, error) {
 // run depends on.
 func ofTheTerminal() []string {
 	return []string{"_", "PWD", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
-		"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID", "TEST_BEE_DIR"}
+		"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"}
 }
 
 // environmentKey tells environments apart in which a run may go another way:

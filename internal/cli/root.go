@@ -28,6 +28,7 @@ type app struct {
 
 // Main runs the command line and gives the exit code.
 func Main(ctx context.Context, args []string) int {
+	keepInherited()
 	a := &app{stdout: os.Stdout, stderr: os.Stderr}
 	root := a.newRoot()
 	root.SetArgs(args)

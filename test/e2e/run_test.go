@@ -116,6 +116,43 @@ func TestDetachedRunIsFoundAgain(t *testing.T) {
 	}
 }
 
+// TestBackgroundRunsHoldNoFilesOfTheirCaller: a script may hold a lock by a
+// file that all its children inherit.
+func TestBackgroundRunsHoldNoFilesOfTheirCaller(t *testing.T) {
+	b, job := busyboxJob(t, "run: 'echo up; sleep 100'")
+	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 1}]\n")
+	lock := b.File("lock", "")
+	f, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	c := b.Command("--sites", sites, "run", "-d", job)
+	c.ExtraFiles = []*os.File{f}
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.TrimSpace(string(out))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if b.Must("logs", id) != "up\n" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	f.Close() // the lock is free unless somebody else holds the file
+	if f, err = os.Open(lock); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Errorf("while the run goes on, its caller's lock is held: %v", err)
+	}
+	b.Must("stop", id)
+}
+
 func TestStopEndsARunCleanlyAndKeepsItsOutputs(t *testing.T) {
 	b, job := busyboxJob(t, "run: 'trap \"echo stopped >/work/state; exit 3\" TERM; echo up >/work/state; echo ready; sleep 100 & wait'",
 		"outputs: [{from: /work/state, to: ./results}]")
