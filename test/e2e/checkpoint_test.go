@@ -78,9 +78,12 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
 	testkit.Eventually(t, 60*time.Second, func() error {
-		var v struct{ Checkpoints []struct{ Files int } }
+		var v struct {
+			Checkpoints []struct{ Files int }
+			Attempts    []struct{ Site string }
+		}
 		b.JSON(&v, "show", "--json", id)
-		if len(v.Checkpoints) == 0 {
+		if len(v.Checkpoints) == 0 || len(v.Attempts) < 2 { // until then outputs come home, for which the host is waited
 			return errors.New("no checkpoint is at home: " + b.Must("show", id))
 		}
 		return nil
@@ -88,7 +91,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 	if err := farm.Kill(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if v := b.Await(id, 2*time.Minute); v.State != "suspended" || v.Error == nil || !strings.Contains(v.Error.Remedy, "bee resume "+id) {
+	if v := b.Await(id, 4*time.Minute); v.State != "suspended" || v.Error == nil || !strings.Contains(v.Error.Remedy, "bee resume "+id) {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
 	both := b.File("both.yaml", b.Read("slot.yaml")+"  - {name: laptop, provider: local}\n")
