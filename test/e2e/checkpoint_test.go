@@ -96,7 +96,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 	}
 	both := b.File("both.yaml", b.Read("slot.yaml")+"  - {name: laptop, provider: local}\n")
 	b.Must("--sites", both, "resume", "--site", "laptop", id)
-	v := b.Await(id, 90*time.Second)
+	v := b.Await(id, 4*time.Minute) // first it is tried for a while to release what rack holds
 	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
