@@ -28,7 +28,7 @@ install -m 755 bin/bee "$shared/bee"
 export BEE_TEST_BINARY=$shared/bee
 
 echo "== as root"
-BEE_TEST_CACHE=$shared/cache go test -p 1 -timeout 30m ./...
+BEE_TEST_CACHE=$shared/cache go test -p 1 -timeout 60m ./...
 
 echo "== as the ordinary user $user"
 mkdir "$shared/src" "$shared/tests"
@@ -50,7 +50,7 @@ failed=0
 while read -r dir test; do
   if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
       env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
-      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 30m > "$shared/out" 2>&1); then
+      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 60m > "$shared/out" 2>&1); then
     echo "ok   $dir (as $user)"
   else
     failed=1
