@@ -134,7 +134,33 @@ func writeEtc(c agent.Config) error {
 	if err := appendLine("/etc/passwd", fmt.Sprintf("%s:x:%s:%d:BEE:/tmp:/bin/bash", c.User, id, c.GID)); err != nil {
 		return err
 	}
-	return appendLine("/etc/group", fmt.Sprintf("%s:x:%d:", c.User, c.GID))
+	if err := appendLine("/etc/group", fmt.Sprintf("%s:x:%d:", c.User, c.GID)); err != nil {
+		return err
+	}
+	return joinGroup("/etc/group", dockerGroup, c.User)
+}
+
+// dockerGroup may use docker: the hand, and the user by ssh.
+const dockerGroup = "docker"
+
+// joinGroup makes a user a member of a group, where there is such a group.
+func joinGroup(file, group, user string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, group+":") {
+			if !strings.HasSuffix(line, ":") {
+				line += ","
+			}
+			line += user
+		}
+		text.WriteString(line + "\n")
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o644)
 }
 
 func appendLine(file, line string) error {
@@ -151,7 +177,7 @@ func groups() []uint32 {
 	raw, _ := os.ReadFile("/etc/group")
 	for line := range strings.Lines(string(raw)) {
 		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) > 2 && f[0] == "docker" {
+		if len(f) > 2 && f[0] == dockerGroup {
 			if gid, err := strconv.ParseUint(f[2], 10, 32); err == nil {
 				return []uint32{uint32(gid)}
 			}
