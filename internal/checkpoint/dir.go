@@ -130,7 +130,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	}
 	d.Between()
 	// Else the loss of power might take the name back.
-	if err := syncDir(own); err != nil {
+	if err := filestream.SyncDir(own); err != nil {
 		return m, false, err
 	}
 	d.Between()
@@ -203,17 +203,7 @@ func writeDurably(name string, raw []byte) error {
 	if err := renameio.WriteFile(name, raw, 0o600); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
-}
-
-// syncDir has the names in a directory written out.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return filestream.SyncDir(filepath.Dir(name))
 }
 
 // sums gives the digest of every file and link below a directory.

@@ -44,21 +44,7 @@ func (n *node) passExec(ctx context.Context, s *wire.Stream, r client.ExecReques
 	if err != nil {
 		return err
 	}
-	r.Host, r.Rank = "", rank
-	far, err := p.Open(ctx, client.CallExec, r, nil)
-	if err != nil {
-		return err
-	}
-	defer far.Close()
-	if err := s.Reply(nil); err != nil {
-		return err
-	}
-	go func() {
-		io.Copy(far, s) //nolint:errcheck // its end is what counts:
-		far.Close()     // the caller is gone, so shall be the process
-	}()
-	_, err = io.Copy(s, far)
-	return err
+	return execute.Pass(ctx, s, p, r, rank)
 }
 
 // exec runs a command to its end.

@@ -265,12 +265,7 @@ func (h *head) sealSnapshot(fresh, target string) error {
 	if err := os.Rename(fresh, target); err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Dir(target))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return filestream.SyncDir(filepath.Dir(target))
 }
 
 // saveMachines saves the machines when the attempt shall end: they do not go on

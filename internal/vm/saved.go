@@ -18,7 +18,6 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/google/renameio/v2"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 )
 
 // Files of a saved guest.
@@ -103,7 +102,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 	if err := renameio.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return filestream.SyncDir(dir)
 }
 
 // atOnce does some things side by side, and gives all that failed.
@@ -190,13 +189,4 @@ func digest(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Fsync(int(f.Fd()))
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/google/renameio/v2"
 )
@@ -33,19 +34,10 @@ func (l *lease) Commit(context.Context) error {
 		return &core.Error{Kind: core.NotFound, Op: "put the orders in force for", Object: l.owner.String(), Err: err}
 	}
 	if err == nil {
-		err = syncDir(l.dir)
+		err = filestream.SyncDir(l.dir)
 	}
 	if err != nil {
 		return leasedir.Unusable(l.dir, err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

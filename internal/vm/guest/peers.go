@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -143,19 +142,5 @@ func (p *peers) pass(ctx context.Context, s *wire.Stream, r client.ExecRequest, 
 		return err
 	}
 	defer peer.Close()
-	r.Host, r.Rank = "", rank
-	far, err := peer.Open(ctx, client.CallExec, r, nil)
-	if err != nil {
-		return err
-	}
-	defer far.Close()
-	if err := s.Reply(nil); err != nil {
-		return err
-	}
-	go func() {
-		io.Copy(far, s) //nolint:errcheck // its end is what counts:
-		far.Close()     // the caller is gone, so shall be the process
-	}()
-	_, err = io.Copy(s, far)
-	return err
+	return execute.Pass(ctx, s, peer, r, rank)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"golang.org/x/sys/unix"
 )
 
@@ -67,7 +68,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err := os.Rename(f.Name(), file); err != nil {
 		return fileError("make data image", file, err)
 	}
-	return syncDir(filepath.Dir(file))
+	return filestream.SyncDir(filepath.Dir(file))
 }
 
 const (
@@ -123,12 +124,4 @@ func spaceLeft(file string) int64 {
 		return 0
 	}
 	return int64(st.Bavail) * st.Bsize
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
