@@ -27,13 +27,17 @@ chmod 755 "$shared"
 install -m 755 bin/bee "$shared/bee"
 export BEE_TEST_BINARY=$shared/bee
 
+# Two packages at a time, as many tests wait more than they compute; the one
+# that takes longest first.
+longest=./test/e2e
+
 echo "== as root"
-BEE_TEST_CACHE=$shared/cache go test -p 1 -timeout 60m ./...
+BEE_TEST_CACHE=$shared/cache go test -p 2 -timeout 60m $longest ./...
 
 echo "== as the ordinary user $user"
 mkdir "$shared/src" "$shared/tests"
 git archive HEAD 2>/dev/null | tar -x -C "$shared/src" || cp -r . "$shared/src"
-for package in $(go list ./...); do
+for package in $(go list $longest ./...); do
   dir=${package#github.com/bee-hpc/bee/}
   [ -n "$(go list -f '{{join .TestGoFiles ""}}{{join .XTestGoFiles ""}}' "$package")" ] || continue
   go test -c -o "$shared/tests/$(echo "$dir" | tr / -).test" "$package"
@@ -46,16 +50,31 @@ mkdir "$shared/docker"
 dockerd --group "$user" -H "unix://$shared/docker.sock" --data-root "$shared/docker/data" --exec-root "$shared/docker/exec" --pidfile "$shared/docker/pid" \
   --bridge=none --iptables=false --ip6tables=false --storage-driver=vfs > "$shared/docker/log" 2>&1 &
 daemon=$!
-failed=0
-while read -r dir test; do
+# as_user runs the tests of a package.
+as_user() {
+  local dir=$1 test=$2
   if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
       env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
-      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 60m > "$shared/out" 2>&1); then
+      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 60m > "$shared/out-$test" 2>&1); then
     echo "ok   $dir (as $user)"
   else
-    failed=1
     echo "FAIL $dir (as $user)"
-    tail -60 "$shared/out"
+    tail -60 "$shared/out-$test"
+    return 1
   fi
+}
+failed=0
+running=0
+while read -r dir test; do
+  if ((running == 2)); then
+    wait -n || failed=1
+    running=$((running - 1))
+  fi
+  as_user "$dir" "$test" < /dev/null &
+  running=$((running + 1))
 done < "$shared/list"
+while ((running > 0)); do
+  wait -n || failed=1
+  running=$((running - 1))
+done
 exit $failed
