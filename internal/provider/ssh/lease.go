@@ -216,8 +216,8 @@ func (l *lease) about(ctx context.Context, host int, method string, fill func(*c
 	return l.ask(ctx, link, method, c, out)
 }
 
-// open makes a call about a host and a path whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, method, path string) (*wire.Stream, error) {
+// open makes a call about a host, completed by fill, whose stream stays open.
+func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call)) (*wire.Stream, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
 		return nil, err
@@ -227,10 +227,13 @@ func (l *lease) open(ctx, stream context.Context, host int, method, path string)
 		return nil, err
 	}
 	c := l.call(link, inner)
-	c.Path = path
+	fill(&c)
 	s, err := k.Open(stream, method, c, nil)
 	return s, transient(err)
 }
+
+// at has a call be about a path.
+func at(path string) func(*call) { return func(c *call) { c.Path = path } }
 
 // HasImage implements driver.ImageHolder.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
@@ -247,7 +250,7 @@ func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
 	// The stream outlives the dialling.
-	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, socket)
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, at(socket))
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +283,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 
 // Incoming implements driver.Streams.
 func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
-	s, err := l.open(ctx, ctx, t.Host, callStage, t.Remote)
+	s, err := l.open(ctx, ctx, t.Host, callStage, at(t.Remote))
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +292,7 @@ func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receive
 
 // Outgoing implements driver.Streams.
 func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
-	return l.open(ctx, ctx, t.Host, callFetch, t.Remote)
+	return l.open(ctx, ctx, t.Host, callFetch, at(t.Remote))
 }
 
 // incoming is the stream of a call that receives a tree.

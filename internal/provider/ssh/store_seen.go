@@ -9,25 +9,15 @@ import (
 // Sees implements driver.StoreHost.
 func (l *lease) Sees(ctx context.Context, path string) (bool, error) {
 	var sees bool
-	err := l.about(ctx, 0, callSees, func(c *call) { c.Path = path }, &sees)
+	err := l.about(ctx, 0, callSees, at(path), &sees)
 	return sees, err
 }
 
 // Serve implements driver.StoreHost.
 func (l *lease) Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error) {
-	link, inner, err := l.far(0)
+	s, err := l.open(ctx, ctx, 0, callStore, func(c *call) { c.Store = request })
 	if err != nil {
 		return nil, err
-	}
-	k, err := l.link(ctx, link)
-	if err != nil {
-		return nil, err
-	}
-	c := l.call(link, inner)
-	c.Store = request
-	s, err := k.Open(ctx, callStore, c, nil)
-	if err != nil {
-		return nil, transient(err)
 	}
 	defer s.Close()
 	raw, err := io.ReadAll(s)
