@@ -184,18 +184,26 @@ func transient(err error) error {
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	for i := range l.h.Hosts {
-		var s driver.Status
-		err := l.ask(ctx, i, callStatus, l.call(i, 0), &s)
-		switch {
-		case core.IsKind(err, core.NotFound):
-			return driver.Status{Reason: "the run's directory on " + l.h.Hosts[i] + " is gone"}, nil
-		case err != nil:
-			return driver.Status{}, err
-		case !s.Live:
-			return driver.Status{Reason: l.h.Hosts[i] + ": " + s.Reason}, nil
+		if s, err := l.status(ctx, i); err != nil || !s.Live {
+			return s, err
 		}
 	}
 	return driver.Status{Live: true}, nil
+}
+
+// status is that of the lease on one host, or on all that an agent has.
+func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
+	var s driver.Status
+	err := l.ask(ctx, i, callStatus, l.call(i, 0), &s)
+	switch {
+	case core.IsKind(err, core.NotFound):
+		return driver.Status{Reason: "the run's directory on " + l.h.Hosts[i] + " is gone"}, nil
+	case err != nil:
+		return driver.Status{}, err
+	case !s.Live:
+		s.Reason = l.h.Hosts[i] + ": " + s.Reason
+	}
+	return s, nil
 }
 
 // NodeAlive implements driver.NodeChecker.

@@ -272,7 +272,9 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 		}
 		return l, nil
 	}
-	status, err := l.Status(ctx)
+	// What became of an attempt lies on its first host: it is enough that this
+	// one answers. Which of the others are lost, it knows.
+	status, err := l.status(ctx, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -214,6 +214,36 @@ func TestHostThatIsDownIsPassedOver(t *testing.T) {
 	}
 }
 
+// TestRecoverWhereAHostIsLost: what became of an attempt lies on its first host;
+// that another one is dead must not keep it from being read.
+func TestRecoverWhereAHostIsLost(t *testing.T) {
+	f := sshfarm.Start(t, 2)
+	p := site(t, f, f.Names...)
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "lost", Attempt: 1}, Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Kill(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.Recover(t.Context(), l.Handle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := again.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || err != nil {
+		t.Errorf("the first host does not answer: %v, %v", alive, err)
+	}
+	if err := again.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "h1") || strings.Contains(err.Error(), "h0") {
+		t.Errorf("released as %v, want an error of h1 alone", err)
+	}
+	if err := f.Kill(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Recover(t.Context(), l.Handle()); !core.IsKind(err, core.Transient) {
+		t.Errorf("recovered with the first host dead: %v", err)
+	}
+}
+
 func TestBrokenLineIsDialledAgain(t *testing.T) {
 	f := sshfarm.Start(t, 1)
 	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "cut", Attempt: 1}, Nodes: 1})
