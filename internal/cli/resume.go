@@ -85,5 +85,14 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 		return err
 	}
 	fmt.Fprintf(a.stderr, "bee: run %s goes on in the background; `bee logs -f %s` follows it\n", run.ID, run.ID)
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	for _, at := range attempts {
+		if !at.Released {
+			fmt.Fprintf(a.stderr, "bee: site %s may still hold something of attempt %d: if it does not answer, `bee show %s` tells what that means for the run\n", at.Site, at.N, run.ID)
+		}
+	}
 	return nil
 }

@@ -35,9 +35,14 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		a.rec.Started = now
 	}
 	if rec.Lease != nil {
-		a.lease, err = provider.Recover(ctx, *rec.Lease)
-		if err != nil && !core.IsKind(err, core.NotFound) {
-			return outcome{}, fmt.Errorf("recover site %s: %w", site.Name, err)
+		lost, err := a.recover(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return outcome{}, context.Cause(ctx)
+		case err != nil:
+			return a.unanswered(ctx, err)
+		case lost:
+			return a.giveUp(ctx)
 		}
 	}
 	// A lease without hosts is one whose making or releasing was cut short.
@@ -55,7 +60,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		return a.rejoin(ctx)
 	case d.stopAsked() && !rec.Launched:
 		out = outcome{state: state.Stopped, err: errStopped()}
-	case rec.Fetched: // everything is at home: only the release is left
+	case rec.Fetched || rec.GivenUp: // everything that is wanted is at home: only the release is left
 		out = a.remembered()
 	case (rec.Launched || there) && gone: // the hosts are gone, with all that was on them
 		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
@@ -76,7 +81,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			return a.abandon(ctx, err)
 		}
 		return a.carryOut(ctx, work)
-	case rec.Launched && (d.stopAsked() || a.begun(ctx)):
+	case rec.Launched && (d.stopAsked() || rec.Over || a.begun(ctx)):
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
 		a.ran = true
 		return a.conclude(ctx, 0)
@@ -84,6 +89,31 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	// Otherwise nothing of the user's has run: give back what there is, and
 	// start anew.
 	return out, a.letGo(ctx, out)
+}
+
+// recover finds the attempt's lease again, if it is still there. A site that
+// does not answer is waited for where the run can go on without it after a while;
+// lost tells that it has come to that.
+func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
+		if err == nil || core.IsKind(err, core.NotFound) {
+			return false, nil
+		}
+		a.lease = nil
+		if a.rec.Fetched || a.rec.GivenUp || ctx.Err() != nil {
+			return false, err
+		}
+		if is, derr := a.dispensable(ctx); !is || derr != nil {
+			return false, errors.Join(err, derr)
+		}
+		if lost, terr := a.tooLong(ctx, err); lost || terr != nil {
+			return lost, terr
+		}
+		if serr := sleep(ctx, pause); serr != nil {
+			return false, serr
+		}
+	}
 }
 
 func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }

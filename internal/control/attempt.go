@@ -49,8 +49,9 @@ type attempt struct {
 	unseen    bool
 	lastSeen  time.Time
 	gone      time.Time
-	// over is set once the head is known to have ended by itself.
-	over bool
+	// away is since when its site has not answered, where the run can go on
+	// without it after a while.
+	away time.Time
 	// ran is set once the user's command may have done something.
 	ran bool
 }
@@ -242,24 +243,28 @@ func (a *attempt) blame(out outcome) {
 }
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,
-// the run need not wait for it: the attempt stays unreleased, and later
-// controllers try again. Before another attempt begins, though, it is tried for
-// longer, as this one may still be computing there.
+// the run need not wait for it: the attempt stays unreleased, and it is tried
+// again while the run goes on and by later controllers. Before another attempt
+// begins, though, it is tried for longer where this one may still compute there.
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
 	begun, patience := time.Now(), time.Duration(0)
-	if out.again || a.rec.Launched && !a.over && (out.next || out.moved) {
+	further := out.again || out.next || out.moved
+	if further && !a.harmless() {
 		patience = releasePatience
 	}
-	var err error
-	for try := 1; try <= releaseTries || time.Since(begun) < patience; try++ {
-		if err = a.release(ctx); err == nil || ctx.Err() != nil {
+	for try := 1; ; try++ {
+		err := a.release(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
 			return err
+		case further && a.harmless() && core.IsKind(err, core.Transient), // the next site is tried meanwhile
+			try >= releaseTries && time.Since(begun) >= patience:
+			return a.leave(ctx, err)
+		case try == 1 && patience > 0:
+			a.note(ctx, fmt.Sprintf("site %s could not be released (%v); it is tried for up to %s before the run goes on, as the attempt may still compute there", a.site.Name, oneLine(err), patience))
 		}
 		sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}
-	a.c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); later bee commands will try again", a.site.Name, err))
-	a.rec.Ended, a.rec.ReleaseTried = time.Now(), time.Now()
-	return a.put(context.WithoutCancel(ctx))
 }
 
 // release gives everything back; the attempt is over when it has succeeded.

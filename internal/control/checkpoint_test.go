@@ -66,7 +66,7 @@ func savedWithNowhereToGo(t *testing.T) (*world, state.Run) {
 func TestASuspendedRunHoldsNothing(t *testing.T) {
 	w, run := savedWithNowhereToGo(t)
 	gone := &core.Error{Kind: core.Transient, Err: errors.New("no way")}
-	w.sites["a"].release = []error{gone, gone, gone}
+	w.sites["a"].release = []error{gone}
 	if got := w.drive(t, run, nil); got.State != state.Suspended || len(w.sites["a"].held) != 1 {
 		t.Fatalf("got %+v, held %v", got, w.sites["a"].held)
 	}

@@ -67,6 +67,33 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	return a.put(context.WithoutCancel(ctx))
 }
 
+// collectPatiently does so. Where the site stops answering, and the run can go on
+// without what is left there, it is waited for, and lost tells that this was in
+// vain.
+func (a *attempt) collectPatiently(ctx context.Context, r *protocol.Result) (lost bool, err error) {
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		if err = a.collect(ctx, r); err == nil || ctx.Err() != nil {
+			return false, err
+		}
+		if is, derr := a.dispensable(ctx); !is || derr != nil {
+			return false, errors.Join(err, derr)
+		}
+		if !core.IsKind(err, core.Transient) && !core.IsKind(err, core.Lost) { // what is wrong may be here
+			return false, err
+		}
+		_, serr := a.lease.Status(ctx)
+		if serr == nil {
+			return false, err
+		}
+		if lost, terr := a.tooLong(ctx, serr); lost || terr != nil {
+			return lost, terr
+		}
+		if serr := sleep(ctx, pause); serr != nil {
+			return false, serr
+		}
+	}
+}
+
 // fetchLogs brings the nodes' logs home, as far as they can be had soon: a
 // host that is gone takes its log along.
 func (a *attempt) fetchLogs(ctx context.Context, home string) {

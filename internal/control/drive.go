@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
@@ -56,6 +57,9 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), asked: run.Created}
 	defer d.closeStore()
+	during, done := context.WithCancel(ctx)
+	d.during = during
+	defer func() { done(); d.behind.Wait() }()
 	if list, err := c.Checkpoints(ctx, id); err == nil {
 		d.moved = len(list) > 0
 	}
@@ -78,6 +82,11 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			}
 		}
 		return run, err
+	}
+	for _, rec := range attempts[:max(len(attempts)-1, 0)] {
+		if !rec.Released {
+			d.releaseLater(rec)
+		}
 	}
 	if n := len(attempts); n > 0 && !attempts[n-1].Released {
 		out, err := d.adopt(ctx, attempts[n-1])
@@ -129,6 +138,8 @@ type drive struct {
 	asked     time.Time        // since when no site has taken the run
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
+	during    context.Context  //nolint:containedctx // until this controller is done with the run
+	behind    sync.WaitGroup   // those that release what was left behind
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration

@@ -49,11 +49,27 @@ type fakeSite struct {
 	// alone, if set, makes it a site that starts by itself what is left with it,
 	// and is told what happens to the orders.
 	alone func(what string, orders []byte) error
+	// silent, if set, is all that it answers. onFetch is told what is fetched.
+	silent  error
+	onFetch func(remote string)
+}
+
+// answer is its answer where it does not answer.
+func (f *fakeSite) answer() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.silent
+}
+
+func (f *fakeSite) silence(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.silent = err
 }
 
 func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
 func (f *fakeSite) Probe(context.Context) (driver.Facts, error) {
-	return f.probe, nil
+	return f.probe, f.answer()
 }
 
 func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
@@ -109,6 +125,9 @@ func (f *fakeSite) Forecast(context.Context, driver.Request) (time.Time, error) 
 func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.silent != nil {
+		return nil, f.silent
+	}
 	if f.lost || !f.held[h.Owner] {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("gone")}
 	}
@@ -118,6 +137,9 @@ func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 func (f *fakeSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.silent != nil {
+		return nil, f.silent
+	}
 	var found []core.Handle
 	for o := range f.held {
 		if o.Matches(q) {
@@ -143,7 +165,7 @@ func (l *fakeLease) Hosts() []core.Host {
 }
 func (l *fakeLease) Deadline() time.Time { return time.Time{} }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
-	return driver.Status{Live: !l.f.over, Reason: "its time is over"}, nil
+	return driver.Status{Live: !l.f.over, Reason: "its time is over"}, l.f.answer()
 }
 func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	l.f.mu.Lock()
@@ -152,6 +174,9 @@ func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	return l.f.launch
 }
 func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
+	if err := l.f.answer(); err != nil {
+		return nil, err
+	}
 	if l.f.over {
 		return nil, &core.Error{Kind: core.Transient, Err: errors.New("no way to the host")}
 	}
@@ -160,8 +185,15 @@ func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 	}
 	a, b := net.Pipe()
 	b.Close()
-	return a, nil
+	return &fakeConn{a, l.f}, nil
 }
+
+// fakeConn is a connection to the head of a site.
+type fakeConn struct {
+	net.Conn
+	f *fakeSite
+}
+
 func (l *fakeLease) NodeAlive(context.Context, int) (bool, error) { return l.f.head != nil, nil }
 func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.f.mu.Lock()
@@ -170,8 +202,14 @@ func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
 	return nil
 }
 func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
+	if l.f.onFetch != nil {
+		l.f.onFetch(t.Remote)
+	}
+	if err := l.f.answer(); err != nil {
+		return err
+	}
 	if info, err := os.Stat(t.Remote); err == nil && info.IsDir() {
-		return os.CopyFS(t.Local, os.DirFS(t.Remote))
+		return errors.Join(os.RemoveAll(t.Local), os.CopyFS(t.Local, os.DirFS(t.Remote)))
 	}
 	raw, err := os.ReadFile(t.Remote)
 	if err != nil {
@@ -183,6 +221,9 @@ func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 func (l *fakeLease) Release(context.Context) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
+	if l.f.silent != nil {
+		return l.f.silent
+	}
 	l.f.released++
 	if len(l.f.release) > 0 {
 		err := l.f.release[0]
@@ -200,6 +241,7 @@ type fakeHead struct {
 	events  []protocol.Event
 	stopped chan struct{}
 	broken  int // this many times the line breaks before the last event
+	lasts   time.Duration
 }
 
 func (h *fakeHead) Addresses(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }
@@ -213,6 +255,11 @@ func (h *fakeHead) Watch(ctx context.Context, after int64, fn func(protocol.Even
 	for i, e := range h.events {
 		if int64(i) < after {
 			continue
+		}
+		if e.Result != nil {
+			if err := sleep(ctx, h.lasts); err != nil {
+				return err
+			}
 		}
 		if e.Result != nil && h.broken > 0 {
 			h.broken--
@@ -263,14 +310,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	w.Controller = &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
 		Provider: func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
 		Connect:  nil}
-	w.Connect = func(net.Conn) (Head, error) {
-		for _, s := range w.sites {
-			if len(s.held) > 0 {
-				return s.head, nil
-			}
-		}
-		return nil, errors.New("no site is held")
-	}
+	w.Connect = func(c net.Conn) (Head, error) { return c.(*fakeConn).f.head, nil }
 	return w
 }
 

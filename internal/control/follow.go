@@ -40,9 +40,12 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		if u, is := errors.AsType[*unreadError](err); is {
 			return outcome{}, a.fetchFailed(u.err)
 		}
+		if errors.Is(err, errAway) {
+			return a.giveUp(ctx)
+		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
-	a.over = err == nil
+	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
 	a.account(ctx, result)
 	if len(result.Runtimes) > 0 {
 		a.rec.Runtime = result.Runtimes[0]
@@ -72,14 +75,16 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	case is:
 		out = on
 		a.blame(out)
-		a.rec.Moved = out.moved // recorded together with Fetched
 		a.note(ctx, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
 	case a.stopAsked() && result.Exit == nil: // while the checkpoint came home
 		out = outcome{state: state.Stopped, err: errStopped()}
 		a.blame(out)
 	}
-	if err := a.collect(ctx, result); err != nil {
+	a.rec.Moved = is && goesOn(out) // recorded together with Fetched
+	if lost, err := a.collectPatiently(ctx, result); err != nil {
 		return outcome{}, err
+	} else if lost {
+		return a.giveUp(ctx)
 	}
 	a.showRest(ctx)
 	return out, a.letGo(ctx, out)
@@ -138,6 +143,11 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 						return result, err
 					}
 				}
+				if lost, err := a.tooLong(ctx, err); err != nil {
+					return nil, &unreadError{err}
+				} else if lost {
+					return nil, errAway
+				}
 				pause = min(max(2*pause, 100*time.Millisecond), longestPause)
 				sleep(ctx, pause)
 				continue
@@ -149,7 +159,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			sleep(ctx, pause)
 			continue
 		}
-		pause = 0
+		pause, a.away = 0, time.Time{}
 		if hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -80,9 +82,10 @@ func (m *model) rot() {
 		// What is recorded as being at home is not looked for on the site again.
 		attempts, _ := m.store.Attempts(context.Background(), m.run)
 		for _, h := range m.heads {
-			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp {
 				h.l.saved = 0
 			}
+			h.l.s.dead = false // what it has may be the only copy again: it is waited for
 		}
 		m.say("the newest checkpoint rots (%d); %d is left", way, m.reached)
 	}
@@ -115,7 +118,12 @@ func (m *model) space() {
 }
 
 func (m *model) sql(statement string) {
-	if _, err := m.db.Exec(statement); err != nil {
+	_, err := m.db.Exec(statement)
+	for err != nil && strings.Contains(err.Error(), "SQLITE_BUSY") { // a controller writes just now
+		goruntime.Gosched()
+		_, err = m.db.Exec(statement)
+	}
+	if err != nil {
 		m.wrong("the model could not %s: %v", statement, err)
 	}
 }

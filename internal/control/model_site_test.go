@@ -7,9 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -28,6 +30,7 @@ type modelSite struct {
 	shut   time.Time // from when on it takes nothing any more
 	cuts   int       // partitions that may still come
 	cutTo  time.Time // until when nobody gets through to it
+	dead   bool      // it does not answer any more, until all is calm
 	leases map[core.Owner]*modelLease
 }
 
@@ -39,7 +42,22 @@ func (s *modelSite) cut() bool {
 	if s.cuts > 0 && s.m.once("cut."+s.name, 150) {
 		s.part()
 	}
-	return time.Now().Before(s.cutTo)
+	return s.dead || time.Now().Before(s.cutTo)
+}
+
+// die may have a site fall silent for good that has ended an attempt whose
+// checkpoint is at home: what else is there is lost.
+func (l *modelLease) die() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	home := func(k checkpoint.Kept) bool {
+		return k.Attempt == l.owner.Attempt && k.Snapshot == 0 && readCount(k.Volume()) == l.saved
+	}
+	if !m.calm && !l.s.dead && l.saved > 0 && l.head.ended && slices.ContainsFunc(m.kept(), home) && m.once("dies."+l.s.name, 8) {
+		m.say("%s does not answer any more", l.s.name)
+		l.s.dead = true
+	}
 }
 
 // part cuts the line for a while.
@@ -382,6 +400,7 @@ func (l *modelLease) torn() bool {
 
 func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
+	l.die()
 	err := l.reach("fetch")
 	if t.Again && err == nil { // a volume takes its time, and its hosts may go meanwhile
 		time.Sleep(l.s.m.size)

@@ -10,15 +10,17 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // releaseOwned gives back everything on a site that carries an owner's tag.
 func (c *Controller) releaseOwned(ctx context.Context, p driver.Provider, q core.Owner) error {
+	// Of a site that answers in part, what is found is released.
 	handles, err := p.List(ctx, q)
-	if err != nil {
-		return fmt.Errorf("list what is left: %w", err)
-	}
 	var errs []error
+	if err != nil {
+		errs = append(errs, fmt.Errorf("list what is left: %w", err))
+	}
 	for _, h := range handles {
 		errs = append(errs, releaseHandle(ctx, p, h))
 	}
@@ -85,7 +87,6 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 		handles, err := p.List(ctx, core.Owner{User: c.Store.User()})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
-			continue
 		}
 		for _, h := range handles {
 			if c.live(ctx, h.Owner) {
@@ -104,7 +105,8 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 	return found, errors.Join(errs...)
 }
 
-// live tells whether a thing's run is not over, or is being controlled.
+// live tells whether a thing's run is not over, or is being controlled, and may
+// still use it: of attempts, only the last one is in use.
 func (c *Controller) live(ctx context.Context, o core.Owner) bool {
 	if o.Run == "" {
 		return false
@@ -113,5 +115,13 @@ func (c *Controller) live(ctx context.Context, o core.Owner) bool {
 	if err != nil {
 		return !core.IsKind(err, core.NotFound)
 	}
-	return !run.State.Final() || c.Store.Controlled(o.Run)
+	if (run.State.Final() || run.State == state.Suspended) && !c.Store.Controlled(o.Run) {
+		return false
+	}
+	attempts, err := c.Store.Attempts(ctx, o.Run)
+	if err != nil || o.Attempt == 0 || len(attempts) == 0 {
+		return true
+	}
+	last := attempts[len(attempts)-1]
+	return o.Attempt > last.N || o.Attempt == last.N && !last.GivenUp
 }

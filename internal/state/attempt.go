@@ -63,6 +63,13 @@ type Record struct {
 	Fetched bool `json:"fetched,omitempty"`
 	// Moved tells that the run goes on after this attempt, from a checkpoint.
 	Moved bool `json:"moved,omitempty"`
+	// Over is set once the head is known to have ended by itself: nothing of the
+	// attempt computes any more. Saved tells that the job had saved itself then.
+	Over  bool `json:"over,omitempty"`
+	Saved bool `json:"saved,omitempty"`
+	// GivenUp tells that the site had not answered for so long that the run went
+	// on without what was not fetched; what is left there is only released.
+	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // HostTime is how long the attempt's hosts were held, added up; none where the

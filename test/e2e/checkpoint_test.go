@@ -96,10 +96,11 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 	}
 	both := b.File("both.yaml", b.Read("slot.yaml")+"  - {name: laptop, provider: local}\n")
 	b.Must("--sites", both, "resume", "--site", "laptop", id)
-	v := b.Await(id, 4*time.Minute) // first it is tried for a while to release what rack holds
+	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
+	t.Log("\n" + b.Must("show", id))
 	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
 		t.Errorf("attempts began %q", log)
 	}
