@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// shown gives the block of a document that begins with a text, in a language.
+func shown(t *testing.T, document, language, begin string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
+		if strings.HasPrefix(m[1], begin) {
+			return m[1]
+		}
+	}
+	t.Fatalf("docs/%s shows no %s that begins with %q", document, language, begin)
+	return ""
+}
+
+// TestTheMPILoopOfTheDocumentMoves does what docs/checkpointing.md says, with the
+// files that it shows.
+func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
+	testkit.Once(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	b := testkit.NewBee(t)
+	b.File("pi.c", shown(t, "checkpointing.md", "c", "#include <mpi.h>"))
+	b.File("pi.yaml", shown(t, "checkpointing.md", "yaml", "name: pi\n"))
+	b.File("here.yaml", shown(t, "checkpointing.md", "yaml", "sites:\n  - {name: first, provider: local}\n"))
+	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
+	testkit.Eventually(t, 4*time.Minute, func() error { // in which the image is built
+		if log := b.Try("logs", "pi").Stdout; !strings.Contains(log, "begins at step 0\n") {
+			return errors.New("it has not begun: " + log + b.Try("logs", "--controller", "pi").Stdout)
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // in which it makes some steps
+	b.Must("checkpoint", "pi")
+	v := b.Await("pi", 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "first" || v.Attempts[1].Site != "second" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", "pi"))
+	}
+	if log := b.Must("logs", "pi"); !regexp.MustCompile(`begins at step [1-9]`).MatchString(log) {
+		t.Errorf("it began anew: %s", log)
+	}
+	if got := b.Read("results/result"); got != "3.1415926536\n" {
+		t.Errorf("it computed %q", got)
+	}
+}
+
+// TestStepsOfAProgramThatCannotSaveItself runs the loop of the same document over
+// a program that dies of TERM: the next attempt skips what is done.
+func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
+	testkit.Once(t)
+	script := shown(t, "checkpointing.md", "yaml", "name: study\n")
+	_, script, _ = strings.Cut(script, "run: |\n")
+	script, _, _ = strings.Cut(script, "checkpoint:")
+	if !strings.Contains(script, "mpirun ./legacy") {
+		t.Fatalf("the document shows %q", script)
+	}
+	script = strings.Replace(script, "mpirun ./legacy", "sh ./legacy", 1)
+	b, job := busyboxJob(t, "volume: /data", "workdir: /data", "inputs: [{from: cases, to: /data}]", "checkpoint: {grace: 10s, paths: [/data/*.out]}", "outputs: [{from: /data/*, to: results}]", "run: |\n"+script)
+	b.File("cases/legacy", "echo $1 >> begun; sleep 1; cat $1\n")
+	var want []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		b.File("cases/"+name+".in", name+"\n")
+		want = append(want, name+".in")
+	}
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/data/b.out"); r.Code != 0 {
+			return errors.New("the second case is not done: " + r.Stderr)
+		}
+		return nil
+	})
+	b.Must("checkpoint", id)
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		if b.Read("results/"+name+".out") != name+"\n" {
+			t.Errorf("case %s has %q", name, b.Read("results/"+name+".out"))
+		}
+	}
+	// Each was begun once, but for the one that was cut short.
+	log := strings.Fields(b.Read("results/begun"))
+	if len(log) > len(want)+1 || strings.Count(strings.Join(log, " "), "a.in") != 1 {
+		t.Errorf("cases begun: %v", log)
+	}
+}
