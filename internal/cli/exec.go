@@ -32,13 +32,8 @@ func (a *app) newExecCommand() *cobra.Command {
 
 // dialNode speaks with a node of a run.
 func (a *app) dialNode(ctx context.Context, word string, rank int) (*client.Client, func(), error) {
-	s, err := a.openQuietly(ctx)
+	s, run, err := a.openRun(ctx, word)
 	if err != nil {
-		return nil, nil, err
-	}
-	run, err := s.Store.FindRun(ctx, word)
-	if err != nil {
-		s.close()
 		return nil, nil, err
 	}
 	conn, err := s.DialNode(ctx, run, rank)

@@ -73,6 +73,20 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	return &session{Controller: c, app: a, images: images}, nil
 }
 
+// openRun opens a session that only deals with one run.
+func (a *app) openRun(ctx context.Context, word string) (*session, state.Run, error) {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return nil, state.Run{}, err
+	}
+	run, err := s.Store.FindRun(ctx, word)
+	if err != nil {
+		s.close()
+		return nil, state.Run{}, err
+	}
+	return s, run, nil
+}
+
 func (s *session) close() {
 	s.Store.Close() //nolint:errcheck // every write was committed on its own
 }

@@ -77,15 +77,11 @@ func sshArgs(c *cobra.Command, args []string) (rank int, command []string, err e
 }
 
 func (a *app) ssh(ctx context.Context, word string, rank int, command []string, o sshOptions) error {
-	s, err := a.openQuietly(ctx)
+	s, run, err := a.openRun(ctx, word)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	run, err := s.Store.FindRun(ctx, word)
-	if err != nil {
-		return err
-	}
 	sub, err := control.SubmissionOf(run)
 	if err != nil {
 		return err

@@ -28,15 +28,11 @@ too.`,
 }
 
 func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) error {
-	s, err := a.openQuietly(ctx)
+	s, run, err := a.openRun(ctx, word)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	run, err := s.Store.FindRun(ctx, word)
-	if err != nil {
-		return err
-	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
