@@ -5,12 +5,26 @@
 # takes it for a host behind ssh, from this machine of another architecture;
 # `hack/arm64.sh ssh` does only that.
 # Needs qemu-system-arm, busybox, kmod, ssh, and a Debian mirror. Takes ten minutes.
+#
+# `hack/arm64.sh guest` builds the guest image of virtual machines for arm64, by
+# qemu-user, and boots it in QEMU until docker is ready in it. Needs arch-test, and
+# qemu-user-static registered with the kernel (the package does so with systemd).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
 work=$(mktemp -d /var/tmp/bee-arm64.XXXXXX)
 machine=
 trap '[ -z "$machine" ] || kill "$machine" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+if [ "${1:-}" = guest ]; then
+  CGO_ENABLED=0 GOARCH=arm64 go build -trimpath -ldflags "-s -w" -o "$work/bee-arm64" ./cmd/bee
+  CGO_ENABLED=0 go build -trimpath -o "$work/bee" ./cmd/bee
+  cache=${BEE_CACHE:-$work/cache}
+  id=$("$work/bee" --cache "$cache" vm image build --arch arm64)
+  BEE_TEST_ARM64_TREE=$cache/trees/${id#sha256:} BEE_TEST_ARM64_BINARY=$work/bee-arm64 \
+    go test -count=1 -v -timeout 30m -run '^TestAnotherArchitecture$' ./internal/vm
+  exit
+fi
 
 echo "getting the kernel"
 cd "$work"

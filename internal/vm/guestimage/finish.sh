@@ -72,15 +72,19 @@ mkdir /bee-build/debs /bee-build/qemu
   --no-breaks --no-replaces --no-enhances "$qemu" | grep '^[a-z]' | sed 's/:.*//' | sort -u | while read -r p; do
     apt-cache policy "$p" | grep -q 'Candidate: [0-9]' && echo "$p"; done))
 for deb in /bee-build/debs/*.deb; do dpkg-deb -x "$deb" /bee-build/qemu; done
-(cd /bee-build/debs && for deb in qemu-system-*.deb seabios*.deb; do dpkg-deb -f "$deb" Package Version | sed 's/^[A-Za-z]*: //' | paste -s -d ' '; done) >> /packages
+(cd /bee-build/debs && for deb in qemu-system-*.deb seabios*.deb; do [ -e "$deb" ] || continue; dpkg-deb -f "$deb" Package Version | sed 's/^[A-Za-z]*: //' | paste -s -d ' '; done) >> /packages
 mkdir -p /qemu/lib /qemu/modules /qemu/share
 from=/bee-build/qemu
 libraries=$(find $from/lib $from/usr/lib -name '*.so.*' -printf '%h\n' | sort -u | paste -s -d :)
 loader=$(find $from/lib $from/usr/lib $from/lib64 -name 'ld-linux-*.so.*' 2>/dev/null | head -n 1)
 cp "$from/usr/bin/$program" /qemu/qemu
 cp -L "$loader" /qemu/loader
-cp $from/usr/lib/*/qemu/accel-tcg-"${program#qemu-system-}".so /qemu/modules/
+# For some architectures the emulator is a module.
+for file in $from/usr/lib/*/qemu/accel-tcg-"${program#qemu-system-}".so; do
+  if [ -e "$file" ]; then cp "$file" /qemu/modules/; fi
+done
 for file in /qemu/qemu /qemu/modules/*.so; do
+  [ -e "$file" ] || continue
   "$loader" --library-path "$libraries" --list "$file" | sed -n 's/.* => \([^ ]*\) .*/\1/p'
 done | sort -u | while read -r library; do cp -L "$library" /qemu/lib/; done
 for name in bios-256k.bin linuxboot.bin linuxboot_dma.bin multiboot.bin multiboot_dma.bin pvh.bin kvmvapic.bin; do

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+)
+
+// isReady is what the stock guest says on its console.
+const isReady = "DOCKER IS READY"
+
+// stockImage is Debian as its cloud images are: the generic initial RAM disk,
+// systemd, udev, cloud-init and sshd, with Debian's docker, and a service that
+// tells when docker answers.
+const stockImage = `name: stock
+build:
+  debian: bookworm
+  packages: [linux-image-amd64, initramfs-tools, systemd-sysv, udev, dbus, cloud-init, ifupdown, isc-dhcp-client, openssh-server, docker.io]
+  run:
+    - "mkdir -p /var/lib/cloud/seed/nocloud && echo 'instance-id: stock' > /var/lib/cloud/seed/nocloud/meta-data && echo '#cloud-config' > /var/lib/cloud/seed/nocloud/user-data"
+    - "printf '[Unit]\nAfter=docker.service cloud-final.service\n[Service]\nExecStart=/bin/sh -c \"until docker info > /dev/null 2>&1; do sleep 0.1; done; echo ` + isReady + ` > /dev/ttyS0\"\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/ready.service && systemctl enable ready.service docker.service"
+run: ["true"]
+`
+
+// stock compares the start of a guest with that of the same Debian as it comes:
+// both with the same QEMU in software emulation, processors and memory, from the
+// start of QEMU until docker answers.
+func (b *bench) stock(rounds int) error {
+	if os.Geteuid() != 0 {
+		return errors.New("the step stock wants root: the files of its guest have owners")
+	}
+	disk := filepath.Join(b.dir, "stock.ext4")
+	tree, err := b.stockTree()
+	if err != nil {
+		return err
+	}
+	if _, err := b.do("mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "6G"); err != nil {
+		return err
+	}
+	if err := b.write("boot.yaml", "name: nothing\nimage: docker-archive:busybox.tar\nvm: {cpus: 2, memory: 2G, accel: tcg}\nrun: [\"true\"]\n"); err != nil {
+		return err
+	}
+	var own, others []time.Duration
+	for range max(rounds/10, 3) + 1 { // the first is not counted
+		took, err := b.ownStart()
+		if err != nil {
+			return err
+		}
+		own = append(own, took)
+		if took, err = b.stockStart(tree, disk); err != nil {
+			return err
+		}
+		others = append(others, took)
+	}
+	b.row("start of a virtual machine until docker answers", middle(own[1:]), "Debian as it comes", middle(others[1:]))
+	return nil
+}
+
+// middle is the median.
+func middle(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// stockTree builds the stock guest's root file system.
+func (b *bench) stockTree() (string, error) {
+	if err := b.write("stock.yaml", stockImage); err != nil {
+		return "", err
+	}
+	out, err := b.command(b.bee, "--cache", b.dir+"/cache", "image", "build", "stock.yaml").Output()
+	if err != nil {
+		return "", fmt.Errorf("build the stock guest: %w", err)
+	}
+	_, id, _ := strings.Cut(strings.TrimSpace(string(out)), ":")
+	return filepath.Join(b.dir, "cache/trees", id), nil
+}
+
+var up = regexp.MustCompile(`virtual machine up after ([0-9.a-z]+)`)
+
+// ownStart is how long bee's guest took, as bee itself tells.
+func (b *bench) ownStart() (time.Duration, error) {
+	text, err := b.do(b.bee, "run", "boot.yaml")
+	if err != nil {
+		return 0, err
+	}
+	found := up.FindStringSubmatch(text)
+	if found == nil {
+		return 0, fmt.Errorf("bee did not tell how long the machine took:\n%s", text)
+	}
+	return time.ParseDuration(found[1])
+}
+
+// stockStart boots the stock guest.
+func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	kernels, err := filepath.Glob(tree + "/boot/vmlinuz-*")
+	if err != nil || len(kernels) != 1 {
+		return 0, fmt.Errorf("the stock guest has kernels %q", kernels)
+	}
+	initrds, err := filepath.Glob(tree + "/boot/initrd.img-*")
+	if err != nil || len(initrds) != 1 {
+		return 0, fmt.Errorf("the stock guest has initial RAM disks %q", initrds)
+	}
+	console := filepath.Join(b.dir, "stock.console")
+	os.Remove(console) //nolint:errcheck // it may not be there
+	m := qemu.Machine{Program: []string{qemu.Program()}, Name: "stock", Accel: "tcg", CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
+		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud", Console: console,
+		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"}}
+	argv, files := m.Command()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.ExtraFiles = files
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	begun := time.Now()
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	defer func() { c.Process.Kill(); c.Wait() }() //nolint:errcheck // it is ours
+	for {
+		text, _ := os.ReadFile(console)
+		if bytes.Contains(text, []byte(isReady)) {
+			return time.Since(begun), nil
+		}
+		if ctx.Err() != nil || c.Process.Signal(nil) != nil && len(text) == 0 {
+			return 0, fmt.Errorf("the stock guest did not come up: %s\n%s", &said, text[max(len(text)-2000, 0):])
+		}
+		time.Sleep(20 * time.Millisecond) // a hundredth of what is measured at the most
+	}
+}
