@@ -40,7 +40,7 @@ func podman(t *testing.T) func(args ...string) (string, error) {
 
 func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
 	run := podman(t)
-	addr := registry(t, "")
+	addr := testkit.Registry(t, "")
 	s := store(t)
 	flat, err := s.Pull(t.Context(), busybox(t), PullOptions{})
 	if err != nil {

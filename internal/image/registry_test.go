@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -74,43 +73,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// registry starts Debian's docker-registry on loopback and gives its address.
-func registry(t *testing.T, more string) string {
-	t.Helper()
-	program := testkit.RequireTool(t, "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/data}, delete: {enabled: true}}\nhttp: {addr: %s%s}\n", dir, addr, more)
-	if i := strings.Index(more, "\n"); i >= 0 { // further top-level keys
-		text = fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/data}}\nhttp: {addr: %s%s}\n%s\n", dir, addr, more[:i], more[i+1:])
-	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(program, "serve", config)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	testkit.Eventually(t, 20*time.Second, func() error {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, out.String())
-		}
-		return conn.Close()
-	})
-	return addr
-}
-
 func push(t *testing.T, s *Store, id, ref string) error {
 	_, err := s.Push(t.Context(), id, ref, PullOptions{})
 	return err
@@ -147,7 +109,7 @@ func busybox(t *testing.T) string {
 }
 
 func TestPushAndPull(t *testing.T) {
-	addr := registry(t, "")
+	addr := testkit.Registry(t, "")
 	from, to := store(t), store(t)
 	i, err := from.Pull(t.Context(), busybox(t), PullOptions{})
 	if err != nil {
@@ -215,7 +177,7 @@ func TestRegistryWithPassword(t *testing.T) {
 	if out, err := exec.Command(htpasswd, "-Bbc", file, "ann", "secret").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	addr := registry(t, "\nauth: {htpasswd: {realm: test, path: "+file+"}}")
+	addr := testkit.Registry(t, "\nauth: {htpasswd: {realm: test, path: "+file+"}}")
 	s := store(t)
 	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
 	if err != nil {
@@ -244,7 +206,7 @@ func TestRegistryWithTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key)
-	addr := registry(t, ", tls: {certificate: "+cert+", key: "+key+"}")
+	addr := testkit.Registry(t, ", tls: {certificate: "+cert+", key: "+key+"}")
 	s := store(t)
 	// The system's certificates are read once per process, so that trust is
 	// tried in processes of their own.

@@ -1,14 +1,9 @@
 package e2e
 
 import (
-	"fmt"
-	"net"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -18,7 +13,7 @@ import (
 func TestGuestImages(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.Once(t)
-	address := registryOnLoopback(t)
+	address := testkit.Registry(t, "")
 	b := testkit.NewBee(t)
 	id := strings.TrimSpace(b.Must("vm", "image", "build"))
 	if got := b.Must("vm", "image", "ls"); !strings.Contains(got, id[7:19]) {
@@ -53,33 +48,4 @@ func TestGuestImages(t *testing.T) {
 	if got := b.Must("vm", "image", "ls", "--json"); strings.TrimSpace(got) != "[]" {
 		t.Errorf("after it was removed there is %s", got)
 	}
-}
-
-// registryOnLoopback starts Debian's docker-registry.
-func registryOnLoopback(t *testing.T) string {
-	t.Helper()
-	program := testkit.RequireTool(t, "docker-registry")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	b := testkit.NewBee(t)
-	config := b.File("registry.yaml", fmt.Sprintf("version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %s}\nlog: {level: error}\n", dir, address))
-	c := exec.Command(program, "serve", config)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	testkit.Eventually(t, 20*time.Second, func() error {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err
-	})
-	return address
 }

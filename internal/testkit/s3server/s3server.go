@@ -33,12 +33,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, program: testkit.RequireTool(t, "versitygw"), root: t.TempDir(), Bucket: "checkpoints"}
 	s.Dir = filepath.Join(s.root, s.Bucket)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = l.Addr().String()
-	l.Close()
+	s.address = testkit.FreeAddress(t)
 	t.Cleanup(s.Stop)
 	s.Restart()
 	for _, e := range s.Env() {
