@@ -44,7 +44,11 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	defer s.close()
-	run, err := s.Store.FindRun(ctx, word)
+	meaning := state.ToSee
+	if o.follow {
+		meaning = state.ToReach
+	}
+	run, err := s.Store.FindRun(ctx, word, meaning)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	if from != "" {
 		return a.takeOver(ctx, s, word, names, from)
 	}
-	run, err := s.Store.FindRun(ctx, word)
+	run, err := s.Store.FindRun(ctx, word, state.ToReach)
 	if err != nil {
 		return err
 	}

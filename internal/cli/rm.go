@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
@@ -12,7 +13,9 @@ import (
 func (a *app) newRmCommand() *cobra.Command {
 	var force, over, leave bool
 	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", ValidArgsFunction: a.completeRuns,
-		Long: "Forget runs: their records, logs and checkpoints. Their results, wherever they were brought, stay.",
+		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
+were brought, stay. A run is named by its id, by four or more letters that the
+id begins with, or by a name that no other run has.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, force, over, leave) }}
 	c.Flags().BoolVarP(&force, "force", "f", false, "stop a run that is not over first")
 	c.Flags().BoolVar(&leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
@@ -21,10 +24,8 @@ func (a *app) newRmCommand() *cobra.Command {
 }
 
 func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) error {
-	if force {
-		if err := a.stop(ctx, words, false, false); err != nil {
-			return err
-		}
+	if err := namesOr("--finished", over, words); err != nil {
+		return err
 	}
 	s, err := a.open(ctx)
 	if err != nil {
@@ -35,19 +36,31 @@ func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) e
 	if over {
 		runs, err = s.Store.Runs(ctx, state.Filter{})
 	} else {
-		runs, err = s.named(ctx, words, false)
+		runs, err = s.named(ctx, words, state.ToForget)
 	}
 	if err != nil {
 		return err
 	}
-	for _, run := range runs {
+	var live []state.Run
+	runs = slices.DeleteFunc(runs, func(run state.Run) bool {
 		if !run.State.Final() {
-			if over {
-				continue
-			}
-			return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
-				Remedy: "`bee stop " + run.ID + "` ends it first, or give --force."}
+			live = append(live, run)
 		}
+		return !run.State.Final()
+	})
+	switch {
+	case over || len(live) == 0:
+	case force:
+		if err := s.end(ctx, live, false); err != nil {
+			return err
+		}
+		runs = append(runs, live...)
+	default:
+		run := live[0]
+		return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
+			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed."}
+	}
+	for _, run := range runs {
 		forget := s.Forget
 		if leave {
 			forget = s.ForgetHere

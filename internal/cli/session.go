@@ -73,13 +73,14 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	return &session{Controller: c, app: a, images: images}, nil
 }
 
-// openRun opens a session that only deals with one run.
+// openRun opens a session that only deals with one run, which is reached where
+// it computes.
 func (a *app) openRun(ctx context.Context, word string) (*session, state.Run, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return nil, state.Run{}, err
 	}
-	run, err := s.Store.FindRun(ctx, word)
+	run, err := s.Store.FindRun(ctx, word, state.ToReach)
 	if err != nil {
 		s.close()
 		return nil, state.Run{}, err

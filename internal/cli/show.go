@@ -152,7 +152,7 @@ func (a *app) newShowCommand() *cobra.Command {
 				return err
 			}
 			defer s.close()
-			run, err := s.Store.FindRun(c.Context(), args[0])
+			run, err := s.Store.FindRun(c.Context(), args[0], state.ToSee)
 			if err != nil {
 				return err
 			}

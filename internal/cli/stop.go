@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -14,8 +17,9 @@ func (a *app) newStopCommand() *cobra.Command {
 	var noWait, all bool
 	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.completeRuns,
 		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
-home; hosts are given back.`,
-		Args: cobra.MinimumNArgs(0),
+home; hosts are given back. A run is named by its id, by four or more letters
+that the id begins with, or by its name, which means the run of that name that
+is not over.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, all, noWait) }}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&all, "all", false, "every run that is not over")
@@ -28,15 +32,32 @@ func (a *app) stop(ctx context.Context, words []string, all, noWait bool) error 
 		return err
 	}
 	defer s.close()
-	runs, err := s.named(ctx, words, all)
+	var runs []state.Run
+	if err := namesOr("--all", all, words); err != nil {
+		return err
+	}
+	if all {
+		runs, err = s.Store.Runs(ctx, state.Filter{Active: true})
+	} else {
+		runs, err = s.named(ctx, words, state.ToEnd)
+	}
 	if err != nil {
 		return err
 	}
+	var live []state.Run
 	for _, run := range runs {
 		if run.State.Final() {
 			fmt.Fprintf(a.stderr, "bee: run %s is over already (%s)\n", run.ID, run.State)
 			continue
 		}
+		live = append(live, run)
+	}
+	return s.end(ctx, live, noWait)
+}
+
+// end stops runs that are not over, and waits until they are.
+func (s *session) end(ctx context.Context, runs []state.Run, noWait bool) error {
+	for _, run := range runs {
 		if err := s.Store.AskStop(ctx, run.ID); err != nil {
 			return err
 		}
@@ -47,28 +68,40 @@ func (a *app) stop(ctx context.Context, words []string, all, noWait bool) error 
 	if noWait {
 		return nil
 	}
-	for _, run := range runs {
-		if run, err = s.awaitEnd(ctx, run); err != nil {
+	for i, run := range runs {
+		var err error
+		if runs[i], err = s.awaitEnd(ctx, run); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "bee: run %s: %s\n", run.ID, run.State)
+		fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, runs[i].State)
 	}
 	return nil
 }
 
-// named gives the runs that the arguments of a command mean.
-func (s *session) named(ctx context.Context, words []string, all bool) ([]state.Run, error) {
-	if all {
-		return s.Store.Runs(ctx, state.Filter{Active: true})
+// namesOr refuses a command that is given both names of runs and the flag that
+// stands for many, or neither: a slip of the pen must not end or forget what
+// was not meant.
+func namesOr(flag string, set bool, words []string) error {
+	switch {
+	case set && len(words) > 0:
+		return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: fmt.Errorf("%s and names of runs (%s) were given together", flag, strings.Join(words, ", ")),
+			Remedy: "Give the names, or " + flag + ": nothing was done."}
+	case !set && len(words) == 0:
+		return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("no run named"), Remedy: "Name one, or give " + flag + "."}
 	}
-	if len(words) == 0 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read arguments", Err: fmt.Errorf("no run named"), Remedy: "Name one, or give --all."}
-	}
-	runs := make([]state.Run, len(words))
-	for i, w := range words {
-		var err error
-		if runs[i], err = s.Store.FindRun(ctx, w); err != nil {
+	return nil
+}
+
+// named gives the runs that the arguments of a command mean, each once.
+func (s *session) named(ctx context.Context, words []string, why state.Meaning) ([]state.Run, error) {
+	var runs []state.Run
+	for _, w := range words {
+		run, err := s.Store.FindRun(ctx, w, why)
+		if err != nil {
 			return nil, err
+		}
+		if !slices.ContainsFunc(runs, func(r state.Run) bool { return r.ID == run.ID }) {
+			runs = append(runs, run)
 		}
 	}
 	return runs, nil

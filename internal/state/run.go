@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/bee-hpc/bee/internal/core"
 )
 
 // RunState is where a run stands.
@@ -110,35 +107,6 @@ func (s *Store) Run(ctx context.Context, id string) (Run, error) {
 	return r, notFound(err, "find run", id, "`bee ps -a` lists all runs.")
 }
 
-// FindRun gives the run that a user means: by id, by unique beginning of an
-// id, or by name (the newest of that name).
-func (s *Store) FindRun(ctx context.Context, word string) (Run, error) {
-	ids, err := s.ids(ctx, "SELECT id FROM runs WHERE id >= ? AND id < ? LIMIT 3", word, word+"\x7f")
-	if err != nil {
-		return Run{}, err
-	}
-	for _, id := range ids {
-		if id == word {
-			return s.Run(ctx, id)
-		}
-	}
-	named, err := s.ids(ctx, "SELECT id FROM runs WHERE name=? ORDER BY created DESC LIMIT 1", word)
-	if err != nil {
-		return Run{}, err
-	}
-	switch {
-	case len(named) == 1:
-		return s.Run(ctx, named[0])
-	case len(ids) == 1:
-		return s.Run(ctx, ids[0])
-	case len(ids) > 1:
-		return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: word,
-			Err:    fmt.Errorf("several runs begin with it (%s, …)", strings.Join(ids, ", ")),
-			Remedy: "Give more letters of the id."}
-	}
-	return Run{}, notFound(sql.ErrNoRows, "find run", word, "`bee ps -a` lists all runs.")
-}
-
 func (s *Store) ids(ctx context.Context, query string, args ...any) ([]string, error) {
 	rows, err := s.db.query(ctx, query, args...)
 	if err != nil {
@@ -166,15 +134,18 @@ type Filter struct {
 
 // Runs lists runs, newest first.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
-	query := "SELECT " + runColumns + " FROM runs"
+	where := "ORDER BY created DESC"
 	if f.Active {
-		query += " WHERE state IN ('queued','running','suspended')"
+		where = "WHERE state IN ('queued','running','suspended') " + where
 	}
-	query += " ORDER BY created DESC"
 	if f.Limit > 0 {
-		query += fmt.Sprintf(" LIMIT %d", f.Limit)
+		where += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
-	rows, err := s.db.query(ctx, query)
+	return s.runs(ctx, where)
+}
+
+func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, error) {
+	rows, err := s.db.query(ctx, "SELECT "+runColumns+" FROM runs "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

@@ -100,37 +100,6 @@ func TestPutRunKeepsAStopThatWasAsked(t *testing.T) {
 	}
 }
 
-func TestFindRun(t *testing.T) {
-	s := open(t, t.TempDir())
-	now := time.Now()
-	put(t, s, Run{ID: "abcd1234", Name: "old", State: Succeeded, Created: now})
-	put(t, s, Run{ID: "abce1234", Name: "job", State: Succeeded, Created: now.Add(time.Second)})
-	put(t, s, Run{ID: "zbcd1234", Name: "job", State: Running, Created: now.Add(2 * time.Second)})
-	for _, c := range []struct {
-		name, word, want string
-		kind             core.Kind
-	}{
-		{"whole id", "abcd1234", "abcd1234", 0},
-		{"unique beginning", "abcd", "abcd1234", 0},
-		{"name means the newest", "job", "zbcd1234", 0},
-		{"ambiguous", "abc", "", core.Invalid},
-		{"unknown", "q", "", core.NotFound},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := s.FindRun(t.Context(), c.word)
-			if c.want == "" {
-				if !core.IsKind(err, c.kind) || core.Remedy(err) == "" {
-					t.Errorf("got %v, want kind %v and a remedy", err, c.kind)
-				}
-				return
-			}
-			if err != nil || got.ID != c.want {
-				t.Errorf("got %s, %v; want %s", got.ID, err, c.want)
-			}
-		})
-	}
-}
-
 func TestManyProcessesOpenOneStateAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup

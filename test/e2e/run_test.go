@@ -116,6 +116,31 @@ func TestDetachedRunIsFoundAgain(t *testing.T) {
 	}
 }
 
+// TestTwoRunsOfOneName: none is ended or forgotten by guessing which is meant.
+func TestTwoRunsOfOneName(t *testing.T) {
+	b, job := busyboxJob(t, "run: 'sleep 1000'")
+	first, second := strings.TrimSpace(b.Must("run", "-d", job)), strings.TrimSpace(b.Must("run", "-d", job))
+	for _, args := range [][]string{{"stop", "small"}, {"rm", "-f", "small"}, {"checkpoint", "small"}, {"stop", ""}, {"stop", "--all", first}} {
+		if r := b.Try(args...); r.Code != 201 {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if out := b.Must("ps", "-q"); len(strings.Fields(out)) != 2 {
+		t.Errorf("live runs: %q", out)
+	}
+	b.Must("stop", second)
+	if r := b.Try("stop", "small"); r.Code != 0 || !strings.Contains(r.Stderr, first+": stopped") { // not the newer one, which is over
+		t.Errorf("stop by name: %+v", r)
+	}
+	third := strings.TrimSpace(b.Must("run", "-d", job))
+	if out := b.Must("rm", "-f", third, first); out != first+"\n"+third+"\n" {
+		t.Errorf("rm -f gave %q", out)
+	}
+	if out := strings.TrimSpace(b.Must("ps", "-aq")); out != second {
+		t.Errorf("there are %q, want %s", out, second)
+	}
+}
+
 // TestBackgroundRunsHoldNoFilesOfTheirCaller: a script may hold a lock by a
 // file that all its children inherit.
 func TestBackgroundRunsHoldNoFilesOfTheirCaller(t *testing.T) {

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestMain keeps a background controller that a command starts from running the
+// tests: this program is the bee binary of the commands under test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "drive" {
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// desk is a user's state directory, and what the last command wrote.
+type desk struct {
+	t        *testing.T
+	dir      string
+	store    *state.Store
+	out, err bytes.Buffer
+}
+
+func newDesk(t *testing.T, runs ...state.Run) *desk {
+	d := &desk{t: t, dir: t.TempDir()}
+	var err error
+	if d.store, err = state.Open(t.Context(), filepath.Join(d.dir, "s")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.store.Close() })
+	for i, r := range runs {
+		r.Created, r.Submission = time.Now().Add(time.Duration(i)*time.Second), []byte("{}")
+		if err := d.store.PutRun(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// bee runs a command line.
+func (d *desk) bee(args ...string) error {
+	d.out.Reset()
+	d.err.Reset()
+	a := &app{stdout: &d.out, stderr: &d.err}
+	root := a.newRoot()
+	root.SetOut(&d.out)
+	root.SetArgs(append([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c")}, args...))
+	return root.ExecuteContext(d.t.Context())
+}
+
+// left gives the ids of the runs on record, oldest first, with + for those that
+// were asked to stop.
+func (d *desk) left() string {
+	runs, err := d.store.Runs(d.t.Context(), state.Filter{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var ids []string
+	for _, r := range slices.Backward(runs) {
+		id := r.ID
+		if r.StopAsked {
+			id += "+"
+		}
+		ids = append(ids, id)
+	}
+	return strings.Join(ids, " ")
+}
+
+// obey ends runs that are asked to stop, as their controllers would.
+func (d *desk) obey() {
+	ctx, stop := context.WithCancel(d.t.Context())
+	done := make(chan struct{})
+	d.t.Cleanup(func() { stop(); <-done })
+	go func() {
+		defer close(done)
+		for pause(ctx, time.Millisecond) == nil {
+			runs, _ := d.store.Runs(ctx, state.Filter{Active: true})
+			for _, r := range runs {
+				if r.StopAsked {
+					r.State = state.Stopped
+					d.store.PutRun(ctx, r) //nolint:errcheck // the test waits in vain then
+				}
+			}
+		}
+	}()
+}
+
+func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {
+	runs := []state.Run{
+		{ID: "aaaa1111", Name: "pi", State: state.Suspended},
+		{ID: "bbbb1111", Name: "pi", State: state.Succeeded},
+		{ID: "cccc1111", Name: "md", State: state.Failed},
+		{ID: "dddd1111", Name: "two", State: state.Suspended},
+		{ID: "eeee1111", Name: "two", State: state.Suspended},
+	}
+	const all = "aaaa1111 bbbb1111 cccc1111 dddd1111 eeee1111"
+	for _, c := range []struct {
+		line string
+		kind core.Kind // 0: it works
+		says string
+		left string
+	}{
+		{"stop ''", core.Invalid, "empty", all},
+		{"rm ''", core.Invalid, "empty", all},
+		{"rm -f ''", core.Invalid, "empty", all},
+		{"stop", core.Invalid, "no run named", all},
+		{"rm", core.Invalid, "no run named", all},
+		{"rm -f", core.Invalid, "no run named", all},
+		{"stop aaa", core.Invalid, "too short", all},
+		{"rm ccc", core.Invalid, "too short", all},
+		{"stop --all nosuch", core.Invalid, "together", all},
+		{"stop --all pi", core.Invalid, "together", all},
+		{"rm --finished nosuch", core.Invalid, "together", all},
+		{"rm -f --finished md", core.Invalid, "together", all},
+		{"stop md nosuch", core.NotFound, "no such run", all},
+		{"stop two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
+		{"rm pi", core.Invalid, "bbbb1111 (succeeded), aaaa1111 (suspended)", all},
+		{"rm -f pi", core.Invalid, "bbbb1111 (succeeded), aaaa1111 (suspended)", all},
+		{"rm md aaaa1111", core.Busy, "suspended", all},
+		{"checkpoint two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
+		{"exec two -- true", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
+		{"logs -f two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
+		{"resume two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
+		{"stop pi", 0, "bee: run aaaa1111: stopped\n", "aaaa1111+ bbbb1111 cccc1111 dddd1111 eeee1111"},
+		{"stop md", 0, "bee: run cccc1111 is over already (failed)\n", all},
+		{"stop --all --no-wait", 0, "", "aaaa1111+ bbbb1111 cccc1111 dddd1111+ eeee1111+"},
+		{"rm cccc md", 0, "cccc1111\n", "aaaa1111 bbbb1111 dddd1111 eeee1111"},
+		{"rm -f eeee", 0, "eeee1111\nbee: run eeee1111: stopped\n", "aaaa1111 bbbb1111 cccc1111 dddd1111"},
+		{"rm --finished", 0, "cccc1111\nbbbb1111\n", "aaaa1111 dddd1111 eeee1111"},
+		{"rm -f --finished", 0, "cccc1111\nbbbb1111\n", "aaaa1111 dddd1111 eeee1111"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			d := newDesk(t, runs...)
+			d.obey()
+			args := strings.Fields(c.line)
+			for i := range args {
+				args[i] = strings.Trim(args[i], "'")
+			}
+			err := d.bee(args...)
+			if c.kind == 0 {
+				if said := d.out.String() + d.err.String(); err != nil || said != c.says {
+					t.Errorf("got %q, %v; want %q", said, err, c.says)
+				}
+			} else if !core.IsKind(err, c.kind) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v; want kind %v, %q and a remedy", err, c.kind, c.says)
+			}
+			if left := d.left(); left != c.left {
+				t.Errorf("there are %s; want %s", left, c.left)
+			}
+		})
+	}
+}
