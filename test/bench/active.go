@@ -22,6 +22,7 @@ func (b *bench) active(int) error {
 	if err := b.write("wait.yaml", "name: waiter\nimage: docker-archive:busybox.tar\nrun: [sleep, \"7200\"]\n"); err != nil {
 		return err
 	}
+	before := load()
 	begun := time.Now()
 	for range b.many {
 		if _, err := b.do(b.bee, "run", "-q", "-d", "wait.yaml"); err != nil {
@@ -37,12 +38,12 @@ func (b *bench) active(int) error {
 	if err != nil {
 		return err
 	}
-	before, err := processorTime(pids)
+	from, err := processorTime(pids)
 	if err != nil {
 		return err
 	}
 	time.Sleep(restWindow)
-	after, err := processorTime(pids)
+	until, err := processorTime(pids)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,8 @@ func (b *bench) active(int) error {
 	what := fmt.Sprintf("control of %d active runs, in %d process", b.many, len(pids))
 	b.rows = append(b.rows,
 		[4]string{what + ": memory (PSS)", fmt.Sprintf("%.1f MB", float64(kilobytes)/1000), "500 MB", fmt.Sprintf("%.2f", float64(kilobytes)/500_000)},
-		[4]string{"the same: processor, while they compute", fmt.Sprintf("%.3f cores", (after-before).Seconds()/restWindow.Seconds()), "1 core", "–"})
+		[4]string{"the same: processor, while they compute", fmt.Sprintf("%.3f cores", (until-from).Seconds()/restWindow.Seconds()), "1 core", "–"})
+	b.rows = append(b.rows, [4]string{"the machine's load (waiting and running programs), before and then", before + " and " + load(), "–", "–"})
 	b.row("`bee run -d`, each", submitted/time.Duration(b.many), "–", 0)
 	ps, err := b.median(5, b.bee, "ps")
 	if err != nil {
@@ -65,6 +67,13 @@ func (b *bench) active(int) error {
 	}
 	b.row(fmt.Sprintf("`bee ps`, %d active runs", b.many), ps, "–", 0)
 	return nil
+}
+
+// load is the machine's load over the last minute.
+func load() string {
+	raw, _ := os.ReadFile("/proc/loadavg") // "" tells nothing
+	first, _, _ := strings.Cut(string(raw), " ")
+	return first
 }
 
 // allBegun waits until every run's command runs.
