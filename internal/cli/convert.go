@@ -20,7 +20,7 @@ reason, on standard error.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {
-				return &core.Error{Kind: core.NotFound, Op: "read", Object: args[0], Err: err}
+				return spec.FileError("Beefile of the original BEE launcher", args[0], err)
 			}
 			made, err := spec.Convert(data)
 			if err != nil {

@@ -20,6 +20,7 @@ func (a *app) newStopCommand() *cobra.Command {
 home; hosts are given back. A run is named by its id, by four or more letters
 that the id begins with, or by its name, which means the run of that name that
 is not over.`,
+		Args: cobra.ArbitraryArgs, // see namesOr
 		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, all, noWait) }}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&all, "all", false, "every run that is not over")

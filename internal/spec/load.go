@@ -20,17 +20,20 @@ func LoadJob(file string) (*Job, error) {
 	}
 	data, err := os.ReadFile(abs)
 	if err != nil {
-		return nil, fileError("read Beefile", file, err)
+		return nil, FileError("Beefile", file, err)
 	}
 	return ParseJob(file, data, filepath.Dir(abs))
 }
 
-func fileError(op, file string, err error) error {
-	kind := core.Permanent
+// FileError is the error of a Beefile, sites file or the like, as what says, which
+// cannot be read: NotFound or else Invalid, as it is the user's to name another.
+// err is that of package os.
+func FileError(what, file string, err error) error {
+	e := &core.Error{Kind: core.Invalid, Op: "read " + what, Object: file, Err: errors.Unwrap(err), Remedy: "Name a " + what + " that you can read."}
 	if errors.Is(err, os.ErrNotExist) {
-		kind = core.NotFound
+		e.Kind = core.NotFound
 	}
-	return &core.Error{Kind: kind, Op: op, Object: file, Err: errors.Unwrap(err)}
+	return e
 }
 
 // ParseJob reads a Beefile's text. Its relative paths start at dir.
@@ -119,7 +122,7 @@ func DefaultSites() []Site { return []Site{{Name: "local", Provider: "local"}} }
 func LoadSites(file string) (SitesFile, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return SitesFile{}, fileError("read sites file", file, err)
+		return SitesFile{}, FileError("sites file", file, err)
 	}
 	f, err := parseSites(file, data)
 	f.Path = file

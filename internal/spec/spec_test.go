@@ -379,3 +379,22 @@ func TestStores(t *testing.T) {
 		t.Errorf("got %v, %v", j, err)
 	}
 }
+
+func TestUnreadableFilesAreInvalid(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "none.yaml")
+	for _, c := range []struct {
+		name, file string
+		kind       core.Kind
+	}{{"directory", dir, core.Invalid}, {"below a file", filepath.Join(os.Args[0], "x"), core.Invalid}, {"missing", missing, core.NotFound}} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err1 := LoadJob(c.file)
+			_, err2 := LoadSites(c.file)
+			for _, err := range []error{err1, err2} {
+				if !core.IsKind(err, c.kind) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.file) {
+					t.Errorf("got %v (%v), want %v and a remedy", err, core.KindOf(err), c.kind)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/spf13/cobra"
+)
+
+func TestWrongArgumentsAreInvalid(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ line, says, remedy string }{
+		{"nosuch", `no command "nosuch"`, "`bee --help`"},
+		{"stpo", `no command "stpo"`, "stop"},
+		{"--nosuch", "unknown flag: --nosuch", "`bee --help`"},
+		{"stop --nosuch", "unknown flag: --nosuch", "`bee stop --help`"},
+		{"ps --limit x", "--limit", "`bee ps --help`"},
+		{"image nosuch", `no command "nosuch"`, "`bee image --help`"},
+		{"vm image nosuch", `no command "nosuch"`, "`bee vm image --help`"},
+		{"show", "it takes RUN, and was given nothing", "`bee show --help`"},
+		{"show a b", "it takes RUN, and was given a b", "`bee show --help`"},
+		{"exec pi", "it takes RUN [flags] -- COMMAND..., and was given pi", "`bee exec --help`"},
+		{"ps pi", "it takes none, and was given pi", "`bee ps --help`"},
+		{"schema nosuch", "nosuch", "beefile"},
+		{"run " + dir, "is a directory", "Beefile"},
+		{"check " + dir, "is a directory", "Beefile"},
+		{"convert " + dir, "is a directory", "original"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			d := newDesk(t)
+			err := d.bee(strings.Fields(c.line)...)
+			if codeOf(err) != exitInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
+				t.Errorf("got %d, %v, remedy %q; want %q and %q", codeOf(err), err, core.Remedy(err), c.says, c.remedy)
+			}
+		})
+	}
+}
+
+func TestBeefileThatMayNotBeReadIsInvalid(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(file, nil, 0o000); err != nil {
+		t.Fatal(err)
+	}
+	if err := newDesk(t).bee("check", file); codeOf(err) != exitInvalid || core.Remedy(err) == "" {
+		t.Errorf("got %d, %v", codeOf(err), err)
+	}
+}
+
+// TestEveryCommandLooksAtItsArguments: cobra lets a command that says nothing
+// take any.
+func TestEveryCommandLooksAtItsArguments(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Args == nil {
+			t.Errorf("%s does not say which arguments it takes", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(new(app).newRoot())
+}
