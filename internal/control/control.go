@@ -80,7 +80,7 @@ type Head interface {
 
 // Times that no user sets.
 const (
-	defaultGrace   = 10 * time.Second
+	defaultGrace   = spec.LeastMargin
 	joinTimeout    = 60 * time.Second
 	releaseTimeout = 60 * time.Second
 	// releaseTries: what is just ending may still write where we remove.

@@ -9,8 +9,9 @@ import (
 // checkJob finds values that cannot be.
 func (d *decoder) checkJob(j *Job) {
 	switch {
+	case !d.allRead("image") || !d.wasRead("build"):
 	case j.Image == "" && j.Build == nil:
-		d.at("", "such as `image: docker.io/library/debian:12`", "neither `image:` nor `build:` is given")
+		d.at("image", "such as `image: docker.io/library/debian:12`", "neither `image:` nor `build:` is given")
 	case j.Image != "" && j.Build != nil:
 		d.at("build", "", "`image:` and `build:` exclude each other")
 	}
@@ -18,9 +19,12 @@ func (d *decoder) checkJob(j *Job) {
 	if j.Nodes < 1 || j.Nodes > 100000 {
 		d.at("nodes", "", "nodes: %d hosts cannot be had", j.Nodes)
 	}
-	if j.RanksPerNode < 0 {
+	if j.RanksPerNode < 0 || j.RanksPerNode > mostRanks {
 		d.at("ranks_per_node", "", "ranks_per_node: %d cannot be", j.RanksPerNode)
 	}
+	d.checkPlatform(j.Platform)
+	d.checkNetwork("network", j.Network)
+	d.positive("timeout", j.Timeout, "no limit")
 	if strings.ContainsAny(j.Name, "/\x00\n") {
 		d.at("name", "", "name: a name has no slashes or line breaks")
 	}
@@ -42,12 +46,13 @@ func (d *decoder) checkJob(j *Job) {
 				given++
 			}
 		}
-		if given != 1 {
+		if given != 1 && d.allRead("secrets."+key) {
 			d.at("secrets."+key, "", "secrets.%s: give exactly one of `env`, `file` and `exec`", key)
 		}
 	}
 	if !path.IsAbs(j.Volume) || path.Clean(j.Volume) == "/" {
 		d.at("volume", "such as /work", "volume: %q is no absolute path below /", j.Volume)
+		d.fails("volume")
 	}
 	if j.Workdir != "" && !path.IsAbs(j.Workdir) {
 		d.at("workdir", "", "workdir: %q is no absolute path", j.Workdir)
@@ -57,7 +62,7 @@ func (d *decoder) checkJob(j *Job) {
 	}
 	for i, c := range j.Outputs {
 		at := fmt.Sprintf("outputs[%d]", i)
-		if d.copySides(at, c, c.From, "from") && !j.keeps(c.From) {
+		if d.copySides(at, c, c.From, "from") && !j.keeps(c.From) && d.allRead("volume", "inputs") {
 			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be brought home; write there, or set `volume:`", at, c.From, j.Volume)
 		}
 		if _, err := path.Match(c.From, ""); err != nil {
@@ -111,6 +116,7 @@ func inputTargets(j *Job) []string {
 // copySides checks a copy; inside is its path in the container.
 func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 	switch {
+	case !d.allRead(at):
 	case c.From == "" || c.To == "":
 		d.at(at, "", "%s: both `from` and `to` are needed", at)
 	case !path.IsAbs(inside):
@@ -123,6 +129,7 @@ func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 
 func (d *decoder) checkBuild(b *Build) {
 	switch {
+	case !d.allRead("build.context", "build.debian"):
 	case b.Context == "" && b.Debian == "":
 		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
 	case b.Context != "" && b.Debian != "":
@@ -172,17 +179,24 @@ func (d *decoder) checkSites(sites []Site) {
 	for i := range sites {
 		s, at := &sites[i], fmt.Sprintf("sites[%d]", i)
 		switch {
+		case !d.wasRead(at + ".name"):
 		case s.Name == "":
 			d.at(at, "", "%s: a site needs a `name`", at)
 		case seen[s.Name]:
 			d.at(at+".name", "", "%s: the name %q is given twice", at, s.Name)
 		}
 		seen[s.Name] = true
-		if s.Provider == "" {
+		if s.Provider == "" && d.wasRead(at+".provider") {
 			d.at(at, "one of local, ssh, slurm", "%s: a site needs a `provider`", at)
 		}
 		d.oneOf(at+".provider", s.Provider, "local", "ssh", "slurm")
 		d.oneOf(at+".runtime", s.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
+		d.checkScratch(at+".scratch", s.Scratch)
+		d.checkNetwork(at+".network", s.Network)
+		d.positive(at+".slot", s.Slot, "no limit")
+		if s.Slot > 0 && s.Slot <= LeastMargin {
+			d.at(at+".slot", "", "%s.slot: %s leaves nothing to compute: the end of an attempt alone takes %s", at, s.Slot, LeastMargin)
+		}
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
 		if s.Price < 0 {
@@ -204,7 +218,7 @@ func (d *decoder) checkHosts(s *Site, at string) {
 			d.at(at+".hosts", "", "%s.hosts: %d hosts cannot be emulated", at, s.Hosts.Count)
 		}
 	case "ssh":
-		if len(s.Hosts.Patterns) == 0 {
+		if len(s.Hosts.Patterns) == 0 && d.allRead(at+".hosts") {
 			d.at(at+".hosts", "such as [n1, \"ann@n[2-9]\"]", "%s: an ssh site needs a list of `hosts`", at)
 		}
 		for i, p := range s.Hosts.Patterns {

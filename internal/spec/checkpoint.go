@@ -64,6 +64,9 @@ func (c *Checkpoint) asks() bool { return c.Signal != "" || c.Command != nil || 
 func (d *decoder) checkSavesVM(j *Job) {
 	c := j.Checkpoint
 	d.oneOf("checkpoint.mode", c.Mode, CheckpointApp, CheckpointVM, CheckpointAuto)
+	if !d.allRead("vm", "checkpoint.mode") {
+		return
+	}
 	if c.Mode == CheckpointVM {
 		switch {
 		case j.VM == nil || j.VM.When == VMNever:
@@ -78,7 +81,7 @@ func (d *decoder) checkSavesVM(j *Job) {
 			d.at("resume", "", "resume: in mode vm the command simply goes on: leave it out")
 		}
 	}
-	if !j.SavesVM() {
+	if !j.SavesVM() || !d.allRead("checkpoint", "resume", "volume") {
 		return
 	}
 	for i, o := range j.Outputs {
@@ -103,6 +106,9 @@ func (c *Checkpoint) SignalNumber() syscall.Signal {
 func (d *decoder) checkCheckpoint(j *Job) {
 	c := j.Checkpoint
 	if c == nil {
+		if !d.wasRead("checkpoint") {
+			return
+		}
 		if j.Resume != nil {
 			d.at("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
 		}
@@ -121,7 +127,8 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	if asks > 1 {
 		d.at("checkpoint", "", "checkpoint: only one of `signal`, `command` and `file` can be given")
 	}
-	if c.File != "" && (!path.IsAbs(c.File) || !j.keeps(c.File)) {
+	placed := d.allRead("volume", "inputs")
+	if c.File != "" && (!path.IsAbs(c.File) || placed && !j.keeps(c.File)) {
 		d.at("checkpoint.file", "such as /work/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume)
 	}
 	if n := c.SignalNumber(); n == 0 || n == syscall.SIGKILL || n == syscall.SIGSTOP {
@@ -129,7 +136,7 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	}
 	for i, p := range c.Paths {
 		at := fmt.Sprintf("checkpoint.paths[%d]", i)
-		if !path.IsAbs(p) || !j.keeps(p) {
+		if !path.IsAbs(p) || placed && !j.keeps(p) {
 			d.at(at, "", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume)
 		}
 		if _, err := path.Match(p, ""); err != nil {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -21,12 +22,14 @@ type decoder struct {
 	file     string
 	lines    []string
 	problems []Problem
-	anchors  map[string]ast.Node
+	anchors  map[string][]anchor
 	places   map[string]*token.Token // of keys and elements by path, for checks that come later
+	failed   map[string]bool         // paths whose values could not be read
+	merges   int                     // how many mappings were merged into others
 }
 
 func newDecoder(file string, data []byte) *decoder {
-	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string]ast.Node{}, places: map[string]*token.Token{}}
+	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}}
 }
 
 // root parses the file and gives its one mapping, or nil.
@@ -51,6 +54,7 @@ func (d *decoder) root(data []byte) ast.Node {
 		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: "the file is empty"})
 		return nil
 	case 1:
+		ast.Walk(d, docs[0])
 		return docs[0]
 	}
 	d.problem(docs[1].GetToken(), "", "a second document begins here; one file holds one document")
@@ -90,19 +94,21 @@ func (d *decoder) problem(at *token.Token, hint, format string, args ...any) {
 	d.problems = append(d.problems, p)
 }
 
-// at adds a problem at the place of a path such as "outputs[0].from".
+// at adds a problem at the place of a path such as "outputs[0].from", unless
+// there is one already because of which it has no value.
 func (d *decoder) at(path, hint, format string, args ...any) {
-	for p := path; ; {
+	if !d.wasRead(path) {
+		return
+	}
+	for p := path; ; p = parent(p) {
 		if t, ok := d.places[p]; ok {
 			d.problem(t, hint, format, args...)
 			return
 		}
-		i := strings.LastIndexAny(p, ".[")
-		if i < 0 {
+		if p == "" {
 			d.problem(nil, hint, format, args...)
 			return
 		}
-		p = p[:i]
 	}
 }
 
@@ -111,10 +117,9 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 	for range 100 {
 		switch x := n.(type) {
 		case *ast.AnchorNode:
-			d.anchors[x.Name.GetToken().Value] = x.Value
 			n = x.Value
 		case *ast.AliasNode:
-			target, ok := d.anchors[x.Value.GetToken().Value]
+			target, ok := d.target(x)
 			if !ok {
 				d.problem(x.GetToken(), "", "no anchor has this name")
 				return nil
@@ -134,9 +139,9 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 func (d *decoder) fields(n ast.Node, path string) []*ast.MappingValueNode {
 	switch x := d.plain(n).(type) {
 	case *ast.MappingNode:
-		return x.Values
+		return d.merged(x.Values, path)
 	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{x}
+		return d.merged([]*ast.MappingValueNode{x}, path)
 	case nil, *ast.NullNode:
 		return nil
 	default:
@@ -175,8 +180,16 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// decode fills v from n.
+// decode fills v from n, and notes what of it could not be read.
 func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
+	problems, failed := len(d.problems), len(d.failed)
+	d.value(n, v, path)
+	if len(d.problems) > problems && len(d.failed) == failed {
+		d.fails(path)
+	}
+}
+
+func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	n = d.plain(n)
 	if n == nil {
 		return
@@ -216,14 +229,16 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
 			v.SetString(s)
 		}
 	case reflect.Int, reflect.Int64:
-		i, ok := n.(*ast.IntegerNode)
-		if !ok {
+		if _, ok := n.(*ast.IntegerNode); !ok && !hugeNumber(n) {
 			d.problem(n.GetToken(), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
-		x, err := strconv.ParseInt(strings.ReplaceAll(i.GetToken().Value, "_", ""), 0, 64)
-		if err != nil {
-			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), i.GetToken().Value)
+		x, err := strconv.ParseInt(strings.ReplaceAll(n.GetToken().Value, "_", ""), 0, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			d.problem(n.GetToken(), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+		case err != nil:
+			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 		}
 		v.SetInt(x)
 	case reflect.Float64:
@@ -237,6 +252,10 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
 				d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			}
 		default:
+			if hugeNumber(n) {
+				d.problem(n.GetToken(), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+				return
+			}
 			d.problem(n.GetToken(), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
 		}
 		v.SetFloat(x)
@@ -248,6 +267,17 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
 		}
 		v.SetBool(b.Value)
 	}
+}
+
+// hugeNumber tells whether what the parser took for text is a number that is
+// too large for it.
+func hugeNumber(n ast.Node) bool {
+	t := n.GetToken()
+	if _, text := n.(*ast.StringNode); !text || t.Type != token.StringType {
+		return false // quoted text is text
+	}
+	digits := strings.TrimLeft(t.Value, "+-")
+	return len(digits) > 18 && strings.Trim(digits, "0123456789_") == ""
 }
 
 // decodable is a type with a form of its own in YAML.
@@ -272,6 +302,7 @@ func (d *decoder) text(n ast.Node, path string) (string, bool) {
 func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	index := fieldIndex(v.Type())
 	seen := map[string]bool{}
+	var meant []string
 	for _, f := range d.fields(n, path) {
 		key := f.Key.GetToken().Value
 		i, known := index[key]
@@ -279,17 +310,25 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 			hint := ""
 			if near := nearest(key, keysOf(v.Type())); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
+				meant = append(meant, near)
 			}
 			d.problem(f.Key.GetToken(), hint, "unknown key %q", join(path, key))
+			d.fails(join(path, key))
 			continue
 		}
 		if seen[key] {
 			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			d.fails(join(path, key))
 			continue
 		}
 		seen[key] = true
 		d.places[join(path, key)] = f.Key.GetToken()
 		d.decode(f.Value, v.Field(i), join(path, key))
+	}
+	for _, key := range meant {
+		if !seen[key] {
+			d.fails(join(path, key))
+		}
 	}
 }
 
@@ -334,6 +373,7 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 		name := reflect.ValueOf(key)
 		if v.MapIndex(name).IsValid() {
 			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			d.fails(join(path, key))
 			continue
 		}
 		d.places[join(path, key)] = f.Key.GetToken()

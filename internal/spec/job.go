@@ -64,7 +64,7 @@ type Job struct {
 	// Scratch: memory (default) or disk, for what containers write outside
 	// the volume.
 	Scratch string `yaml:"scratch"`
-	// Timeout ends the run after that long; 0 means no limit.
+	// Timeout ends the run after that long; 0, which no Beefile may say: no limit.
 	Timeout time.Duration `yaml:"timeout"`
 	// Sites in order of priority; default: the order in the sites file.
 	Sites []string `yaml:"sites"`
@@ -137,7 +137,8 @@ type Site struct {
 	// Scratch is the directory on the hosts for run directories; may hold
 	// $USER, $HOME and other variables, expanded on the host.
 	Scratch string `yaml:"scratch"`
-	// Slot is how long an attempt may take here; 0: as long as it needs.
+	// Slot is how long an attempt may take here, more than LeastMargin; 0,
+	// which no sites file may say: as long as it needs.
 	Slot time.Duration `yaml:"slot"`
 	// Wait is how long to stay in the site's queue before the next site is
 	// tried; 0: as long as it takes.

@@ -42,9 +42,7 @@ func ParseJob(file string, data []byte, dir string) (*Job, error) {
 	j := &Job{Dir: dir, Nodes: 1, Volume: "/work"}
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(j).Elem(), "")
-		if len(d.problems) == 0 {
-			d.checkJob(j)
-		}
+		d.checkJob(j)
 	}
 	if err := asError(d.problems); err != nil {
 		return nil, err
@@ -146,10 +144,8 @@ func parseSites(file string, data []byte) (SitesFile, error) {
 	var f SitesFile
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
-		if len(d.problems) == 0 {
-			d.checkSites(f.Sites)
-			d.checkStore(f.Store)
-		}
+		d.checkSites(f.Sites)
+		d.checkStore(f.Store)
 	}
 	return f, asError(d.problems)
 }

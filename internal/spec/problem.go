@@ -45,7 +45,7 @@ func asError(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &core.Error{Kind: core.Invalid, Err: &Errors{problems}}
+	return &core.Error{Kind: core.Invalid, Err: &Errors{sorted(problems)}}
 }
 
 // nearest gives the word most like the given one, if it is like it at all.

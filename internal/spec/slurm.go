@@ -29,13 +29,17 @@ type Slurm struct {
 // checkSlurm finds what cannot be at a site of provider slurm, and what only
 // such a site can have.
 func (d *decoder) checkSlurm(s *Site, at string) {
-	if s.Provider != "slurm" {
+	switch s.Provider {
+	case "slurm":
+	case "local", "ssh":
 		if s.Slurm != nil {
 			d.at(at+".slurm", "only for provider slurm", "%s.slurm: this is a site of provider %s", at, s.Provider)
 		}
 		if s.Login != "" {
 			d.at(at+".login", "only for provider slurm", "%s.login: this is a site of provider %s", at, s.Provider)
 		}
+		return
+	default: // its name is refused already
 		return
 	}
 	if s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0 {
@@ -53,6 +57,7 @@ func (d *decoder) checkSlurm(s *Site, at string) {
 		}
 	}
 	switch {
+	case !d.wasRead(at + ".slot"):
 	case s.Slurm.MinSlot > 0 && s.Slot == 0:
 		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
 	case s.Slurm.MinSlot > s.Slot:

@@ -56,6 +56,24 @@ func TestAnchorsAndBuildForms(t *testing.T) {
 	}
 }
 
+func TestMergeKeys(t *testing.T) {
+	j, err := ParseJob("x.yaml", []byte("build: {debian: bookworm, env: &b {A: 1, B: 1}, args: &a {B: 2, C: 2}}\nenv: {C: 3, <<: [*b, *a]}\nsecrets: {S: &s {env: X}, T: {<<: *s}}\n"), "/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"A": "1", "B": "1", "C": "3"}; !reflect.DeepEqual(j.Env, want) || j.Secrets["T"].Env != "X" {
+		t.Errorf("got %v, %v", j.Env, j.Secrets)
+	}
+	// The last value before an alias counts, and none may go round.
+	j, err = ParseJob("x.yaml", []byte("image: &i one\nname: *i\nworkdir: &i /two\nvolume: *i\n"), "/d")
+	if err != nil || j.Name != "one" || j.Volume != "/two" {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	if _, err = ParseJob("x.yaml", []byte("image: i\nenv: &e {A: x, <<: *e}\n"), "/d"); err == nil || !strings.Contains(err.Error(), "merged into each other") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // bad lists Beefiles with all that is wrong with each, in order of lines.
 func bad() map[string]struct {
 	text string
@@ -88,7 +106,26 @@ func bad() map[string]struct {
 		"not YAML":                    {"image: [a\n", []string{"not valid YAML"}},
 		"missing value":               {"image:\n", []string{"image: a value is missing"}},
 		"empty command":               {"image: a\nrun: ''\n", []string{"the command is empty"}},
-		"build of nothing":            {"build: {packages: [x]}\n", []string{"build: give a directory"}},
+		"types and values at once": {"image: a\nnodes: 0\nretry: many\nuser: ann\nenv: {1A: x}\n",
+			[]string{"2:1: nodes: 0 hosts", "3:8: retry: a whole number", "4:1: user:", `5:7: env: "1A"`}},
+		"too large":                    {"image: a\nnodes: 99999999999999999999\nretry: 9223372036854775808\nranks_per_node: 1000000000\n", []string{"2:8: nodes: 99999999999999999999 is too large", "3:8: retry: 9223372036854775808 is too large", "4:1: ranks_per_node: 1000000000 cannot be"}},
+		"digits as text":               {"image: a\nnodes: '99999999999999999999'\n", []string{"2:8: nodes: a whole number is wanted, this is text"}},
+		"platform of no container":     {"image: a\nplatform: foo/bar\n", []string{`2:1: platform: "foo/bar" is no platform`}},
+		"unknown architecture":         {"image: a\nplatform: linux/amd46\n", []string{`2:1: platform: "amd46" is no architecture of images (did you mean "linux/amd64"?)`}},
+		"timeout of nothing":           {"image: a\ntimeout: 0s\n", []string{"2:1: timeout: it cannot be nothing (leave it out for no limit)"}},
+		"no CIDR":                      {"image: a\nnetwork: 10.1.0.0/33\n", []string{`2:1: network: "10.1.0.0/33" is no range of addresses`}},
+		"an address":                   {"image: a\nnetwork: 10.1.0.7\n", []string{`is a single address`}},
+		"no interface":                 {"image: a\nnetwork: the fast one\n", []string{`is no name of an interface`}},
+		"no false error on the image":  {"imag: a\nnodes: 0\n", []string{"1:1: unknown key", "2:1: nodes: 0"}},
+		"no false error on volumes":    {"image: a\nvolume: [x]\noutputs: [{from: /v/x, to: .}]\nnodes: 0\n", []string{"2:9: volume: text is wanted", "4:1: nodes: 0"}},
+		"no false error on outputs":    {"image: a\nvolume: v\noutputs: [{from: /v/x, to: .}]\n", []string{"2:1: volume:"}},
+		"no false error on secrets":    {"image: a\nsecrets: {T: {file: [x]}, U: {}}\n", []string{"2:21: secrets.T.file: text is wanted", "2:27: secrets.U: give exactly one"}},
+		"no false error on inputs":     {"image: a\ninputs: [{form: x, to: /work}, {from: x}]\n", []string{"2:11: unknown key", "inputs[1]: both `from` and `to` are needed"}},
+		"no false error on checkpoint": {"image: a\nresume: x\ncheckpont: {grace: 1s}\nnodes: 0\n", []string{"3:1: unknown key", "4:1: nodes: 0"}},
+		"no such anchor":               {"image: *none\nnodes: 0\n", []string{"1:8: no anchor has this name", "2:1: nodes: 0"}},
+		"anchor below an unknown key":  {"x-common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "x-common"`}},
+		"merge of a list":              {"image: a\nenv: {<<: 5, B: y}\n", []string{"env.<<: a mapping of keys is wanted here, this is a number"}},
+		"build of nothing":             {"build: {packages: [x]}\n", []string{"build: give a directory"}},
 	}
 }
 
@@ -100,12 +137,12 @@ func TestBadBeefiles(t *testing.T) {
 				t.Fatalf("got %v, want an invalid Beefile", err)
 			}
 			all, ok := errors.AsType[*Errors](err)
-			if !ok || len(all.Problems) < len(c.says) {
-				t.Fatalf("got %v", err)
+			if !ok || len(all.Problems) != len(c.says) {
+				t.Fatalf("got %d problems, want %d:\n%v", len(all.Problems), len(c.says), err)
 			}
 			for i, want := range c.says {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("problem %d: got\n%v\nwant %q", i, err, want)
+				if got := (&Errors{all.Problems[i : i+1]}).Error(); !strings.Contains(got, want) {
+					t.Errorf("problem %d: got\n%v\nwant %q", i, got, want)
 				}
 			}
 			for _, p := range all.Problems {
@@ -130,14 +167,20 @@ func TestSites(t *testing.T) {
 		t.Errorf("got %+v", sites)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"no name":           {"sites: [{provider: local}]", "needs a `name`"},
-		"same name":         {"sites: [{name: a, provider: local}, {name: a, provider: local}]", "given twice"},
-		"unknown provider":  {"sites: [{name: a, provider: slrum}]", "is not known"},
-		"ssh without hosts": {"sites: [{name: a, provider: ssh}]", "needs a list of `hosts`"},
-		"list for local":    {"sites: [{name: a, provider: local, hosts: [x]}]", "takes a number"},
-		"bad pattern":       {"sites: [{name: a, provider: ssh, hosts: ['n[2-']}]", "not closed"},
-		"bad rate":          {"sites: [{name: a, provider: local, link_rate: fast}]", "is no rate"},
-		"none":              {"sites: []", "no site is given"},
+		"no name":             {"sites: [{provider: local}]", "needs a `name`"},
+		"same name":           {"sites: [{name: a, provider: local}, {name: a, provider: local}]", "given twice"},
+		"unknown provider":    {"sites: [{name: a, provider: slrum}]", "is not known"},
+		"ssh without hosts":   {"sites: [{name: a, provider: ssh}]", "needs a list of `hosts`"},
+		"list for local":      {"sites: [{name: a, provider: local, hosts: [x]}]", "takes a number"},
+		"bad pattern":         {"sites: [{name: a, provider: ssh, hosts: ['n[2-']}]", "not closed"},
+		"bad rate":            {"sites: [{name: a, provider: local, link_rate: fast}]", "is no rate"},
+		"none":                {"sites: []", "no site is given"},
+		"relative scratch":    {"sites: [{name: a, provider: ssh, hosts: [n], scratch: rel}]", "scratch: \"rel\" is no absolute path"},
+		"home as scratch":     {"sites: [{name: a, provider: ssh, hosts: [n], scratch: ~/bee}]", "$HOME/bee"},
+		"slot too short":      {"sites: [{name: a, provider: local, slot: 1s}]", "slot: 1s leaves nothing to compute"},
+		"no slot":             {"sites: [{name: a, provider: local, slot: 0s}]", "slot: it cannot be nothing"},
+		"bad network":         {"sites: [{name: a, provider: local, network: 10/8}]", "is no range of addresses"},
+		"values beside types": {"sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]", "price: -1 cannot be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := ParseSites("s", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -119,6 +119,7 @@ func (d *decoder) checkVM(v *VM) {
 		d.at("vm.per_host", "", "vm.per_host needs virtual machines on every host, and `auto` may have none")
 	case v.CPUs < 0 || v.Sockets < 0 || v.Threads < 0:
 		d.at("vm", "", "vm: numbers of processors cannot be negative")
+	case !d.allRead("vm.cpus", "vm.sockets", "vm.threads"):
 	case v.CPUs%(sockets*threads) != 0:
 		d.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
 	}
@@ -137,6 +138,7 @@ func (d *decoder) checkVM(v *VM) {
 	for i, disk := range v.Disks {
 		at := fmt.Sprintf("vm.disks[%d]", i)
 		switch {
+		case !d.allRead(at):
 		case (disk.Size == 0) == (disk.From == ""):
 			d.at(at, "{size: 10G, to: /scratch} or {from: /data/reference.img, to: /reference}", "%s: give either `size`, for an empty disk, or `from`, a file of the hosts", at)
 		case disk.Size != 0 && disk.Size < leastExtra:

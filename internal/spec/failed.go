@@ -1,0 +1,58 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+)
+
+// Keys whose value could not be read hold none: what is checked of values must
+// leave them alone, or one mistake is told twice, the second time wrongly.
+
+// fails notes that the value of a path could not be read.
+func (d *decoder) fails(path string) { d.failed[path] = true }
+
+// wasRead tells whether the value of a path could be read, or is not given: a
+// key that is written wrong counts for the one that was probably meant.
+func (d *decoder) wasRead(path string) bool {
+	for p := path; ; p = parent(p) {
+		if d.failed[p] {
+			return false
+		}
+		if p == "" {
+			return true
+		}
+	}
+}
+
+// allRead tells whether paths could be read with everything below them.
+func (d *decoder) allRead(paths ...string) bool {
+	for _, p := range paths {
+		if !d.wasRead(p) {
+			return false
+		}
+		for failed := range d.failed {
+			if strings.HasPrefix(failed, p+".") || strings.HasPrefix(failed, p+"[") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// parent is the path around the last key or index of one.
+func parent(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
+
+// sorted gives the problems in the order of the file, each once; those of no
+// place in it come first.
+func sorted(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		if a.Column != b.Column {
+			return a.Column - b.Column
+		}
+		return strings.Compare(a.Message, b.Message)
+	})
+	return slices.Compact(problems)
+}
