@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -86,30 +85,17 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 }
 
 // pipeFrom runs a program and has its output read. The program ends when we
-// do, whatever ends us: it gets SIGTERM then, and tidies up after itself.
+// do, whatever ends us.
 func pipeFrom(ctx context.Context, argv, env []string, errs io.Writer, read func(io.ReadCloser) error) error {
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c := tethered(ctx, argv)
 	c.Env = append(os.Environ(), env...)
 	c.Stderr = errs
-	// A group of its own: mmdebstrap ends by a SIGHUP to its whole group.
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 20 * time.Second
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	// The signal is tied to the thread that starts the program.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := c.Start(); err != nil {
-		return err
-	}
-	readErr := read(out)
-	if readErr != nil {
-		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
-	}
-	if err := c.Wait(); err != nil && (readErr == nil || !core.IsKind(readErr, core.Invalid)) {
+	readErr, err := runTethered(c, func() error { return read(out) })
+	if err != nil && (readErr == nil || !core.IsKind(readErr, core.Invalid)) {
 		return err
 	}
 	return readErr

@@ -92,9 +92,11 @@ func TestDebianBuildThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestKilledBuildLeavesNothing: mmdebstrap tidies up when bee is killed.
+// TestKilledBuildLeavesNothing: mmdebstrap, in the midst of a step that takes
+// long, ends and tidies up when bee is killed.
 func TestKilledBuildLeavesNothing(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireUser(t) // as root it ends after its step
 	temp, err := os.MkdirTemp("/tmp", "bee-killed-")
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +106,8 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := store(t)
-	b, err := json.Marshal(spec.Build{Debian: "bookworm"})
+	step := fmt.Sprintf("sleep 3600.%d", os.Getpid()) // a number by which it is found
+	b, err := json.Marshal(spec.Build{Debian: "bookworm", Run: []string{"touch /begun; " + step}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +116,9 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 2*time.Minute, func() error {
-		if found, _ := filepath.Glob(temp + "/mmdebstrap.*/var/lib/dpkg"); len(found) == 0 {
-			return errors.New("the build does not begin")
+	testkit.Eventually(t, 10*time.Minute, func() error { // it unpacks Debian first
+		if found, _ := filepath.Glob(temp + "/mmdebstrap.*/begun"); len(found) == 0 {
+			return errors.New("the step does not begin")
 		}
 		return nil
 	})
@@ -124,6 +127,12 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 	testkit.Eventually(t, time.Minute, func() error {
 		if left, _ := os.ReadDir(temp); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
+		}
+		running, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range running {
+			if raw, _ := os.ReadFile(file); strings.Contains(strings.ReplaceAll(string(raw), "\x00", " "), step) {
+				return fmt.Errorf("%s still runs: %q", file, raw)
+			}
 		}
 		return nil
 	})
