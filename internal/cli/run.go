@@ -221,21 +221,32 @@ func countText(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// resultsText says where the outputs are.
+// resultsText says where the outputs are, as far as any have come.
 func (s *session) resultsText(run state.Run) string {
 	sub, err := control.SubmissionOf(run)
 	if err != nil || len(sub.Job.Outputs) == 0 {
 		return ""
 	}
+	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); exists(volume) {
+		return "; its outputs were not there, and its volume is kept in " + volume
+	}
 	dirs := map[string]bool{}
 	var names []string
 	for _, o := range sub.Job.Outputs {
-		if !dirs[o.To] {
+		if !dirs[o.To] && exists(o.To) {
 			dirs[o.To] = true
 			names = append(names, shortPath(o.To))
 		}
 	}
+	if len(names) == 0 {
+		return ""
+	}
 	return "; results are in " + strings.Join(names, ", ")
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // shortPath is a path relative to the working directory where that is shorter.

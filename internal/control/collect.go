@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -52,15 +53,12 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		if r.Outputs == nil && r.Exit == nil {
 			return a.salvage(ctx, head)
 		}
-		for _, m := range r.Outputs {
-			to := a.sub.Job.Outputs[m.Index].To
-			if err := a.fetch(ctx, path.Join(head, m.Path), filepath.Join(to, path.Base(m.Path))); err != nil {
-				return err
-			}
-		}
-		return nil
+		return a.fetchOutputs(ctx, head, r)
 	})
 	if err != nil {
+		if ctx.Err() == nil {
+			a.note(ctx, "warning: "+oneLine(err))
+		}
 		return err
 	}
 	a.rec.Fetched = true
@@ -152,9 +150,9 @@ func (a *attempt) salvageGlob(ctx context.Context, dir, pattern, to string) erro
 		}
 		return a.fetchFailed(err)
 	}
-	matches, err := filepath.Glob(filepath.Join(copied, pattern))
+	matches, err := filestream.Glob(copied, pattern)
 	for _, m := range matches {
-		err = errors.Join(err, os.Rename(m, filepath.Join(to, filepath.Base(m))))
+		err = errors.Join(err, a.settle(ctx, m, filepath.Join(to, filepath.Base(m))))
 	}
 	return err
 }
@@ -170,15 +168,11 @@ func splitGlob(p string) (fixed, pattern string) {
 	return p, ""
 }
 
-func (a *attempt) fetch(ctx context.Context, remote, local string) error {
-	return a.fetchAs(ctx, driver.Transfer{Remote: remote, Local: local})
-}
-
 func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 	if err := os.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	t.Progress = func(done int64) { a.progress(protocol.PhaseFetch)("fetching "+filepath.Base(t.Local), done, 0) }
+	t.Progress = func(done int64) { a.progress(protocol.PhaseFetch)("fetching "+path.Base(t.Remote), done, 0) }
 	err := a.lease.Fetch(ctx, t)
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)

@@ -208,12 +208,18 @@ func TestSweepSparesTheLiving(t *testing.T) {
 }
 
 func TestInputsDoNotOverlap(t *testing.T) {
-	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range []string{"a/x", "a/sub/y", "b/x", "b/sub/z", "single"} {
 		p := filepath.Join(dir, f)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(os.Symlink("a", filepath.Join(dir, "link")), os.Symlink(filepath.Join(dir, "single"), filepath.Join(dir, "other"))); err != nil {
+		t.Fatal(err)
 	}
 	in := func(from, to string) spec.Copy { return spec.Copy{From: filepath.Join(dir, from), To: to} }
 	for _, c := range []struct {
@@ -227,6 +233,9 @@ func TestInputsDoNotOverlap(t *testing.T) {
 		{"a file under another name", []spec.Copy{in("single", "/work/s")}, []string{"single > volume/s"}, nil},
 		{"a file into a directory", []spec.Copy{in("single", "/work/d/")}, []string{"single > volume/d/single"}, nil},
 		{"two directories merge, the later wins", []spec.Copy{in("a", "/work"), in("b", "/work")}, []string{"a/sub/y > volume/sub/y", "b/sub/z > volume/sub/z", "b/x > volume/x"}, nil},
+		{"a link stands for the directory", []spec.Copy{in("link", "/work")}, []string{"a > volume"}, nil},
+		{"a link stands for the file, under its own name", []spec.Copy{in("other", "/work")}, []string{"single > volume/other"}, nil},
+		{"a link outside the volume", []spec.Copy{in("link", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
 		{"a pattern", []spec.Copy{in("?/x", "/work/d")}, []string{"b/x > volume/d/x"}, nil},
 		{"outside the volume", []spec.Copy{in("a", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
 		{"a file outside the volume", []spec.Copy{in("single", "/etc/s.conf")}, []string{"single > inputs/0/s.conf"}, map[string]string{"/etc/s.conf": "0/s.conf"}},

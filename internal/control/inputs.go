@@ -22,7 +22,7 @@ type staging struct{ local, remote string }
 //
 // A directory's contents become the contents of its target. A file becomes
 // the target itself, or a file in it where the target ends with a slash, is
-// the volume, or the input is a glob.
+// the volume, or the input is a glob. A link stands for what it leads to.
 func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 	var copies []staging
 	binds := map[string]string{}
@@ -33,6 +33,13 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 		}
 		isGlob := len(matches) > 1 || matches[0] != in.From
 		for _, local := range matches {
+			name := filepath.Base(local)
+			// A link would be copied as one: the job would have what it leads to
+			// in place of a copy, or nothing.
+			local, err := filepath.EvalSymlinks(local)
+			if err != nil {
+				return nil, nil, inputError(in, err)
+			}
 			info, err := os.Stat(local)
 			if err != nil {
 				return nil, nil, inputError(in, err)
@@ -41,7 +48,7 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume))
 			bindAt := target // what is bound, where the target is outside the volume
 			if into {
-				target = path.Join(target, filepath.Base(local))
+				target = path.Join(target, name)
 			}
 			if rel, ok := below(job.Volume, target); ok {
 				copies = append(copies, staging{local, path.Join("volume", rel)})

@@ -172,6 +172,9 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make run directory: %w", err)
 		}
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link would have the job write elsewhere
+			return fmt.Errorf("make run directory: %s is no directory (%v)", dir, err)
+		}
 	}
 	local, err := wire.ListenUnix(protocol.SocketPath(c.Host.Dir, c.Rank))
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -68,11 +68,10 @@ func (h *head) matches(dir string) []protocol.OutputMatch {
 		if root == "" {
 			continue
 		}
-		found, err := filepath.Glob(filepath.Join(root, rel))
+		found, err := filestream.Glob(root, rel)
 		if err != nil {
 			continue
 		}
-		sort.Strings(found)
 		for _, f := range found {
 			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
 				list = append(list, protocol.OutputMatch{Index: i, Path: p})

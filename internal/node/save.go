@@ -290,7 +290,7 @@ func (h *head) checkpointFiles(root string) (map[string]stamp, error) {
 	found := map[string]stamp{}
 	for _, pattern := range h.plan.Checkpoint.Paths {
 		rel, _ := h.plan.InVolume(pattern)
-		matches, err := filepath.Glob(filepath.Join(root, rel))
+		matches, err := filestream.Glob(root, rel)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -164,7 +165,7 @@ func readNode(path string) (procid.ID, error) {
 
 // stopNodes ends all nodes that were launched on this machine itself.
 func (l *lease) stopNodes(ctx context.Context) error {
-	records, err := filepath.Glob(filepath.Join(globQuote(l.dir), nodeRecord+"[0-9]*"))
+	records, err := filepath.Glob(filepath.Join(filestream.QuoteGlob(l.dir), nodeRecord+"[0-9]*"))
 	if err != nil {
 		return err
 	}
@@ -175,10 +176,6 @@ func (l *lease) stopNodes(ctx context.Context) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-func globQuote(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // stopNode lets a node clear up, then kills it and what is left of its session.

@@ -1,0 +1,169 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// unnamedDir is where a run's volume is kept whose outputs matched nothing.
+const unnamedDir = "volume"
+
+// UnnamedVolume is where the volume of a run lies at home that succeeded, and of
+// which its outputs have named nothing.
+func UnnamedVolume(runDir string) string { return filepath.Join(runDir, unnamedDir) }
+
+// fetchOutputs brings home what the outputs name. What cannot be had does not
+// keep the others away.
+func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
+	var all error
+	for _, o := range placed(a.sub.Job.Outputs, r.Outputs) {
+		if err := a.fetch(ctx, path.Join(head, o.remote), o.local); err != nil {
+			all = errors.Join(all, err)
+		}
+		if ctx.Err() != nil {
+			return all
+		}
+	}
+	return errors.Join(all, a.unmatched(ctx, head, r))
+}
+
+// unmatched tells of outputs that were not there. Where a run has succeeded and
+// none was, its volume holds all that it has computed, and is kept.
+func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result) error {
+	if r.Exit == nil {
+		return nil
+	}
+	var missing []string
+	for i, o := range a.sub.Job.Outputs {
+		if !slices.ContainsFunc(r.Outputs, func(m protocol.OutputMatch) bool { return m.Index == i }) {
+			missing = append(missing, o.From)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	text := "warning: nothing was there of the outputs " + strings.Join(missing, ", ")
+	if len(r.Outputs) == 0 && r.Exit.Code == 0 {
+		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
+		if err := a.fetchAs(ctx, driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume}); err != nil && !core.IsKind(err, core.NotFound) {
+			return err
+		}
+		text += "; what the run has left in its volume is kept in " + volume + " until `bee rm`"
+	}
+	a.note(ctx, text)
+	return nil
+}
+
+// output is one that comes home.
+type output struct{ remote, local string }
+
+// placed gives outputs their places at home: below `to:` under their own names.
+// Those that would have the same place have the directories before their names
+// as well.
+func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
+	list := make([]output, len(matches))
+	sharing := map[string]int{}
+	for i, m := range matches {
+		o := copies[m.Index]
+		name := path.Base(m.Path)
+		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
+			name = path.Base(o.From)
+		}
+		list[i] = output{m.Path, filepath.Join(o.To, name)}
+		sharing[list[i].local]++
+	}
+	for i, m := range matches {
+		if sharing[list[i].local] > 1 {
+			_, rel, _ := strings.Cut(m.Path, "/") // below the volume, or the inputs
+			list[i].local = filepath.Join(copies[m.Index].To, rel)
+		}
+	}
+	return list
+}
+
+// fetch brings a file or directory home. A directory that is there already keeps
+// what else it holds; what cannot be where something else is comes beside it, under
+// its name and the run's.
+func (a *attempt) fetch(ctx context.Context, remote, local string) error {
+	t := driver.Transfer{Remote: remote, Local: local}
+	if _, err := os.Lstat(local); errors.Is(err, fs.ErrNotExist) {
+		return a.fetchAs(ctx, t)
+	}
+	t.Local = filepath.Join(filepath.Dir(local), ".bee-arriving-"+filepath.Base(local))
+	if err := a.fetchAs(ctx, t); err != nil {
+		return err
+	}
+	return a.settle(ctx, t.Local, local)
+}
+
+// settle puts what has come home to its place.
+func (a *attempt) settle(ctx context.Context, from, to string) error {
+	beside, err := merge(from, to, "."+a.run.ID)
+	for _, name := range beside {
+		a.note(ctx, "warning: an output came to "+name+", as something else is where it belongs")
+	}
+	if err != nil {
+		return a.fetchFailed(err)
+	}
+	return nil
+}
+
+// merge moves a file or directory to a place. A directory that is there takes what
+// the other holds. Where one is a directory and the other is not, nothing is
+// replaced: it goes to its name with a suffix, and beside tells where.
+func merge(from, to, suffix string) (beside []string, err error) {
+	have, err := os.Lstat(from)
+	if err != nil {
+		return nil, err
+	}
+	there, err := os.Lstat(to)
+	if err == nil && have.IsDir() && there.Mode()&fs.ModeSymlink != 0 { // its user's own, to another disk perhaps
+		there, err = os.Stat(to)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.Rename(from, to)
+	case err != nil:
+	case have.IsDir() != there.IsDir():
+		beside, err = merge(from, to+suffix, suffix)
+		return append(beside, to+suffix), err
+	case !have.IsDir():
+		err = os.Rename(from, to)
+	default:
+		return mergeDirs(from, to, have, suffix)
+	}
+	if err == nil {
+		err = filestream.SyncDir(filepath.Dir(to))
+	}
+	return nil, err
+}
+
+func mergeDirs(from, to string, have fs.FileInfo, suffix string) (beside []string, err error) {
+	entries, err := os.ReadDir(from)
+	if err == nil && have.Mode()&0o300 != 0o300 { // a directory of results may be read-only
+		err = os.Chmod(from, have.Mode()|0o300)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		more, merr := merge(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), suffix)
+		beside, err = append(beside, more...), errors.Join(err, merr)
+	}
+	if err == nil {
+		err = os.Remove(from)
+	}
+	return beside, err
+}

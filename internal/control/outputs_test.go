@@ -1,0 +1,166 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// ending is the head of a job that has left files, which its outputs match.
+func (w *world) ending(t *testing.T, exit int, files map[string]string, matches ...protocol.OutputMatch) {
+	t.Helper()
+	s := w.sites["a"]
+	writeFiles(t, s.dir, files)
+	s.head = events(protocol.Result{Exit: &core.Exit{Code: exit}, Outputs: matches})
+}
+
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listed gives the files below a directory, with what they hold.
+func listed(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		found[name] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func same(a, b map[string]string) bool {
+	for name, text := range a {
+		if b[name] != text {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// TestOutputsKeepWhatIsThere: what lies at home where outputs come to is its
+// user's. ID stands for the run's.
+func TestOutputsKeepWhatIsThere(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		there, outputs map[string]string
+		froms          []string
+		matches        []protocol.OutputMatch
+		after          map[string]string
+		warns          bool
+	}{
+		{"a directory takes what is new", map[string]string{"res/notes": "mine", "res/day1": "old", "res/deep/x": "mine"}, map[string]string{"res/day1": "new", "res/deep/y": "new"},
+			[]string{"/work/res"}, []protocol.OutputMatch{{Path: "volume/res"}},
+			map[string]string{"res/notes": "mine", "res/day1": "new", "res/deep/x": "mine", "res/deep/y": "new"}, false},
+		{"a file comes where a directory is", map[string]string{"f/mine": "mine"}, map[string]string{"f": "new"}, []string{"/work/f"}, []protocol.OutputMatch{{Path: "volume/f"}},
+			map[string]string{"f/mine": "mine", "f.ID": "new"}, true},
+		{"a directory comes where a file is", map[string]string{"d": "mine", "e/f": "mine"}, map[string]string{"d/x": "new", "e/f/g": "new"}, []string{"/work/*"}, []protocol.OutputMatch{{Path: "volume/d"}, {Path: "volume/e"}},
+			map[string]string{"d": "mine", "d.ID/x": "new", "e/f": "mine", "e/f.ID/g": "new"}, true},
+		{"two have one name", nil, map[string]string{"a/log": "a", "b/log": "b", "c": "c"}, []string{"/work/*/log", "/work/c"},
+			[]protocol.OutputMatch{{Path: "volume/a/log"}, {Path: "volume/b/log"}, {Index: 1, Path: "volume/c"}}, map[string]string{"a/log": "a", "b/log": "b", "c": "c"}, false},
+		{"the volume has its name inside", nil, map[string]string{"x": "x"}, []string{"/work"}, []protocol.OutputMatch{{Path: "volume"}}, map[string]string{"work/x": "x"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, results := newWorld(t, "a"), t.TempDir()
+			writeFiles(t, results, c.there)
+			volume := map[string]string{}
+			for name, text := range c.outputs {
+				volume["volume/"+name] = text
+			}
+			w.ending(t, 0, volume, c.matches...)
+			job := spec.Job{Name: "j", Nodes: 1, Volume: "/work"}
+			for _, from := range c.froms {
+				job.Outputs = append(job.Outputs, spec.Copy{From: from, To: results})
+			}
+			run := w.drive(t, w.submitJob(t, job), nil)
+			after := map[string]string{}
+			for name, text := range c.after {
+				after[strings.ReplaceAll(name, "ID", run.ID)] = text
+			}
+			if got := listed(t, results); run.State != state.Succeeded || !same(got, after) {
+				t.Errorf("%s: got %q, want %q", run.State, got, after)
+			}
+			if text := history(t, w, run.ID); strings.Contains(text, "something else is where it belongs") != c.warns {
+				t.Errorf("its history: %s", text)
+			}
+		})
+	}
+}
+
+// TestOutputsThatWereNotThere are told; where a run that has succeeded has none of
+// them, its volume is kept.
+func TestOutputsThatWereNotThere(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		exit    int
+		matches []protocol.OutputMatch
+		keeps   bool
+	}{
+		{"none", 0, []protocol.OutputMatch{}, true},
+		{"one of two", 0, []protocol.OutputMatch{{Index: 1, Path: "volume/x.csv"}}, false},
+		{"none of a run that failed", 3, []protocol.OutputMatch{}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, results := newWorld(t, "a"), t.TempDir()
+			w.ending(t, c.exit, map[string]string{"volume/x.csv": "a month"}, c.matches...)
+			run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Outputs: []spec.Copy{{From: "/work/resluts/*", To: results}, {From: "/work/x.*", To: results}}}), nil)
+			if text := history(t, w, run.ID); !strings.Contains(text, "nothing was there of the outputs /work/resluts/*") {
+				t.Errorf("its history: %s", text)
+			}
+			raw, _ := os.ReadFile(filepath.Join(UnnamedVolume(w.Store.RunDir(run.ID)), "x.csv"))
+			if (string(raw) == "a month") != c.keeps {
+				t.Errorf("kept %q", raw)
+			}
+		})
+	}
+}
+
+// TestOutputsThatCannotComeKeepNoOthersAway, and are there for the next try.
+func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
+	w, results := newWorld(t, "a"), t.TempDir()
+	writeFiles(t, results, map[string]string{"blocked": "a file"})
+	w.ending(t, 0, map[string]string{"volume/a": "a", "volume/b": "b"}, protocol.OutputMatch{Path: "volume/a"}, protocol.OutputMatch{Index: 1, Path: "volume/b"})
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work",
+		Outputs: []spec.Copy{{From: "/work/a", To: filepath.Join(results, "blocked")}, {From: "/work/b", To: results}}})
+	if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
+		t.Fatalf("got %+v", got)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(results, "b")); string(raw) != "b" {
+		t.Errorf("the other holds %q", raw)
+	}
+	if text := history(t, w, run.ID); !strings.Contains(text, "bring home the outputs") {
+		t.Errorf("its history: %s", text)
+	}
+	if err := os.Remove(filepath.Join(results, "blocked")); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Errorf("got %+v", got)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(results, "blocked", "a")); string(raw) != "a" {
+		t.Errorf("after all it holds %q", raw)
+	}
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWhatIsTheUsersStays: a job works on copies of its inputs, and what comes
+// home replaces nothing but earlier results of the same names.
+func TestWhatIsTheUsersStays(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: ./link, to: /work}, {from: ./link, to: /opt/data}]",
+		"outputs: [{from: /work/res, to: .}, {from: '/work/out/*', to: ./stolen}, {from: /work/*/log, to: ./logs}]",
+		"run: 'rm -rf ./*; touch /opt/data/more; mkdir -p res a b; echo new > res/day1; echo a > a/log; echo b > b/log; ln -s $PLACE out'")
+	b.File("precious/month", "of work")
+	b.File("res/notes", "mine")
+	b.File("res/day1", "old")
+	if err := os.Symlink(filepath.Join(b.Work, "precious"), filepath.Join(b.Work, "link")); err != nil {
+		t.Fatal(err)
+	}
+	b.Must("run", "-q", "-e", "PLACE="+filepath.Join(b.Work, "precious"), job)
+	for name, want := range map[string]string{"precious/month": "of work", "res/notes": "mine", "res/day1": "new\n", "logs/a/log": "a\n", "logs/b/log": "b\n"} {
+		if got := b.Read(name); got != want {
+			t.Errorf("%s holds %q, not %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"precious/more", "stolen"} {
+		if _, err := os.Lstat(filepath.Join(b.Work, name)); err == nil {
+			t.Errorf("there is %s", name)
+		}
+	}
+}
+
+// TestOutputsThatMatchNothing are told, and cost no result.
+func TestOutputsThatMatchNothing(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: '/work/resluts/*', to: ./results}]", "run: 'mkdir results; echo done > results/end'")
+	r := b.Try("run", job)
+	if r.Code != 0 || !strings.Contains(r.Stderr, "nothing was there of the outputs /work/resluts/*") || strings.Contains(r.Stderr, "results are in") {
+		t.Errorf("%d: %s", r.Code, r.Stderr)
+	}
+	kept := strings.TrimSpace(r.Stderr[strings.LastIndex(r.Stderr, " ")+1:])
+	if raw, err := os.ReadFile(filepath.Join(kept, "results", "end")); err != nil || string(raw) != "done\n" {
+		t.Errorf("%q, %v\n%s", raw, err, r.Stderr)
+	}
+	if text := b.Must("show", "small"); !strings.Contains(text, "nothing was there of the outputs") {
+		t.Errorf("it shows %s", text)
+	}
+	b.Must("rm", "small")
+	if _, err := os.Stat(kept); err == nil {
+		t.Error("`bee rm` keeps it")
+	}
+}
