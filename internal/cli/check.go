@@ -12,11 +12,11 @@ func (a *app) newCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "check BEEFILE", Short: "Check a Beefile and the sites it names, without running it", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			job, err := spec.LoadJob(args[0])
-			var sites []spec.Site
-			if err == nil {
-				sites, err = a.loadSites(job)
+			draft, err := spec.ReadDraft(args[0])
+			if err != nil {
+				return err
 			}
+			job, sites, err := a.finish(draft)
 			if asJSON {
 				problems := []spec.Problem{}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {

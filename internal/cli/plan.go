@@ -21,7 +21,10 @@ func (a *app) newPlanCommand() *cobra.Command {
 it, when it would start it, how much of its time slot is left for computing, and
 what an hour costs. Sites come in the order in which a run would try them.
 Nothing is submitted.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.plan(c.Context(), args[0], o, asJSON) }}
+		RunE: func(c *cobra.Command, args []string) error {
+			o.given = c.Flags().Changed
+			return a.plan(c.Context(), args[0], o, asJSON)
+		}}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")

@@ -28,6 +28,8 @@ type runOptions struct {
 	wait   time.Duration
 	// explain lists all sites before the run begins.
 	explain bool
+	// given tells whether the user gave a flag.
+	given func(flag string) bool
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -43,7 +45,10 @@ the terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find
 Ctrl-C asks what to do.`,
 		Example: "  bee run job.yaml\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.run(c.Context(), args[0], o) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.given = c.Flags().Changed
+			return a.run(c.Context(), args[0], o)
+		},
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and go on in the background")
@@ -52,7 +57,7 @@ Ctrl-C asks what to do.`,
 	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
-	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "go on asking for that `long` when no site can take the run, instead of the Beefile's wait")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
@@ -107,43 +112,6 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 		return err
 	}
 	return a.ending(ctx, s, ended, o)
-}
-
-// submission is the Beefile as the flags change it, with its sites.
-func (a *app) submission(file string, o runOptions) (control.Submission, error) {
-	job, err := spec.LoadJob(file)
-	if err != nil {
-		return control.Submission{}, err
-	}
-	if o.nodes > 0 {
-		job.Nodes = o.nodes
-	}
-	if o.image != "" {
-		job.Image, job.Build = o.image, nil
-	}
-	if len(o.site) > 0 {
-		job.Sites = o.site
-	}
-	if o.wait > 0 {
-		job.Wait = o.wait
-	}
-	for _, e := range o.env {
-		key, value, ok := strings.Cut(e, "=")
-		if !ok {
-			value = os.Getenv(key)
-		}
-		if job.Env == nil {
-			job.Env = map[string]string{}
-		}
-		job.Env[key] = value
-	}
-	switch o.pull {
-	case "missing", "always", "never":
-	default:
-		return control.Submission{}, &core.Error{Kind: core.Invalid, Op: "read flag", Object: "--pull", Err: fmt.Errorf("%q is none of missing, always, never", o.pull)}
-	}
-	sites, err := a.loadSites(job)
-	return control.Submission{Job: *job, Sites: sites, Pull: o.pull}, err
 }
 
 func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) error {

@@ -127,6 +127,20 @@ func (a *app) findSites() (spec.SitesFile, error) {
 	return f, err
 }
 
+// finish checks a Beefile together with the sites that it names.
+func (a *app) finish(draft *spec.Draft) (*spec.Job, []spec.Site, error) {
+	f, sitesErr := a.findSites()
+	if sitesErr == nil {
+		draft.CheckSites(f)
+	}
+	job, err := draft.Finish()
+	if err := spec.Both(err, sitesErr); err != nil {
+		return nil, nil, err
+	}
+	sites, err := a.loadSites(job)
+	return job, sites, err
+}
+
 // loadSites gives the user's sites, and the order in which a job wants them. A
 // job that names no store gets that of the sites file.
 func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {

@@ -86,11 +86,15 @@ func (d *decoder) checkImage(ref string) {
 		return
 	}
 	isPath := strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") || strings.HasPrefix(ref, "~/")
+	write, directory := "image: ", ", or build: "+ref+" for a directory with a Dockerfile"
+	if flag, given := d.flags["image"]; given {
+		write, directory = flag+" ", ""
+	}
 	switch {
 	case file:
-		d.at("image", "image: docker-archive:"+ref, "image: %q looks like an archive of docker or podman", ref)
+		d.at("image", write+"docker-archive:"+ref, "image: %q looks like an archive of docker or podman", ref)
 	case isPath:
-		d.at("image", "image: oci:"+ref+" for an OCI layout, or build: "+ref+" for a directory with a Dockerfile", "image: %q looks like a directory", ref)
+		d.at("image", write+"oci:"+ref+" for an OCI layout"+directory, "image: %q looks like a directory", ref)
 	}
 }
 
@@ -160,14 +164,19 @@ func (d *decoder) oneOf(key, value string, words ...string) {
 }
 
 func (d *decoder) variable(where, key string) {
+	if !IsVariable(key) {
+		d.at(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
+	}
+}
+
+// IsVariable tells whether a variable of the environment can have a name.
+func IsVariable(key string) bool {
 	ok := key != ""
 	for i, r := range key {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		ok = ok && (letter || i > 0 && r >= '0' && r <= '9')
 	}
-	if !ok {
-		d.at(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
-	}
+	return ok
 }
 
 // checkSites finds what cannot be in a sites file.

@@ -25,11 +25,12 @@ type decoder struct {
 	anchors  map[string][]anchor
 	places   map[string]*token.Token // of keys and elements by path, for checks that come later
 	failed   map[string]bool         // paths whose values could not be read
+	flags    map[string]string       // what gave a path's value in place of the file
 	merges   int                     // how many mappings were merged into others
 }
 
 func newDecoder(file string, data []byte) *decoder {
-	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}}
+	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
 }
 
 // root parses the file and gives its one mapping, or nil.
@@ -101,6 +102,10 @@ func (d *decoder) at(path, hint, format string, args ...any) {
 		return
 	}
 	for p := path; ; p = parent(p) {
+		if flag, ok := d.flags[p]; ok {
+			d.problems = append(d.problems, Problem{File: flag, Message: fmt.Sprintf(format, args...), Hint: hint})
+			return
+		}
 		if t, ok := d.places[p]; ok {
 			d.problem(t, hint, format, args...)
 			return

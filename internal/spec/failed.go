@@ -31,12 +31,17 @@ func (d *decoder) allRead(paths ...string) bool {
 			return false
 		}
 		for failed := range d.failed {
-			if strings.HasPrefix(failed, p+".") || strings.HasPrefix(failed, p+"[") {
+			if isBelow(failed, p) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// isBelow tells whether a path leads into the value of another.
+func isBelow(path, other string) bool {
+	return strings.HasPrefix(path, other+".") || strings.HasPrefix(path, other+"[")
 }
 
 // parent is the path around the last key or index of one.

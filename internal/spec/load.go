@@ -14,15 +14,11 @@ import (
 
 // LoadJob reads a Beefile.
 func LoadJob(file string) (*Job, error) {
-	abs, err := filepath.Abs(file)
+	t, err := ReadDraft(file)
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(abs)
-	if err != nil {
-		return nil, FileError("Beefile", file, err)
-	}
-	return ParseJob(file, data, filepath.Dir(abs))
+	return t.Finish()
 }
 
 // FileError is the error of a Beefile, sites file or the like, as what says, which
@@ -38,17 +34,7 @@ func FileError(what, file string, err error) error {
 
 // ParseJob reads a Beefile's text. Its relative paths start at dir.
 func ParseJob(file string, data []byte, dir string) (*Job, error) {
-	d := newDecoder(file, data)
-	j := &Job{Dir: dir, Nodes: 1, Volume: "/work"}
-	if root := d.root(data); root != nil {
-		d.decode(root, reflect.ValueOf(j).Elem(), "")
-		d.checkJob(j)
-	}
-	if err := asError(d.problems); err != nil {
-		return nil, err
-	}
-	j.complete(file)
-	return j, nil
+	return parseDraft(file, data, dir).Finish()
 }
 
 // complete fills in defaults and makes local paths absolute.
@@ -180,27 +166,34 @@ func SelectSites(j *Job, all []Site, file string) ([]Site, error) {
 	if len(j.Sites) == 0 {
 		return all, nil
 	}
-	var names []string
 	byName := map[string]Site{}
 	for _, s := range all {
-		names = append(names, s.Name)
 		byName[s.Name] = s
 	}
 	var chosen []Site
 	for _, name := range j.Sites {
 		s, ok := byName[name]
 		if !ok {
-			where := "your sites file " + file
-			if file == "" {
-				where = "your sites (there is no sites file)"
-			}
-			remedy := "It has: " + strings.Join(names, ", ") + "."
-			if near := nearest(name, names); near != "" {
-				remedy = fmt.Sprintf("Did you mean %q? %s", near, remedy)
-			}
+			where, remedy := noSite(name, all, file)
 			return nil, &core.Error{Kind: core.Invalid, Op: "find site", Object: name, Err: fmt.Errorf("it is not in %s", where), Remedy: remedy}
 		}
 		chosen = append(chosen, s)
 	}
 	return chosen, nil
+}
+
+// noSite says where a site was looked for, and what there is.
+func noSite(name string, all []Site, file string) (where, remedy string) {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	where, remedy = "your sites file "+file, "It has: "+strings.Join(names, ", ")+"."
+	if file == "" {
+		where = "your sites (there is no sites file)"
+	}
+	if near := nearest(name, names); near != "" {
+		remedy = fmt.Sprintf("Did you mean %q? %s", near, remedy)
+	}
+	return where, remedy
 }

@@ -9,8 +9,8 @@ import (
 
 // Problem is one thing that is wrong in a file.
 type Problem struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"` // from 1
+	File    string `json:"file"` // or the flag of the command line
+	Line    int    `json:"line"` // from 1; 0: of a flag
 	Column  int    `json:"column"`
 	Message string `json:"message"`
 	// Source is the offending line.
@@ -29,7 +29,11 @@ func (e *Errors) Error() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+		}
+		b.WriteString(": " + p.Message)
 		if p.Hint != "" {
 			fmt.Fprintf(&b, " (%s)", p.Hint)
 		}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// submission is the Beefile as the flags change it, with its sites.
+func (a *app) submission(file string, o runOptions) (control.Submission, error) {
+	draft, err := spec.ReadDraft(file)
+	if err != nil {
+		return control.Submission{}, err
+	}
+	o.change(draft)
+	job, sites, err := a.finish(draft)
+	if err != nil {
+		return control.Submission{}, err
+	}
+	return control.Submission{Job: *job, Sites: sites, Pull: o.pull}, nil
+}
+
+// change puts the flags that were given into a job, which is checked as it then
+// is.
+func (o runOptions) change(draft *spec.Draft) {
+	job := draft.Job
+	if o.given("nodes") {
+		job.Nodes = o.nodes
+		draft.Flag("nodes", "--nodes")
+	}
+	if o.given("image") {
+		job.Image, job.Build = o.image, nil
+		draft.Flag("image", "--image")
+		draft.Flag("build", "--image")
+	}
+	if o.given("site") {
+		job.Sites = o.site
+		draft.Flag("sites", "--site")
+		if len(o.site) == 0 {
+			draft.Refuse("--site", "", "it names no site")
+		}
+	}
+	if o.given("wait") {
+		job.Wait = o.wait
+		draft.Flag("wait", "--wait")
+		if o.wait < 0 {
+			draft.Refuse("--wait", "such as 90s, 15m or 2h30m", "%s cannot be waited", o.wait)
+		}
+	}
+	for _, e := range o.env {
+		key, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value, ok = os.LookupEnv(key)
+		}
+		if !spec.IsVariable(key) {
+			draft.Refuse("--env", "KEY=VALUE; letters, digits and underscores", "%q is no name of a variable", key)
+			continue
+		}
+		if !ok {
+			continue // what the caller does not have is left as it is
+		}
+		if job.Env == nil {
+			job.Env = map[string]string{}
+		}
+		job.Env[key] = value
+		draft.Flag("env."+key, "--env")
+	}
+	if policies := []string{"missing", "always", "never"}; !slices.Contains(policies, o.pull) {
+		draft.Refuse("--pull", "one of "+strings.Join(policies, ", "), "%q is not known", o.pull)
+	}
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+func beefile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestFlagsAreCheckedLikeTheBeefile: all that is wrong with flags is told by
+// their names, at once with what is wrong in the files.
+func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("BEE_SITES", "")
+	t.Setenv("SLURM_JOB_ID", "")
+	good := beefile(t, "image: a\nnodes: 2\nenv: {A: x}\n")
+	bad := beefile(t, "image: a\nnodes: 0\nsites: [locla]\nretry: many\n")
+	sites := beefile(t, "sites: [{name: lab, provider: local, slots: -1}]\n")
+	for line, says := range map[string][]string{
+		"run -n -3 " + good:                  {"--nodes: nodes: -3"},
+		"run -n 0 " + good:                   {"--nodes: nodes: 0"},
+		"plan -n 0 " + good:                  {"--nodes: nodes: 0"},
+		"run --wait -5m " + good:             {"--wait: -5m0s"},
+		"run -e =x -e A-B=c -e 1U " + good:   {`--env: "" is no`, `--env: "1U" is no`, `--env: "A-B" is no`},
+		"run --image ./x.tar " + good:        {"(--image docker-archive:./x.tar)"},
+		"run --image= " + good:               {"--image: neither"},
+		"run --site nope " + good:            {`--site: sites: "nope"`},
+		"run --site= " + good:                {"--site: it names no site"},
+		"run --pull no " + good:              {`--pull: "no"`},
+		"check " + bad:                       {":2:1: nodes: 0", `:3:9: sites: "locla"`, ":4:8: retry"},
+		"run -n 0 --site local " + bad:       {"--nodes: nodes: 0", ":4:8: retry"},
+		"check --sites " + sites + " " + bad: {":2:1: nodes: 0", ":4:8: retry", "slots: -1 cannot be"},
+	} {
+		err := newDesk(t).bee(strings.Fields(line)...)
+		if codeOf(err) != exitInvalid {
+			t.Errorf("%s: got %v", line, err)
+			continue
+		}
+		lines := slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(l string) bool { return strings.HasPrefix(l, " ") })
+		if len(lines) != len(says) {
+			t.Errorf("%s: got\n%v\nwant %q", line, err, says)
+			continue
+		}
+		for i, want := range says {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("%s: got %s, want %s", line, lines[i], want)
+			}
+		}
+	}
+}
+
+func TestFlagsReplaceWhatTheBeefileSays(t *testing.T) {
+	t.Setenv("BEE_TEST_CALLER", "mine")
+	draft, err := spec.ReadDraft(beefile(t, "build: .\nnodes: 0\nenv: {A: x, B: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := []string{"nodes", "image", "env"}
+	runOptions{nodes: 3, image: "b", pull: "missing", env: []string{"A=y", "BEE_TEST_CALLER", "BEE_TEST_UNSET", "B"},
+		given: func(flag string) bool { return slices.Contains(given, flag) }}.change(draft)
+	job, err := draft.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unset := job.Env["BEE_TEST_UNSET"]
+	if job.Nodes != 3 || job.Image != "b" || job.Build != nil || job.Env["A"] != "y" || job.Env["B"] != "1" || job.Env["BEE_TEST_CALLER"] != "mine" || unset {
+		t.Errorf("got %+v", job)
+	}
+}

@@ -1,0 +1,102 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Draft is a Beefile that was read and is not checked yet: flags of a command
+// line may still change its job, and all that is wrong is told by Finish.
+type Draft struct {
+	// Job as it was read, with its local paths as they were written.
+	Job *Job
+
+	d    *decoder
+	read bool // false: there is no mapping in the file
+}
+
+// ReadDraft reads a Beefile. Its error says that there is none to be read; what
+// is wrong in it is told by Finish.
+func ReadDraft(file string) (*Draft, error) {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(abs)
+	if err != nil {
+		return nil, FileError("Beefile", file, err)
+	}
+	return parseDraft(file, data, filepath.Dir(abs)), nil
+}
+
+func parseDraft(file string, data []byte, dir string) *Draft {
+	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: "/work"}, d: newDecoder(file, data)}
+	if root := t.d.root(data); root != nil {
+		t.read = true
+		t.d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
+	}
+	return t
+}
+
+// Flag notes that a flag has given the value of a key, such as "nodes": what is
+// wrong with it is told by the flag's name.
+func (t *Draft) Flag(key, flag string) {
+	maps.DeleteFunc(t.d.failed, func(p string, _ bool) bool { return p == key || isBelow(p, key) })
+	maps.DeleteFunc(t.d.places, func(p string, _ *token.Token) bool { return isBelow(p, key) })
+	t.d.flags[key] = flag
+}
+
+// Refuse adds what is wrong with a flag that stands for no key.
+func (t *Draft) Refuse(flag, hint, format string, args ...any) {
+	t.d.problems = append(t.d.problems, Problem{File: flag, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// CheckSites finds the sites that the job names and that are not there.
+func (t *Draft) CheckSites(f SitesFile) {
+	if !t.read {
+		return
+	}
+	for i, name := range t.Job.Sites {
+		if slices.ContainsFunc(f.Sites, func(s Site) bool { return s.Name == name }) {
+			continue
+		}
+		where, remedy := noSite(name, f.Sites, f.Path)
+		t.d.at(fmt.Sprintf("sites[%d]", i), strings.TrimSuffix(remedy, "."), "sites: %q is not in %s", name, where)
+	}
+}
+
+// Finish checks the job and fills in its defaults. Its error, of kind Invalid,
+// holds all that is wrong.
+func (t *Draft) Finish() (*Job, error) {
+	if t.read {
+		t.d.checkJob(t.Job)
+	}
+	if err := asError(t.d.problems); err != nil {
+		return nil, err
+	}
+	t.Job.complete(t.d.file)
+	return t.Job, nil
+}
+
+// Both gives the problems of two files as one error; of two errors the first,
+// where one of them is no list of problems.
+func Both(one, two error) error {
+	a, isA := errors.AsType[*Errors](one)
+	b, isB := errors.AsType[*Errors](two)
+	switch {
+	case isA && isB:
+		return &core.Error{Kind: core.Invalid, Err: &Errors{slices.Concat(a.Problems, b.Problems)}}
+	case one != nil:
+		return one
+	}
+	return two
+}
