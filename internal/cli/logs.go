@@ -27,12 +27,14 @@ func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
 		Long: `Show the output of a run's task: its standard output on ours, its standard
-error on ours. With --node the log of one of BEE's own nodes instead.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) }}
+error on ours. A run that moved or was tried again has several attempts, which
+follow one another. With --node the log of one of BEE's own nodes instead.`,
+		Example: "  bee logs -f lysozyme\n  bee logs --attempt 2 lysozyme",
+		RunE:    func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) }}
 	f := c.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
 	f.BoolVarP(&o.timestamps, "timestamps", "t", false, "put the time before each piece")
-	f.IntVar(&o.attempt, "attempt", 0, "`number` of the attempt (default the last)")
+	f.IntVar(&o.attempt, "attempt", 0, "show the attempt with this `number`, with --follow those after it, too (default all; with --node the last)")
 	f.IntVar(&o.node, "node", -1, "show the log of the node with this `rank`")
 	f.BoolVar(&o.controller, "controller", false, "show the log of the background controller")
 	return c
@@ -55,23 +57,25 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 	if o.controller {
 		return a.copyFile(s.Store.RunDir(run.ID) + "/controller.log")
 	}
-	if o.attempt == 0 {
-		attempts, err := s.Store.Attempts(ctx, run.ID)
-		if err != nil {
-			return err
-		}
-		if o.attempt = len(attempts); o.attempt == 0 && !o.follow {
-			return nil // nothing was started yet
-		}
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if o.attempt < 0 || o.attempt > len(attempts) {
+		return &core.Error{Kind: core.NotFound, Op: "find attempt", Object: fmt.Sprintf("%d of run %s", o.attempt, run.ID), Err: fmt.Errorf("it has had %d", len(attempts)),
+			Remedy: "`bee show " + run.ID + "` lists them; without --attempt all are shown."}
 	}
 	if o.node >= 0 {
 		sub, err := control.SubmissionOf(run)
 		if err != nil {
 			return err
 		}
+		if o.attempt == 0 {
+			o.attempt = len(attempts)
+		}
 		return a.copyFile(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)))
 	}
-	return a.taskOutput(ctx, s, run, o)
+	return a.taskOutput(ctx, s, run.ID, o)
 }
 
 func (a *app) copyFile(path string) error {
@@ -87,50 +91,74 @@ func (a *app) copyFile(path string) error {
 	return err
 }
 
-// taskOutput shows the output from the head while there is one, and from the
-// log that came home afterwards; a line that breaks in between loses nothing.
-func (a *app) taskOutput(ctx context.Context, s *session, run state.Run, o logsOptions) error {
+// taskOutput shows the output of one attempt after the other: from the log that
+// came home, and that of the last from its head while there is one. A line that
+// breaks in between loses nothing.
+func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) error {
 	var offset int64
 	show := func(f tasklog.Frame) error {
 		offset = f.Next
 		return a.writeFrame(f, o.timestamps)
 	}
-	for {
-		home := control.OutputLog(s.Store.RunDir(run.ID), o.attempt)
-		if _, err := os.Stat(home); err == nil && o.attempt > 0 {
-			if err := tasklog.Read(ctx, home, offset, show); err != nil || !o.follow {
+	for n := max(o.attempt, 1); ; {
+		// In this order: of a run that is over, all attempts are known, and of an
+		// attempt that has one after it, all output is at home that ever will be.
+		run, err := s.Store.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		attempts, err := s.Store.Attempts(ctx, id)
+		if err != nil {
+			return err
+		}
+		home, past := control.OutputLog(s.Store.RunDir(id), n), n < len(attempts)
+		if there(home) {
+			if err := tasklog.Read(ctx, home, offset, show); err != nil {
 				return err
 			}
-		} else if conn, err := s.DialNode(ctx, run, 0); err == nil {
-			head, err := s.Connect(conn)
-			if err != nil {
-				return err
+		} else if !past {
+			err := s.liveOutput(ctx, run, n, offset, o.follow, show)
+			if there(home) { // now
+				continue
 			}
-			err = head.Output(ctx, offset, o.follow, show)
-			head.Close()
 			if !o.follow {
 				return err
 			}
-		} else if !o.follow {
+		}
+		switch {
+		case past && (o.attempt == 0 || o.follow):
+			n, offset = n+1, 0
+			continue
+		case !o.follow || run.State.Final():
 			return nil
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
-		var err error
-		if run, err = s.Store.Run(ctx, run.ID); err != nil || run.State.Final() {
-			o.follow = false // once more, for what came in between
-			if err != nil {
-				return err
-			}
-		}
-		if attempts, err := s.Store.Attempts(ctx, run.ID); err == nil && o.attempt < len(attempts) {
-			if o.attempt > 0 {
-				offset = 0
-			}
-			o.attempt = len(attempts)
-		}
 	}
+}
+
+func there(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// liveOutput shows the output of a run's last attempt, the nth, from its head;
+// nothing where that cannot be reached, or another attempt has begun.
+func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset int64, follow bool, show func(tasklog.Frame) error) error {
+	conn, err := s.DialNode(ctx, run, 0)
+	if err != nil {
+		return nil //nolint:nilerr // there is none yet, or none any more
+	}
+	head, err := s.Connect(conn)
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	if attempts, err := s.Store.Attempts(ctx, run.ID); err != nil || len(attempts) != n {
+		return err
+	}
+	return head.Output(ctx, offset, follow, show)
 }
 
 func (a *app) writeFrame(f tasklog.Frame, stamp bool) error {

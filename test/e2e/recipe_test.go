@@ -50,7 +50,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "first" || v.Attempts[1].Site != "second" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", "pi"))
 	}
-	if log := b.Must("logs", "pi"); !regexp.MustCompile(`begins at step [1-9]`).MatchString(log) {
+	if log := b.Must("logs", "--attempt", "2", "pi"); !regexp.MustCompile(`begins at step [1-9]`).MatchString(log) {
 		t.Errorf("it began anew: %s", log)
 	}
 	if got := b.Read("results/result"); got != "3.1415926536\n" {

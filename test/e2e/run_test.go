@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -386,4 +387,45 @@ func TestACheckpointNow(t *testing.T) {
 		t.Errorf("a job that cannot save itself: %+v", r)
 	}
 	b.Must("stop", id)
+}
+
+// TestLogsGoOnAcrossACheckpoint: what was printed before it stays in sight, while
+// the run goes on and afterwards, and a reader who follows misses nothing.
+func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", `run: |
+  trap 'echo saved | tee state; exit 85' TERM
+  if [ -e state ]; then echo "second part"; else echo "first part"; fi
+  while [ ! -e enough ]; do sleep 0.1; done`)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	says := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			if r := b.Try("logs", id); r.Stdout != want {
+				return fmt.Errorf("it said %q, want %q %s", r.Stdout, want, r.Stderr)
+			}
+			return nil
+		})
+	}
+	says("first part\n")
+	var followed strings.Builder
+	follow := b.Command("logs", "-f", id)
+	follow.Stdout = &followed
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { follow.Process.Kill() }) //nolint:errcheck // it is over already, where all went well
+	b.Must("checkpoint", id)
+	const all = "first part\nsaved\nsecond part\n"
+	says(all)
+	b.Must("exec", id, "--", "touch", "enough")
+	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 2 {
+		t.Fatalf("the run: %+v", v)
+	}
+	says(all)
+	if err := follow.Wait(); err != nil || followed.String() != all {
+		t.Errorf("followed, it said %q, %v", followed.String(), err)
+	}
+	if out := b.Must("logs", "--attempt", "2", id); out != "second part\n" {
+		t.Errorf("its second attempt said %q", out)
+	}
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/tasklog"
+)
+
+// TestLogsOfSeveralAttempts: nothing that a run has printed is out of sight
+// because it moved. The second attempt never began, and has printed nothing.
+func TestLogsOfSeveralAttempts(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Succeeded})
+	home := d.store.RunDir("aaaa1111")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n, text := range []string{"first\n", "", "third\n"} {
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: n + 1, Released: true, Started: time.Now()}, false); err != nil {
+			t.Fatal(err)
+		}
+		if text == "" {
+			continue
+		}
+		w, err := tasklog.Create(control.OutputLog(home, n+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(tasklog.Stdout, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ line, want string }{
+		{"logs pi", "first\nthird\n"},
+		{"logs -f pi", "first\nthird\n"},
+		{"logs --attempt 1 pi", "first\n"},
+		{"logs --attempt 2 pi", ""},
+		{"logs --attempt 3 pi", "third\n"},
+		{"logs -f --attempt 2 pi", "third\n"},
+	} {
+		if err := d.bee(strings.Fields(c.line)...); err != nil || d.out.String() != c.want {
+			t.Errorf("%s gave %q, %v; want %q", c.line, d.out.String(), err, c.want)
+		}
+	}
+	for _, line := range []string{"logs --attempt 4 pi", "logs --attempt -1 pi", "logs -f --attempt 99 pi", "logs --node 0 --attempt 4 pi"} {
+		if err := d.bee(strings.Fields(line)...); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" || d.out.Len() > 0 {
+			t.Errorf("%s gave %q, %v", line, d.out.String(), err)
+		}
+	}
+}
