@@ -56,6 +56,9 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	for _, d := range m.Disks {
 		o.Disks = append(o.Disks, vm.Disk(d))
 	}
+	if v := m.Volume; v != nil {
+		o.Volume = &vm.Volume{Dir: v.Dir, Image: v.Image, Server: v.Server, Clients: v.Clients}
+	}
 	if m.Port != nil || m.PortPath != "" || m.Group != "" {
 		mtu := m.MTU
 		if mtu == 0 {

@@ -168,7 +168,7 @@ func only(files map[string]string, job *spec.Job) map[string]string {
 	}
 	picked := map[string]string{}
 	for name, sum := range files {
-		inside := path.Join(job.Volume, name)
+		inside := path.Join(job.Volume.Path, name)
 		for _, pattern := range job.Checkpoint.Paths {
 			if ok, err := path.Match(pattern, inside); err == nil && ok || strings.HasPrefix(inside, strings.TrimSuffix(pattern, "/")+"/") || inside == pattern {
 				picked[name] = sum

@@ -22,7 +22,7 @@ func saving() *fakeHead {
 }
 
 func movable() spec.Job {
-	return spec.Job{Name: "j", Nodes: 1, Volume: "/work", Checkpoint: &spec.Checkpoint{}}
+	return spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Checkpoint: &spec.Checkpoint{}}
 }
 
 func leaveVolume(t *testing.T, dir, text string) {

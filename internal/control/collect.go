@@ -114,8 +114,11 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 // list them: the directory before the first wildcard comes home, and what
 // matches is kept.
 func (a *attempt) salvage(ctx context.Context, head string) error {
+	if done, err := a.salvageImage(ctx, head); done || err != nil {
+		return err
+	}
 	for _, out := range a.sub.Job.Outputs {
-		rel, ok := below(a.sub.Job.Volume, out.From)
+		rel, ok := below(a.sub.Job.Volume.Path, out.From)
 		if !ok {
 			continue
 		}

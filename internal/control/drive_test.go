@@ -241,7 +241,7 @@ func TestInputsDoNotOverlap(t *testing.T) {
 		{"a file outside the volume", []spec.Copy{in("single", "/etc/s.conf")}, []string{"single > inputs/0/s.conf"}, map[string]string{"/etc/s.conf": "0/s.conf"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			copies, binds, err := planInputs(&spec.Job{Volume: "/work", Inputs: c.inputs})
+			copies, binds, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: c.inputs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,10 +261,10 @@ func TestInputsDoNotOverlap(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := planInputs(&spec.Job{Volume: "/work", Inputs: []spec.Copy{in("nothing", "/work")}}); !core.IsKind(err, core.Invalid) {
+	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{in("nothing", "/work")}}); !core.IsKind(err, core.Invalid) {
 		t.Errorf("a missing input: %v", err)
 	}
-	if _, _, err := planInputs(&spec.Job{Volume: "/work", Inputs: []spec.Copy{in("single", "/work/s"), in("a", "/work/s/d")}}); !core.IsKind(err, core.Invalid) {
+	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Copy{in("single", "/data/s"), in("a", "/data/s/d")}}); !core.IsKind(err, core.Invalid) {
 		t.Errorf("below a file: %v", err)
 	}
 }

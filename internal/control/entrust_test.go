@@ -126,7 +126,7 @@ func TestASiteThatMayStartIsNotPassedOver(t *testing.T) {
 				w := newWorld(t, "a", "b")
 				begun := time.Now()
 				aloneSite(w, c.comes, func() bool { return time.Since(begun) < 30*time.Minute || time.Since(begun) > 20*time.Hour })
-				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: "/work"}}
+				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}}
 				for _, n := range w.names {
 					s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake", Wait: time.Hour})
 				}
@@ -153,7 +153,7 @@ func TestSecretsAreNotLeftWithASite(t *testing.T) {
 	done := aloneSite(w, 300*time.Millisecond, always)
 	w.sites["a"].launch = nil
 	t.Setenv("BEE_TEST_SECRET", "s3cr3t")
-	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
+	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
 	if text := history(t, w, run.ID); run.State != state.Succeeded || len(*done) > 0 || !strings.Contains(text, "never written to a disk") {
 		t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
 	}

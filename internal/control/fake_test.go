@@ -327,7 +327,7 @@ func exiting(code int) *fakeHead {
 // submit records a run over all sites.
 func (w *world) submit(t *testing.T) state.Run {
 	t.Helper()
-	return w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work"})
+	return w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}})
 }
 
 func (w *world) submitJob(t *testing.T, job spec.Job) state.Run {

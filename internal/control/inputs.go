@@ -45,12 +45,12 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 				return nil, nil, inputError(in, err)
 			}
 			target := path.Clean(in.To)
-			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume))
+			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume.Path))
 			bindAt := target // what is bound, where the target is outside the volume
 			if into {
 				target = path.Join(target, name)
 			}
-			if rel, ok := below(job.Volume, target); ok {
+			if rel, ok := below(job.Volume.Path, target); ok {
 				copies = append(copies, staging{local, path.Join("volume", rel)})
 				continue
 			}

@@ -91,7 +91,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 				volume["volume/"+name] = text
 			}
 			w.ending(t, 0, volume, c.matches...)
-			job := spec.Job{Name: "j", Nodes: 1, Volume: "/work"}
+			job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}
 			for _, from := range c.froms {
 				job.Outputs = append(job.Outputs, spec.Copy{From: from, To: results})
 			}
@@ -126,8 +126,9 @@ func TestOutputsThatWereNotThere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, results := newWorld(t, "a"), t.TempDir()
 			w.ending(t, c.exit, map[string]string{"volume/x.csv": "a month"}, c.matches...)
-			run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Outputs: []spec.Copy{{From: "/work/resluts/*", To: results}, {From: "/work/x.*", To: results}}}), nil)
-			if text := history(t, w, run.ID); !strings.Contains(text, "nothing was there of the outputs /work/resluts/*") {
+			run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+				Outputs: []spec.Copy{{From: "/data/resluts/*", To: results}, {From: "/data/x.*", To: results}}}), nil)
+			if text := history(t, w, run.ID); !strings.Contains(text, "nothing was there of the outputs /data/resluts/*") {
 				t.Errorf("its history: %s", text)
 			}
 			raw, _ := os.ReadFile(filepath.Join(UnnamedVolume(w.Store.RunDir(run.ID)), "x.csv"))
@@ -143,8 +144,8 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
 	writeFiles(t, results, map[string]string{"blocked": "a file"})
 	w.ending(t, 0, map[string]string{"volume/a": "a", "volume/b": "b"}, protocol.OutputMatch{Path: "volume/a"}, protocol.OutputMatch{Index: 1, Path: "volume/b"})
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work",
-		Outputs: []spec.Copy{{From: "/work/a", To: filepath.Join(results, "blocked")}, {From: "/work/b", To: results}}})
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+		Outputs: []spec.Copy{{From: "/data/a", To: filepath.Join(results, "blocked")}, {From: "/data/b", To: results}}})
 	if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
 		t.Fatalf("got %+v", got)
 	}

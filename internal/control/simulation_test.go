@@ -156,7 +156,7 @@ func newModel(h *home, c *choices, dir string) *model {
 }
 
 func (m *model) submission() Submission {
-	s := Submission{Job: spec.Job{Name: "count", Nodes: 1, Volume: "/data", Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
+	s := Submission{Job: spec.Job{Name: "count", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
 		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/data/count", To: filepath.Join(m.dir, "results")}}}}
 	for _, site := range m.sites {
 		s.Sites = append(s.Sites, spec.Site{Name: site.name, Provider: "model", Slot: site.slot, Wait: site.wait, Price: site.price})

@@ -58,7 +58,7 @@ func TestASiteIsAskedAgainLater(t *testing.T) {
 					}
 					return nil
 				}
-				run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Wait: c.wait}), nil)
+				run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Wait: c.wait}), nil)
 				if took := time.Since(begun); run.State != c.state || took > c.atMost {
 					t.Errorf("%s after %v and %d tries: %s\n%s", run.State, took, tries, run.Message, history(t, w, run.ID))
 				}
@@ -78,7 +78,7 @@ func TestStopWhileNoSiteTakesTheRun(t *testing.T) {
 		w.sites["a"].acquire = &core.Error{Kind: core.Transient, Err: errors.New("full")}
 		stop := make(chan struct{})
 		time.AfterFunc(time.Hour, func() { close(stop) })
-		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Wait: 24 * time.Hour}), stop)
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Wait: 24 * time.Hour}), stop)
 		if run.State != state.Stopped {
 			t.Errorf("got %+v", run)
 		}
@@ -92,7 +92,7 @@ func TestOrderOfSites(t *testing.T) {
 		w := newWorld(t, "a", "b", "c")
 		prices := map[string]float64{"a": 2, "b": 3, "c": 0.5}
 		w.sites["a"].starts, w.sites["b"].starts = now.Add(2*time.Hour), now.Add(time.Hour)
-		sub := Submission{Job: spec.Job{Name: "j", Nodes: 2, Volume: "/work", Order: c.order}}
+		sub := Submission{Job: spec.Job{Name: "j", Nodes: 2, Volume: spec.Volume{Path: "/work"}, Order: c.order}}
 		for _, n := range w.names {
 			sub.Sites = append(sub.Sites, spec.Site{Name: n, Provider: "fake", Price: prices[n], Slot: time.Hour})
 		}
@@ -123,7 +123,7 @@ func TestRetry(t *testing.T) {
 	for retries, want := range map[int]int{0: 1, 2: 3} {
 		w := newWorld(t, "a", "b")
 		w.sites["a"].head = exiting(7)
-		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: "/work", Retry: retries}), nil)
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Retry: retries}), nil)
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
 		if err != nil || len(attempts) != want || run.State != state.Failed || run.ExitCode == nil || *run.ExitCode != 7 {
 			t.Errorf("retry %d: %d attempts, %+v, %v", retries, len(attempts), run, err)
@@ -161,7 +161,7 @@ func TestQueue(t *testing.T) {
 					}
 					return driver.Waiting{Reason: "others are before us", Expected: begun.Add(c.comes)}, c.lost
 				}
-				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: "/work"}}
+				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}}
 				for _, n := range w.names {
 					s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake", Wait: c.wait})
 				}

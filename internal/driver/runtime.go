@@ -125,6 +125,18 @@ type Guest interface {
 	Ended() string
 }
 
+// VolumeServer is a container whose machine has the run's volume on a disk of
+// its own, where the host does not see it.
+type VolumeServer interface {
+	// Freeze has all that was written be on the disk, which is whole then, and
+	// further writes wait until thaw is called.
+	Freeze(ctx context.Context) (thaw func(), err error)
+	// InVolume gives a path below the volume as ExecInGuest's commands see it.
+	InVolume(rel string) string
+	// Full tells whether the volume has been full at any time.
+	Full(ctx context.Context) (bool, error)
+}
+
 // Command is a process to start inside a container.
 type Command struct {
 	// Args is the argument vector; Args[0] is looked up in Env's PATH.

@@ -13,7 +13,7 @@ import (
 const (
 	callJoin       = "join"        // node to head: joinRequest, answered with nothing
 	callBegin      = "begin"       // head to node: beginRequest, beginReply once it has the image
-	callStart      = "start"       // head to node: startReply once its container runs
+	callStart      = "start"       // head to node: startRequest, startReply once its container runs
 	callSync       = "sync"        // head to node: take the volume from your parent in the tree
 	callForget     = "forget"      // head to node: what all hosts have (see spread.go)
 	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
@@ -79,6 +79,12 @@ type beginRequest struct {
 type beginReply struct {
 	// Group is the lowest rank that sees the node's Host.Dir as its own.
 	Group int `json:"group"`
+}
+
+type startRequest struct {
+	Runtime string `json:"runtime"`
+	// Volume is what the head has chosen (protocol.VM.Volume).
+	Volume string `json:"volume,omitempty"`
 }
 
 type startReply struct {

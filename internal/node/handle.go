@@ -55,12 +55,17 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 		}
 		return s.Reply(beginReply{n.group})
 	case callStart:
-		var name string
-		if err := s.Params(&name); err != nil {
+		var r startRequest
+		if err := s.Params(&r); err != nil {
 			return err
 		}
 		n.forget(spreadImage, spreadGuest, spreadInputs)
-		b, err := n.runBox(ctx, name)
+		n.mu.Lock()
+		if n.plan.VM != nil {
+			n.plan.VM.Volume = r.Volume
+		}
+		n.mu.Unlock()
+		b, err := n.runBox(ctx, r.Runtime)
 		if err != nil {
 			return n.failed("start the container on", err)
 		}

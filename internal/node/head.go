@@ -51,6 +51,8 @@ type head struct {
 
 	saving sync.Mutex // one snapshot at a time
 	taken  int        // how many have been begun
+	// unlockImage gives the data image free that is the volume; nil: it is none.
+	unlockImage func()
 }
 
 type joined struct {
@@ -114,8 +116,9 @@ func (h *head) carryOut(ctx context.Context) {
 		if c := h.plan.Checkpoint; c != nil {
 			margin = max(margin, c.Margin)
 		}
-		timer := time.AfterFunc(time.Until(d)-margin, func() { h.stop(errSlotEnds, grace) })
-		defer timer.Stop()
+		slot, over := context.WithCancel(h.over)
+		defer over()
+		go h.endBefore(slot, d.Add(-margin), grace)
 	}
 	err := h.prepare(h.over)
 	if err == nil {
@@ -183,6 +186,7 @@ func (h *head) work(ctx context.Context) error {
 			return err
 		}
 		if exit.Code != 0 {
+			h.warnOfFullVolume()
 			h.exit, h.inSetup = &exit, true
 			return nil
 		}
@@ -206,6 +210,7 @@ func (h *head) run(ctx context.Context, argv []string) error {
 	exit, err := h.task(ctx, argv)
 	ran()
 	h.journal.end(protocol.PhaseRun)
+	h.warnOfFullVolume()
 	if err != nil {
 		return err
 	}
@@ -236,7 +241,7 @@ func (h *head) complete(ctx context.Context) error {
 
 // spreadVolume gives hosts with a volume of their own what node 0's has now.
 func (h *head) spreadVolume(ctx context.Context) error {
-	if h.n.config.Size == 1 {
+	if h.n.config.Size == 1 || h.hasVolumeImage() {
 		return nil
 	}
 	if h.plan.SavesVM() {

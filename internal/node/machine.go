@@ -41,8 +41,19 @@ type Machine struct {
 	// Peers has the machine hold all that its container uses, so that it can be
 	// saved; nil: it need not.
 	Peers *driver.Peers
+	// Volume is the run's volume where it is no directory of this host; nil:
+	// it is.
+	Volume *MachineVolume
 	// Told is told how it goes.
 	Told func(message string)
+}
+
+// MachineVolume is a data image in place of a host's directory.
+type MachineVolume struct {
+	Dir string // of the host that it stands in for
+	// Image is its file on node 0's host, whose guest serves it to Clients;
+	// Server is that guest's address, on all other nodes.
+	Image, Server, Clients string
 }
 
 // chooseRuntime gives the runtime for this node's container, and what gives
@@ -61,6 +72,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		m.Peers = n.guestPeers(plan)
 	}
 	m.Sharers, m.Index = n.sharers()
+	m.Volume = n.machineVolume(plan)
 	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
 		return nil, "", nil, err
 	}

@@ -67,6 +67,9 @@ func (h *head) prepare(ctx context.Context) error {
 	h.n.setPhase(protocol.PhaseStart)
 	h.journal.begin(protocol.PhaseStart)
 	defer h.journal.end(protocol.PhaseStart)
+	if err := h.chooseVolume(ctx); err != nil {
+		return err
+	}
 	return h.startAll(ctx)
 }
 
@@ -315,16 +318,28 @@ func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
 	h.n.forget(spreadImage, spreadGuest, spreadInputs)
+	r := startRequest{Runtime: h.n.config.Runtime}
+	if h.plan.VM != nil {
+		r.Volume = h.plan.VM.Volume
+	}
+	all, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	h.each(func(rank int, p *wire.Peer) {
 		if rank == 0 {
-			b, err := h.n.runBox(ctx, h.n.config.Runtime)
+			b, err := h.n.runBox(ctx, r.Runtime)
 			if errs[0] = err; err == nil {
 				h.runtimes[0] = b.runtime
+			} else if h.hasVolumeImage() {
+				cancel(errNoVolume) // the others' guests would wait for it
 			}
 			return
 		}
 		var reply startReply
-		errs[rank] = h.explain(rank, p, p.Call(ctx, callStart, h.n.config.Runtime, &reply))
+		err := p.Call(all, callStart, r, &reply)
+		if err != nil && context.Cause(all) == errNoVolume { //nolint:errorlint // that very error
+			return // node 0 tells why
+		}
+		errs[rank] = h.explain(rank, p, err)
 		h.runtimes[rank] = reply.Runtime
 	})
 	return h.firstOf(errs)

@@ -23,7 +23,7 @@ const endGrace = 2 * time.Second
 // conclude ends all containers and gathers what the nodes have to tell.
 func (h *head) conclude(err error) *protocol.Result {
 	dir := h.n.config.Host.Dir
-	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, Runtimes: h.runtimes, SharedVolume: h.shared}
+	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
 	if h.exit == nil && err != nil {
 		h.mu.Lock()
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
@@ -33,10 +33,43 @@ func (h *head) conclude(err error) *protocol.Result {
 	h.takeHeld(r, globs)
 	ctx, cancel := context.WithTimeout(context.Background(), h.plan.Grace+20*time.Second)
 	defer cancel()
+	replies := h.endAll(ctx)
+	uerr := h.unloadVolume()
+	if uerr != nil {
+		r.Exit, r.Continue = nil, false
+		r.Kind, r.Message, r.Remedy = core.KindOf(uerr).String(), uerr.Error(), core.Remedy(uerr)
+		h.saved = false
+	}
+	for rank, reply := range replies {
+		if reply == nil {
+			continue
+		}
+		r.Nodes = append(r.Nodes, reply.Report)
+		if rank > 0 && (h.groups[rank] == rank || h.plan.SavesVM()) && len(globs) > 0 && !h.hasVolumeImage() {
+			if err := h.gather(ctx, rank, globs); err != nil {
+				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
+			}
+		}
+	}
+	if uerr == nil { // else the controller takes them out of the image
+		r.Outputs = h.matches(dir)
+	}
+	r.Ended, r.Phases = time.Now(), h.journal.durations()
+	return r
+}
+
+// endAll ends all containers, and gives what those had to tell who answered.
+// Where node 0's guest has the volume it goes last: until then the others write
+// to it what they still hold.
+func (h *head) endAll(ctx context.Context) []*endReply {
 	replies := make([]*endReply, h.n.config.Size)
-	h.each(func(rank int, p *wire.Peer) { // who does not answer has nothing to tell
+	own := func() { replies[0] = &endReply{h.n.endBox(endGrace)} }
+	last := h.hasVolumeImage()
+	h.each(func(rank int, p *wire.Peer) {
 		if rank == 0 {
-			replies[0] = &endReply{h.n.endBox(endGrace)}
+			if !last {
+				own()
+			}
 			return
 		}
 		var reply endReply
@@ -44,20 +77,10 @@ func (h *head) conclude(err error) *protocol.Result {
 			replies[rank] = &reply
 		}
 	})
-	for rank, reply := range replies {
-		if reply == nil {
-			continue
-		}
-		r.Nodes = append(r.Nodes, reply.Report)
-		if rank > 0 && (h.groups[rank] == rank || h.plan.SavesVM()) && len(globs) > 0 {
-			if err := h.gather(ctx, rank, globs); err != nil {
-				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
-			}
-		}
+	if last {
+		own()
 	}
-	r.Outputs = h.matches(dir)
-	r.Ended, r.Phases = time.Now(), h.journal.durations()
-	return r
+	return replies
 }
 
 // matches lists the files and directories that the outputs name.
@@ -160,6 +183,9 @@ func (h *head) firstOf(errs []error) error {
 
 // inspect asks package mpi about the job's command and image.
 func (h *head) inspect(context.Context) ([]string, error) {
+	if h.hasVolumeImage() && h.plan.Setup != nil {
+		return nil, nil // what setup made cannot be seen from here
+	}
 	tree, release, err := h.n.images.Tree(h.over, h.plan.Image.ID)
 	if err != nil {
 		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into

@@ -70,7 +70,7 @@ func (h *head) ask(ctx context.Context, p driver.Process) (wrote bool, err error
 	c := h.plan.Checkpoint
 	switch {
 	case c.File != "":
-		err := os.WriteFile(h.stopFile(), nil, 0o644)
+		err := h.writeStopFile(ctx)
 		if err != nil {
 			p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
 		}
@@ -135,7 +135,12 @@ func (h *head) stopFile() string {
 
 // forgetStopFile keeps it from ending the next attempt too.
 func (h *head) forgetStopFile() {
-	if h.plan.Checkpoint.File != "" {
+	if h.plan.Checkpoint.File == "" {
+		return
+	}
+	if h.hasVolumeImage() {
+		h.inVolume(context.Background(), "rm", "-f", h.plan.Checkpoint.File) //nolint:errcheck // see below
+	} else {
 		os.Remove(h.stopFile()) //nolint:errcheck // the job may have removed it
 	}
 }
@@ -233,6 +238,12 @@ func (h *head) snapshotVolume(ctx context.Context, n int) error {
 		if err := filestream.RemoveAll(old); err != nil {
 			return err
 		}
+	}
+	if h.hasVolumeImage() {
+		if err := h.snapshotImage(ctx, fresh); err != nil {
+			return err
+		}
+		return os.Rename(fresh, target)
 	}
 	defer filestream.RemoveAll(parts) //nolint:errcheck // see takeSnapshots
 	volume := protocol.VolumeDir(dir)

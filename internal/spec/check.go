@@ -50,10 +50,7 @@ func (d *decoder) checkJob(j *Job) {
 			d.at("secrets."+key, "", "secrets.%s: give exactly one of `env`, `file` and `exec`", key)
 		}
 	}
-	if !path.IsAbs(j.Volume) || path.Clean(j.Volume) == "/" {
-		d.at("volume", "such as /work", "volume: %q is no absolute path below /", j.Volume)
-		d.fails("volume")
-	}
+	d.checkVolume(j)
 	if j.Workdir != "" && !path.IsAbs(j.Workdir) {
 		d.at("workdir", "", "workdir: %q is no absolute path", j.Workdir)
 	}
@@ -63,7 +60,7 @@ func (d *decoder) checkJob(j *Job) {
 	for i, c := range j.Outputs {
 		at := fmt.Sprintf("outputs[%d]", i)
 		if d.copySides(at, c, c.From, "from") && !j.keeps(c.From) && d.allRead("volume", "inputs") {
-			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be brought home; write there, or set `volume:`", at, c.From, j.Volume)
+			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be brought home; write there, or set `volume:`", at, c.From, j.Volume.Path)
 		}
 		if _, err := path.Match(c.From, ""); err != nil {
 			d.at(at+".from", "", "%s.from: %q is no valid pattern", at, c.From)
@@ -100,7 +97,7 @@ func (d *decoder) checkImage(ref string) {
 
 // keeps tells whether a container path outlives the container.
 func (j *Job) keeps(p string) bool {
-	for _, dir := range append([]string{j.Volume}, inputTargets(j)...) {
+	for _, dir := range append([]string{j.Volume.Path}, inputTargets(j)...) {
 		dir = path.Clean(dir)
 		if p = path.Clean(p); p == dir || strings.HasPrefix(p, dir+"/") {
 			return true

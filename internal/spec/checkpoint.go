@@ -85,10 +85,13 @@ func (d *decoder) checkSavesVM(j *Job) {
 		return
 	}
 	for i, o := range j.Outputs {
-		if dir := path.Clean(j.Volume); path.Clean(o.From) != dir && !strings.HasPrefix(path.Clean(o.From), dir+"/") {
+		if dir := path.Clean(j.Volume.Path); path.Clean(o.From) != dir && !strings.HasPrefix(path.Clean(o.From), dir+"/") {
 			at := fmt.Sprintf("outputs[%d].from", i)
-			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, o.From, j.Volume)
+			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, o.From, j.Volume.Path)
 		}
+	}
+	if j.Volume.Kind == VolumeImage {
+		d.at("volume", "`checkpoint: {mode: app}`, or leave `dataimage` out", "volume: machines that are saved have their volume on disks of their own, and no data image")
 	}
 	if j.Nodes > 1 && j.VM.Fabric == "none" {
 		d.at("vm.fabric", "", "vm.fabric: machines that are saved together need their own network: mpirun reaches the other hosts by it")
@@ -129,7 +132,7 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	}
 	placed := d.allRead("volume", "inputs")
 	if c.File != "" && (!path.IsAbs(c.File) || placed && !j.keeps(c.File)) {
-		d.at("checkpoint.file", "such as /work/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume)
+		d.at("checkpoint.file", "such as "+j.Volume.Path+"/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume.Path)
 	}
 	if n := c.SignalNumber(); n == 0 || n == syscall.SIGKILL || n == syscall.SIGSTOP {
 		d.at("checkpoint.signal", "such as TERM or USR1", "checkpoint.signal: %q is no signal that a job could answer", c.Signal)
@@ -137,7 +140,7 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	for i, p := range c.Paths {
 		at := fmt.Sprintf("checkpoint.paths[%d]", i)
 		if !path.IsAbs(p) || placed && !j.keeps(p) {
-			d.at(at, "", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume)
+			d.at(at, "", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
 		}
 		if _, err := path.Match(p, ""); err != nil {
 			d.at(at, "", "%s: %q is no valid pattern", at, p)

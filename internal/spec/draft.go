@@ -39,7 +39,7 @@ func ReadDraft(file string) (*Draft, error) {
 }
 
 func parseDraft(file string, data []byte, dir string) *Draft {
-	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: "/work"}, d: newDecoder(file, data)}
+	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, d: newDecoder(file, data)}
 	if root := t.d.root(data); root != nil {
 		t.read = true
 		t.d.decode(root, reflect.ValueOf(t.Job).Elem(), "")

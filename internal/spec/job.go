@@ -25,9 +25,7 @@ type Job struct {
 	// in memory and are never written to logs or records.
 	Secrets map[string]Secret `yaml:"secrets"`
 	Inputs  []Copy            `yaml:"inputs"`
-	// Volume is the path, inside the containers, of the directory that all
-	// tasks of the run share; default /work.
-	Volume string `yaml:"volume"`
+	Volume  Volume            `yaml:"volume"`
 	// Workdir defaults to the image's WORKDIR.
 	Workdir string `yaml:"workdir"`
 	// Entrypoint overrides the image's; an empty list (not absent) clears it.

@@ -42,10 +42,7 @@ func (j *Job) complete(file string) {
 	if j.Name == "" {
 		j.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
-	if j.Volume == "" {
-		j.Volume = "/work"
-	}
-	j.Volume = path.Clean(j.Volume)
+	j.Volume.Path = path.Clean(j.Volume.Path)
 	j.Store = localStore(j.Store, j.local)
 	for i := range j.Inputs {
 		j.Inputs[i].From = j.local(j.Inputs[i].From)

@@ -39,6 +39,8 @@ func schemaOf(t reflect.Type) map[string]any {
 		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Build]()))
 	case reflect.TypeFor[VM]():
 		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, objectSchema(reflect.TypeFor[VM]()))
+	case reflect.TypeFor[Volume]():
+		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Volume]()))
 	case reflect.TypeFor[Size]():
 		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgGtT](i?[bB])?)?$`})
 	case reflect.TypeFor[GPUs]():

@@ -37,7 +37,7 @@ sites: [laptop, lab]
 	}
 	want := &Job{Name: "lysozyme", Image: "docker.io/gromacs/gromacs:2025.1", Nodes: 2, RanksPerNode: 4,
 		Env: map[string]string{"OMP_NUM_THREADS": "1", "DEBUG": "true"}, Secrets: map[string]Secret{"TOKEN": {Env: "MY_TOKEN"}},
-		Inputs: []Copy{{"/home/ann/input", "/work"}}, Volume: "/work", Entrypoint: &Command{Argv: []string{}},
+		Inputs: []Copy{{"/home/ann/input", "/work"}}, Volume: Volume{Path: "/work"}, Entrypoint: &Command{Argv: []string{}},
 		Setup: &Command{Shell: "gmx grompp"}, Run: &Command{Argv: []string{"mpirun", "gmx_mpi", "mdrun"}},
 		Outputs: []Copy{{"/work/md.*", "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann"}
 	if !reflect.DeepEqual(j, want) {
@@ -66,7 +66,7 @@ func TestMergeKeys(t *testing.T) {
 	}
 	// The last value before an alias counts, and none may go round.
 	j, err = ParseJob("x.yaml", []byte("image: &i one\nname: *i\nworkdir: &i /two\nvolume: *i\n"), "/d")
-	if err != nil || j.Name != "one" || j.Volume != "/two" {
+	if err != nil || j.Name != "one" || j.Volume.Path != "/two" {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	if _, err = ParseJob("x.yaml", []byte("image: i\nenv: &e {A: x, <<: *e}\n"), "/d"); err == nil || !strings.Contains(err.Error(), "merged into each other") {
@@ -338,7 +338,7 @@ func TestConvert(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c.Beefile)
 	}
-	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume != "/mnt/docker_share" ||
+	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume.Path != "/mnt/docker_share" ||
 		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || j.Inputs[0].From != "/home/ann/input" {
 		t.Errorf("got %+v", j)
 	}
@@ -439,5 +439,40 @@ func TestUnreadableFilesAreInvalid(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestVolume(t *testing.T) {
+	for text, want := range map[string]Volume{
+		"":                            {Path: "/work"},
+		"volume: /scratch/":           {Path: "/scratch"},
+		"vm: true\nvolume: dataimage": {Path: "/work", Kind: VolumeImage},
+		"vm: true\nvolume: {path: /d, kind: dataimage, size: 1.5G}": {Path: "/d", Kind: VolumeImage, Size: 3 << 29},
+		"vm: auto\nvolume: {kind: auto, size: 1G}":                  {Path: "/work", Kind: VolumeAuto, Size: 1 << 30},
+	} {
+		j, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
+		if err != nil || j.Volume != want {
+			t.Errorf("%q: %+v, %v", text, j, err)
+			continue
+		}
+		raw, err := json.Marshal(j.Volume)
+		var again Volume
+		if err = errors.Join(err, json.Unmarshal(raw, &again)); err != nil || again != want {
+			t.Errorf("%s: %+v, %v", raw, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"volume: dataimage":                               "needs virtual machines",
+		"vm: false\nvolume: dataimage":                    "needs virtual machines",
+		"vm: true\nvolume: disk":                          "no absolute path",
+		"vm: true\nvolume: {kind: disk}":                  "is not known",
+		"vm: true\nvolume: {kind: dataimage, size: 1M}":   "no room",
+		"vm: true\nvolume: {kind: virtio, size: 1G}":      "is for data images",
+		"volume: {size: 1G}":                              "is for data images",
+		"nodes: 2\nvm: {fabric: none}\nvolume: dataimage": "cannot share",
+	} {
+		if _, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

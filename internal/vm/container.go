@@ -26,6 +26,7 @@ import (
 type container struct {
 	machine *machine
 	spec    driver.ContainerSpec
+	volume  *Volume // nil: a directory of the host
 	stop    sync.Once
 	// halts counts how often the machine was halted and let go on: while it is
 	// odd, nobody can be expected to answer.
@@ -103,6 +104,9 @@ func (c *container) watch(silence time.Duration) {
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
 			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v, and was ended", silence))
 			c.machine.Kill()
+			return
+		}
+		if c.volumeIsGone(silence) {
 			return
 		}
 	}
@@ -310,6 +314,7 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	exit := core.Exit{}
 	select {
 	case exit = <-ended:
+		c.settleVolume(ctx)
 		c.machine.Kill() // it has nothing left to do
 	case <-c.machine.Done():
 		exit = core.Exit{Code: 137, Signal: int(syscall.SIGKILL)}
@@ -334,6 +339,7 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 		case <-c.machine.Done():
 			err = nil
 		default:
+			c.settleVolume(ctx)
 			c.machine.Kill()
 		}
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -50,10 +50,24 @@ type Options struct {
 	// Peers makes guests that are driver.Movable; nil: they use directories of
 	// the host.
 	Peers *driver.Peers
+	// Volume is the run's volume where it is no directory of this host; nil:
+	// it is.
+	Volume *Volume
 	// SocketName is that of the node's socket in a container's run directory.
 	SocketName string
 	// Told is told how the boot goes; nil: nobody.
 	Told func(message string)
+}
+
+// Volume is a data image, which one guest has and the others mount from it.
+type Volume struct {
+	// Dir is the source of the mount that it stands in for.
+	Dir string
+	// Image is the file of the image, on the host of the guest that has it.
+	Image string
+	// Server is that guest's address, for the others; Clients the network
+	// that it serves, "" for none.
+	Server, Clients string
 }
 
 // Fabric is a guest's place in the network of guests.
@@ -168,7 +182,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
 		inner.Mounts, err = hold(s.Mounts)
 	} else {
-		inner.Mounts, err = b.share(s.Mounts)
+		inner.Mounts, err = b.share(s.Mounts, r.o.Volume)
 	}
 	if err != nil {
 		return nil, err
@@ -181,6 +195,12 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if f := r.o.Fabric; f != nil {
 		b.qemu.Nets = append(b.qemu.Nets, r.fabricNet()...)
 		b.config.Fabric = &f.Interface
+	}
+	if v := r.o.Volume; v != nil {
+		b.config.Volume = &agent.Volume{Server: v.Server, Clients: v.Clients}
+		if v.Image != "" {
+			b.qemu.Disks = append(b.qemu.Disks, qemu.Disk{File: v.Image, Serial: agent.DataDisk, Durable: true})
+		}
 	}
 	request := agent.StartRequest{Spec: inner, Peers: r.o.Peers}
 	if request.Files, err = runFiles(s.RunDir); err != nil {
@@ -213,7 +233,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err != nil {
 		return nil, err
 	}
-	c := &container{machine: m, spec: s}
+	c := &container{machine: m, spec: s, volume: r.o.Volume}
 	r.tell(fmt.Sprintf("virtual machine up after %v (kernel %v, root %v, docker %v)", time.Since(begun).Round(10*time.Millisecond), m.hello.Init, m.hello.Root, m.hello.Docker))
 	begun = time.Now()
 	if b.config.Holds {
@@ -260,9 +280,14 @@ func hostname(s driver.ContainerSpec) string {
 
 // share has the guest see the directories that a container's mounts come
 // from, and gives the mounts as they are in the guest.
-func (b *boot) share(mounts []driver.Mount) ([]driver.Mount, error) {
+func (b *boot) share(mounts []driver.Mount, volume *Volume) ([]driver.Mount, error) {
 	var inner []driver.Mount
 	for i, m := range mounts {
+		if volume != nil && m.Source == volume.Dir {
+			m.Source = agent.VolumePath
+			inner = append(inner, m)
+			continue
+		}
 		source, err := filepath.EvalSymlinks(m.Source)
 		if err != nil {
 			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}

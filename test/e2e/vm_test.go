@@ -42,11 +42,15 @@ func thermo(log string) string {
 }
 
 // TestLAMMPSInVirtualMachines: two guests, their Docker, MPI over the switch
-// between them, the hosts' directory as the volume; the same numbers as on the
-// hosts themselves.
+// between them; the same numbers as on the hosts themselves. The volume is the
+// hosts' directory for root, a data image for an ordinary user.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
 	outside := thermo(example(t, "lammps").Read("lammps/results/log.lammps"))
-	b := vmBee(t, "lammps", "{cpus: 1, memory: 1500M}")
+	kind := "virtio"
+	if os.Geteuid() != 0 {
+		kind = "dataimage"
+	}
+	b := vmBee(t, "lammps", "{cpus: 1, memory: 1500M}\nvolume: "+kind)
 	b.Must("--sites", "sites.yaml", "run", "lammps/job.yaml")
 	log := b.Read("lammps/results/log.lammps")
 	if inside := thermo(log); inside != outside || inside == "" {

@@ -160,6 +160,11 @@ type VM struct {
 	// Pin binds the guest's processors to the host's.
 	Pin   bool     `json:"pin,omitempty"`
 	Disks []VMDisk `json:"disks,omitempty"`
+	// Volume is how guests have the volume: VolumeHosts, VolumeImage, or
+	// VolumeAuto as long as the head has not found out which.
+	Volume string `json:"volume,omitempty"`
+	// VolumeSize is the most that VolumeImage can hold, in bytes; 0: as it fits.
+	VolumeSize int64 `json:"volume_size,omitempty"`
 }
 
 // VMDisk is a disk of each guest: empty, or an image on the host.
@@ -168,6 +173,13 @@ type VMDisk struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 }
+
+// Words of VM.Volume, as in the Beefile.
+const (
+	VolumeAuto  = "auto"
+	VolumeHosts = "virtio"    // each host's own VolumeDir
+	VolumeImage = "dataimage" // a disk of node 0's guest, which the others mount from it
+)
 
 // Files of a run in core.Host.Dir, on every host.
 
@@ -186,6 +198,10 @@ func NodeDir(dir string, rank int) string { return path.Join(dir, "node"+strconv
 
 // VolumeDir holds the run's volume.
 func VolumeDir(dir string) string { return path.Join(dir, "volume") }
+
+// VolumeImagePath is the volume as a data image, on node 0's host. While it is
+// there the volume is in it, and not in VolumeDir.
+func VolumeImagePath(dir string) string { return path.Join(dir, "volume.img") }
 
 // InputsDir holds inputs whose target lies outside the volume.
 func InputsDir(dir string) string { return path.Join(dir, "inputs") }

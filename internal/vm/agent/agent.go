@@ -57,6 +57,7 @@ const (
 	RootDisk    = "bee-root"
 	ScratchDisk = "bee-scratch"
 	ImageDisk   = "bee-image"
+	DataDisk    = "bee-data"
 )
 
 // ExtraDisk is the serial number of the i-th disk that the job asks for.
@@ -81,6 +82,8 @@ type Config struct {
 	Shares []Share `json:"shares,omitempty"`
 	// Holds makes HeldDir, on the guest's own disk.
 	Holds bool `json:"holds,omitempty"`
+	// Volume is one that is no share; nil: there is none.
+	Volume *Volume `json:"volume,omitempty"`
 	// Fabric is the network between the guests; nil: there is none.
 	Fabric *Interface `json:"fabric,omitempty"`
 	// Hosts are lines of /etc/hosts.
@@ -110,6 +113,29 @@ type Disk struct {
 	Serial string `json:"serial"`
 	Target string `json:"target"`
 	Empty  bool   `json:"empty,omitempty"`
+}
+
+// VolumePath is where Config.Volume is in the guest.
+const VolumePath = "/mnt/volume"
+
+// Volume is a data image, on DataDisk in one guest and by NFS in all others.
+type Volume struct {
+	// Server is the address of the guest that has it; "": it is this one.
+	Server string `json:"server,omitempty"`
+	// Clients is the network whose guests this one serves, "" for none.
+	Clients string `json:"clients,omitempty"`
+}
+
+// VolumeState is how it stands with a volume.
+type VolumeState struct {
+	// Size and LeastFree are bytes: of the whole, and the least that was free
+	// at any time; LeastFiles is how many more files it could hold then. They
+	// are known where the disk is.
+	Size       int64 `json:"size"`
+	LeastFree  int64 `json:"least_free"`
+	LeastFiles int64 `json:"least_files"`
+	// Silent is for how long the guest that has it was not reached.
+	Silent time.Duration `json:"silent"`
 }
 
 // Image is a Docker image whose one layer is a file system.
@@ -177,6 +203,15 @@ type GetRequest struct {
 	Dir      string   `json:"dir"`
 	Patterns []string `json:"patterns"`
 }
+
+// Calls from the host on RootPort, beside CallExec.
+const (
+	// CallFreeze has all that was written to the volume be on its disk, and
+	// further writes wait until CallThaw.
+	CallFreeze = "freeze"
+	CallThaw   = "thaw"
+	CallVolume = "volume" // answered with VolumeState
+)
 
 // CallDial comes from the guest: the bytes that follow go to the node's own
 // socket on the host, and come from it.

@@ -18,14 +18,16 @@ import (
 )
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
-// itself, for people, and its clock.
-func serveRoot() {
+// itself, for people, its clock and its volume.
+func serveRoot(v *volume) {
 	err := servePort(agent.RootPort, func(ctx context.Context, method string, s *wire.Stream) error {
 		switch method {
 		case agent.CallExec:
 			return execIn(ctx, s, startProcess)
 		case agent.CallClock:
 			return setClock(s)
+		case agent.CallFreeze, agent.CallThaw, agent.CallVolume:
+			return v.handle(method, s)
 		}
 		return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
 	}, nil)

@@ -49,7 +49,8 @@ func runAgent() error {
 	if err := os.Chown(port, c.UID, c.GID); err != nil {
 		return err
 	}
-	failed := setUp(c) // of which the host shall hear
+	v := &volume{}
+	failed := setUp(c, v) // of which the host shall hear
 	if failed != nil {
 		fmt.Fprintln(os.Stderr, "bee guest: set up:", failed)
 	}
@@ -63,7 +64,7 @@ func runAgent() error {
 	if err := hand.Start(); err != nil {
 		return err
 	}
-	go serveRoot()
+	go serveRoot(v)
 	return hand.Wait()
 }
 
@@ -78,7 +79,7 @@ func readConfig() (agent.Config, error) {
 
 // setUp brings everything up that needs root. Its parts wait for different
 // things, so they go side by side.
-func setUp(c agent.Config) error {
+func setUp(c agent.Config, v *volume) error {
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 		return err
 	}
@@ -88,10 +89,12 @@ func setUp(c agent.Config) error {
 	if err := command("modprobe", "-a", "virtio_net", "virtio_rng", "9p", "9pnet_virtio"); err != nil {
 		return err
 	}
+	online := make(chan struct{})
 	parts := []func() error{
-		func() error { return network(c) },
+		func() error { defer close(online); return network(c) },
 		func() error { return mountShares(c.Shares) },
 		func() error { return mountDisks(c) },
+		func() error { return v.mount(c, online) },
 		func() error { return startDocker(c) },
 	}
 	errs := make(chan error, len(parts))

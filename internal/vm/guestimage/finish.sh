@@ -83,7 +83,8 @@ cp -L "$loader" /qemu/loader
 for file in $from/usr/lib/*/qemu/accel-tcg-"${program#qemu-system-}".so; do
   if [ -e "$file" ]; then cp "$file" /qemu/modules/; fi
 done
-for file in /qemu/qemu /qemu/modules/*.so; do
+cp /usr/sbin/mke2fs /usr/sbin/e2fsck /qemu/ # which make data images, and set them right
+for file in /qemu/qemu /qemu/modules/*.so /qemu/mke2fs /qemu/e2fsck; do
   [ -e "$file" ] || continue
   "$loader" --library-path "$libraries" --list "$file" | sed -n 's/.* => \([^ ]*\) .*/\1/p'
 done | sort -u | while read -r library; do cp -L "$library" /qemu/lib/; done

@@ -60,6 +60,9 @@ func (t Topology) CPUs() int { return t.Sockets * t.Cores * t.Threads }
 type Disk struct {
 	File, Serial string
 	ReadOnly     bool
+	// Durable has what the guest syncs be on the host's disk; without it a
+	// disk is only as good as its machine.
+	Durable bool
 }
 
 // Port is a virtio-serial port at the end of a connected socket, or of one that
@@ -124,8 +127,12 @@ func (m Machine) Command() ([]string, []*os.File) {
 	for i, d := range m.Disks {
 		id := "disk" + strconv.Itoa(i)
 		// Shared read-only images need no lock, scratch disks have one owner.
-		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=%s,file=%s", id, onOff(d.ReadOnly), comma(d.File)),
-			"-device", "virtio-blk-pci,drive="+id+",serial="+d.Serial)
+		cache, device := "unsafe", "virtio-blk-pci,drive="+id+",serial="+d.Serial
+		if d.Durable { // and a full host is an error in the guest, where QEMU would stop it
+			cache, device = "writeback", device+",werror=report,rerror=report"
+		}
+		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,readonly=%s,file=%s", id, cache, onOff(d.ReadOnly), comma(d.File)),
+			"-device", device)
 	}
 	if len(m.Ports) > 0 {
 		b.add("-device", "virtio-serial-pci")

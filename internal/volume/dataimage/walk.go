@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 )
 
 // walk visits every file of the image, directories before what is in them, by
@@ -146,14 +147,16 @@ type File struct {
 	Mode     string `json:"mode"` // as ls shows it
 	Size     int64  `json:"size"` // bytes
 	Modified string `json:"modified"`
-	Target   string `json:"target,omitempty"` // of a link
+	// Changed is Modified as it is, with its fractions.
+	Changed time.Time `json:"-"`
+	Target  string    `json:"target,omitempty"` // of a link
 }
 
 // Files lists what an image holds.
 func (i *Image) Files(ctx context.Context) ([]File, error) {
 	list := []File{}
 	err := i.walk(ctx, func(name string, e entry) error {
-		f := File{Path: name, Kind: "other", Mode: e.Mode().String(), Size: e.Size(), Modified: e.ModTime().UTC().Format("2006-01-02T15:04:05Z")}
+		f := File{Path: name, Kind: "other", Mode: e.Mode().String(), Size: e.Size(), Modified: e.ModTime().UTC().Format("2006-01-02T15:04:05Z"), Changed: e.ModTime()}
 		switch e.Type() {
 		case 0:
 			f.Kind = "file"

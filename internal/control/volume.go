@@ -1,0 +1,83 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
+)
+
+// salvageImage does what salvage does where the volume is a data image that its
+// head could not empty any more: the image comes home, is set right, and what
+// the outputs name is taken out of it. False: there is no image.
+func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
+	keep := a.sub.Job.Checkpoint != nil // of which it may be the newest
+	if a.sub.Job.VM == nil || a.sub.Job.Volume.Kind == spec.VolumeVirtio || len(a.sub.Job.Outputs) == 0 && !keep {
+		return false, nil
+	}
+	home := filepath.Join(a.c.Store.RunDir(a.run.ID), "volume.img")
+	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.VolumeImagePath(head), Local: home}); err != nil {
+		if core.IsKind(err, core.NotFound) {
+			return false, nil
+		}
+		return false, a.fetchFailed(err)
+	}
+	image, err := dataimage.Tools{}.OpenRecovered(ctx, home)
+	if err != nil {
+		return false, a.fetchFailed(err)
+	}
+	defer image.Close()
+	for _, out := range a.sub.Job.Outputs {
+		rel, ok := below(a.sub.Job.Volume.Path, out.From)
+		if !ok {
+			continue
+		}
+		if err := a.takeOut(ctx, image, rel, out.To); err != nil {
+			return false, a.fetchFailed(err)
+		}
+	}
+	if keep {
+		a.note(ctx, fmt.Sprintf("the volume as the lost attempt left it is kept in %s: `bee data unload` copies it out of there", home))
+		return true, nil
+	}
+	return true, os.Remove(home)
+}
+
+// takeOut puts what a pattern matches in an image into a directory.
+func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern, to string) error {
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(to, ".bee-fetch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	copied := filepath.Join(temp, path.Base(a.sub.Job.Volume.Path))
+	var wanted []string
+	found := []string{copied}
+	if pattern != "" {
+		wanted = []string{pattern}
+	}
+	if err := image.Unload(ctx, copied, wanted); err != nil {
+		return err
+	}
+	if pattern != "" {
+		if found, err = filestream.Glob(copied, pattern); err != nil {
+			return err
+		}
+	}
+	for _, f := range found {
+		err = errors.Join(err, a.settle(ctx, f, filepath.Join(to, filepath.Base(f))))
+	}
+	return err
+}

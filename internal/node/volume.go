@@ -1,0 +1,346 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
+	"golang.org/x/sys/unix"
+)
+
+// defaultImage is what a data image can hold where the Beefile does not say,
+// and its host has twice as much.
+const defaultImage = 20 << 30
+
+// errNoVolume ends the start of guests whose volume does not come up.
+var errNoVolume = errors.New("node 0's guest, which has the volume, did not come up") //nolint:gochecknoglobals // a constant
+
+// hasVolumeImage tells whether the volume is a data image.
+func (h *head) hasVolumeImage() bool {
+	return h.plan.VM != nil && h.plan.VM.Volume == protocol.VolumeImage
+}
+
+// chooseVolume settles how the guests have the volume, and makes the data image
+// of what is in VolumeDir, where it is to be one.
+func (h *head) chooseVolume(ctx context.Context) error {
+	v := h.plan.VM
+	if v == nil {
+		return nil
+	}
+	asked := v.Volume
+	if v.Volume = volumeFor(v, h.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == protocol.VolumeImage {
+		h.journal.say(protocol.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
+	}
+	if v.Volume != protocol.VolumeImage {
+		return nil
+	}
+	if h.n.config.Size > 1 && !h.fabricWanted() {
+		return &core.Error{Kind: core.Invalid, Op: "make the volume", Err: errors.New("guests without a network cannot share a data image"), Remedy: "Leave `fabric: none` out of `vm:`, or `dataimage` out of `volume:`."}
+	}
+	return h.makeImage(ctx)
+}
+
+// volumeFor is how guests shall have the volume where nobody has said it. Those
+// that are saved have it on disks of their own, as if they shared it.
+func volumeFor(v *protocol.VM, shared bool, size int) string {
+	switch {
+	case v.Volume != protocol.VolumeAuto && v.Volume != "":
+		return v.Volume
+	case !shared && size > 1 && v.Fabric != fabric.None:
+		return protocol.VolumeImage
+	}
+	return protocol.VolumeHosts
+}
+
+// tools are e2fsprogs, the host's or the guest image's.
+func (n *node) tools(ctx context.Context) (t dataimage.Tools, release func(), err error) {
+	tree, release, err := n.images.Tree(ctx, n.plan.VM.Guest.ID)
+	return dataimage.Tools{Bundle: filepath.Join(tree, "qemu")}, release, err
+}
+
+// makeImage makes the data image.
+func (h *head) makeImage(ctx context.Context) error {
+	dir := h.n.config.Host.Dir
+	size, err := imageSize(dir, h.plan.VM.VolumeSize)
+	if err != nil {
+		return err
+	}
+	tools, release, err := h.n.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	file := protocol.VolumeImagePath(dir)
+	err = tools.Make(ctx, file, protocol.VolumeDir(dir), size)
+	if core.IsKind(err, core.Invalid) {
+		err = &core.Error{Kind: core.Invalid, Op: "make the volume on", Object: h.n.config.Host.Name, Err: err, Remedy: "Raise `volume: {size: …}`. " + core.Remedy(err)}
+	}
+	if err != nil {
+		return err
+	}
+	free, err := dataimage.Lock(file) // as long as this process lives
+	if err != nil {
+		return err
+	}
+	h.unlockImage = free
+	return nil
+}
+
+// imageSize is that of a data image in a directory. One that its host could
+// not hold is refused: it would break in the midst of the job.
+func imageSize(dir string, wanted int64) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	free := int64(st.Bavail) * st.Bsize
+	switch {
+	case wanted == 0:
+		return max(min(defaultImage, free/2), dataimage.LeastSize), nil
+	case wanted > free:
+		return 0, &core.Error{Kind: core.Invalid, Op: "make the volume in", Object: dir, Err: fmt.Errorf("a data image of %d MiB is wanted, and %d MiB are free", wanted>>20, free>>20),
+			Remedy: "Lower `volume: {size: …}`, or name another `scratch:` for the site."}
+	}
+	return wanted, nil
+}
+
+// machineVolume is what this node's machine has for a volume.
+func (n *node) machineVolume(plan *protocol.Plan) *MachineVolume {
+	if plan.VM.Volume != protocol.VolumeImage {
+		return nil
+	}
+	v := &MachineVolume{Dir: protocol.VolumeDir(n.config.Host.Dir)}
+	if n.config.Rank > 0 {
+		v.Server = fabric.Address(0).String()
+		return v
+	}
+	v.Image = protocol.VolumeImagePath(n.config.Host.Dir)
+	if n.config.Size > 1 {
+		v.Clients = fabric.Network().String()
+	}
+	return v
+}
+
+// server is the container whose machine has the data image.
+func (h *head) server() (driver.VolumeServer, error) {
+	h.n.mu.Lock()
+	b := h.n.box
+	h.n.mu.Unlock()
+	if b != nil {
+		if s, ok := b.Container.(driver.VolumeServer); ok {
+			return s, nil
+		}
+	}
+	return nil, &core.Error{Kind: core.NotFound, Op: "reach the volume", Err: errors.New("its virtual machine does not run (yet, or any more)")}
+}
+
+// inVolume runs a command of the guest's own on a file of the volume.
+func (h *head) inVolume(ctx context.Context, command ...string) error {
+	s, err := h.server()
+	if err != nil {
+		return err
+	}
+	g, ok := s.(driver.Guest)
+	if !ok {
+		return errors.New("it runs in no virtual machine")
+	}
+	last := len(command) - 1
+	rel, _ := h.plan.InVolume(command[last])
+	command[last] = s.InVolume(rel)
+	p, err := g.ExecInGuest(ctx, driver.Command{Args: command})
+	if err != nil {
+		return err
+	}
+	exit, err := p.Wait(ctx)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("%s ended with code %d in the guest", command[0], exit.Code)
+	}
+	return err
+}
+
+// writeStopFile makes the job's stop file, which belongs to the user.
+func (h *head) writeStopFile(ctx context.Context) error {
+	if !h.hasVolumeImage() {
+		return os.WriteFile(h.stopFile(), nil, 0o644)
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if h.plan.Root {
+		uid, gid = 0, 0
+	}
+	return h.inVolume(ctx, "install", "-m", "644", "-o", strconv.Itoa(uid), "-g", strconv.Itoa(gid), "/dev/null", h.plan.Checkpoint.File)
+}
+
+// askTimeout bounds a question to a guest that has much to do.
+const askTimeout = 30 * time.Second
+
+// warnOfFullVolume tells which key to raise when the volume was full.
+func (h *head) warnOfFullVolume() {
+	if !h.hasVolumeImage() {
+		return
+	}
+	s, err := h.server()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	if full, err := s.Full(ctx); err == nil && full {
+		h.journal.say(protocol.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
+	}
+}
+
+// unloadSpeed, in bytes a second, is what copying a data image's content into a
+// directory beside it is reckoned with.
+const unloadSpeed = 100 << 20
+
+// endBefore ends the attempt because its slot does, so long before as its
+// volume needs to be unloaded.
+func (h *head) endBefore(ctx context.Context, end time.Time, grace time.Duration) {
+	for {
+		need := time.Duration(0)
+		if h.hasVolumeImage() {
+			var st unix.Stat_t
+			if unix.Stat(protocol.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
+				need = time.Duration(st.Blocks*512/unloadSpeed) * time.Second
+			}
+		}
+		left := time.Until(end) - need
+		if left <= 0 {
+			h.stop(errSlotEnds, grace)
+			return
+		}
+		select {
+		case <-time.After(min(left, lookAtImage)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookAtImage is how often the size of a data image is asked for.
+const lookAtImage = 10 * time.Second
+
+// unloadVolume puts what the data image holds where all that follows looks for
+// it: into VolumeDir. All of it where the run goes on from it, else what its
+// outputs name. The image stays until then.
+func (h *head) unloadVolume() error {
+	dir := h.n.config.Host.Dir
+	file, volume := protocol.VolumeImagePath(dir), protocol.VolumeDir(dir)
+	if h.unlockImage == nil {
+		return nil
+	}
+	h.unlockImage()
+	globs := h.volumeGlobs()
+	if h.saved {
+		globs = nil
+	} else if len(globs) == 0 { // nobody wants what it holds
+		return os.Remove(file)
+	}
+	ctx := context.Background()
+	tools, release, err := h.n.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	image, err := tools.OpenRecovered(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer image.Close()
+	fresh := volume + ".new"
+	if err := filestream.RemoveAll(fresh); err != nil {
+		return err
+	}
+	err = image.Unload(ctx, fresh, globs)
+	if found, _ := os.ReadDir(fresh); err == nil && len(found) == 0 { // where there is no output, the volume is kept
+		err = image.Unload(ctx, fresh, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if err := filestream.RemoveAll(volume); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, volume); err != nil {
+		return err
+	}
+	if err := filestream.SyncDir(dir); err != nil {
+		return err
+	}
+	os.Remove(file) //nolint:errcheck // it only takes space
+	return nil
+}
+
+// snapshotImage copies what the data image holds at one moment, at which nobody
+// has written to the files of a checkpoint for a while. Meanwhile writes wait.
+func (h *head) snapshotImage(ctx context.Context, fresh string) error {
+	s, err := h.server()
+	if err != nil {
+		return err
+	}
+	for {
+		done, err := h.tryImage(ctx, s, fresh)
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(steady):
+		case <-ctx.Done():
+			return errors.New("its files do not stop changing")
+		}
+	}
+}
+
+func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string) (done bool, err error) {
+	thaw, err := s.Freeze(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer thaw()
+	image, err := dataimage.Open(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	if err != nil {
+		return false, err
+	}
+	defer image.Close()
+	newest, found, err := h.newestOf(ctx, image)
+	if err != nil {
+		return false, err
+	}
+	if len(h.plan.Checkpoint.Paths) > 0 && !found {
+		return false, errNothingYet
+	}
+	if time.Since(newest) < steady {
+		return false, nil
+	}
+	return true, image.Unload(ctx, fresh, nil)
+}
+
+// newestOf gives when the files of a checkpoint were last written to, by the
+// guest's clock, and whether there are any.
+func (h *head) newestOf(ctx context.Context, image *dataimage.Image) (newest time.Time, found bool, err error) {
+	files, err := image.Files(ctx)
+	for _, f := range files {
+		for _, pattern := range h.plan.Checkpoint.Paths {
+			rel, _ := h.plan.InVolume(pattern)
+			if ok, merr := path.Match(rel, f.Path); merr != nil || !ok || f.Kind != "file" {
+				continue
+			}
+			found = true
+			if f.Changed.After(newest) {
+				newest = f.Changed
+			}
+		}
+	}
+	return newest, found, err
+}

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
+)
+
+func TestSizeOfADataImage(t *testing.T) {
+	dir := t.TempDir()
+	if size, err := imageSize(dir, 0); err != nil || size < dataimage.LeastSize || size > defaultImage {
+		t.Errorf("by default: %d, %v", size, err)
+	}
+	if size, err := imageSize(dir, 100<<20); err != nil || size != 100<<20 {
+		t.Errorf("as wanted: %d, %v", size, err)
+	}
+	_, err := imageSize(dir, 1<<60)
+	if core.KindOf(err) != core.Invalid || !strings.Contains(core.Remedy(err), "volume: {size: …}") {
+		t.Errorf("more than there is: %v, %q", err, core.Remedy(err))
+	}
+}
+
+func TestWhichVolumeGuestsHave(t *testing.T) {
+	two := []joinRequest{{}, {}}
+	for name, c := range map[string]struct {
+		infos         []joinRequest
+		shared        bool
+		fabric, asked string
+		want          string
+	}{
+		"one host":                 {infos: two[:1], asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
+		"hosts that share":         {infos: two, shared: true, asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
+		"nothing shared, no way":   {infos: two, fabric: "none", asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
+		"as told":                  {infos: two, asked: protocol.VolumeHosts, want: protocol.VolumeHosts},
+		"nothing shared, a fabric": {infos: two, fabric: "switch", asked: protocol.VolumeAuto, want: protocol.VolumeImage},
+	} {
+		if got := volumeFor(&protocol.VM{Volume: c.asked, Fabric: c.fabric}, c.shared || len(c.infos) == 1, len(c.infos)); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// imageHead is a head whose volume is a data image, with nothing that would
+// need a virtual machine.
+func imageHead(t *testing.T) (*head, string) {
+	t.Helper()
+	testkit.RequireTool(t, "e2fsck")
+	dir := t.TempDir()
+	n := &node{config: protocol.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, images: noTree{}}
+	n.plan = protocol.Plan{Volume: "/data", VM: &protocol.VM{Volume: protocol.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}
+	return &head{n: n, plan: &n.plan}, dir
+}
+
+// noTree is a cache without images: tools are the host's.
+type noTree struct{ Images }
+
+func (noTree) Tree(context.Context, string) (string, func(), error) { return "", func() {}, nil }
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(p)
+		rel, _ := filepath.Rel(dir, p)
+		files[rel] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A data image is made of the volume's directory, and emptied into it: all of
+// it for the next attempt, the outputs alone at the end of a run.
+func TestADataImageThereAndBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		saved bool
+		want  map[string]string
+	}{
+		"saved": {true, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
+		"ended": {false, map[string]string{"out.log": "log"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, dir := imageHead(t)
+			if h.saved = c.saved; c.saved {
+				h.plan.Checkpoint = &protocol.Checkpoint{}
+			}
+			write(t, protocol.VolumeDir(dir), map[string]string{"in": "old", "gone": "x"})
+			if err := h.makeImage(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := dataimage.Lock(protocol.VolumeImagePath(dir)); core.KindOf(err) != core.Busy {
+				t.Errorf("others may use it: %v", err)
+			}
+			inside := t.TempDir() // as the guest would leave it
+			write(t, inside, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"})
+			if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeImagePath(dir), inside, 128<<20); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.unloadVolume(); err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(t, protocol.VolumeDir(dir)); !maps.Equal(got, c.want) {
+				t.Errorf("the volume has %v", got)
+			}
+			if _, err := os.Stat(protocol.VolumeImagePath(dir)); err == nil {
+				t.Error("the image is still there")
+			}
+		})
+	}
+}
+
+func TestAVolumeTooLargeForItsImage(t *testing.T) {
+	h, dir := imageHead(t)
+	write(t, protocol.VolumeDir(dir), map[string]string{"large": strings.Repeat("x", 130<<20)})
+	err := h.makeImage(t.Context())
+	if core.KindOf(err) != core.Invalid || !strings.Contains(core.Remedy(err), "Raise `volume: {size: …}`") {
+		t.Errorf("%v, %q", err, core.Remedy(err))
+	}
+}
+
+// server stands in for a container whose machine has the volume.
+type server struct {
+	driver.Container
+	frozen, times int
+}
+
+func (s *server) Freeze(context.Context) (func(), error) {
+	s.frozen++
+	s.times++
+	return func() { s.frozen-- }, nil
+}
+func (s *server) InVolume(rel string) string         { return rel }
+func (s *server) Full(context.Context) (bool, error) { return false, nil }
+
+// A copy of the volume is taken while nobody writes, and not before the
+// checkpoint's files have rested for a second.
+func TestACopyOfADataImage(t *testing.T) {
+	h, dir := imageHead(t)
+	s := &server{}
+	h.n.box = &box{Container: s}
+	h.plan.Checkpoint = &protocol.Checkpoint{Paths: []string{"/data/state*"}, Grace: time.Minute}
+	write(t, protocol.VolumeDir(dir), map[string]string{"other": "o"})
+	if err := h.makeImage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.snapshotVolume(t.Context(), 1); !errors.Is(err, errNothingYet) {
+		t.Errorf("before the job has written anything: %v", err)
+	}
+	write(t, protocol.VolumeDir(dir), map[string]string{"state": "1"})
+	if err := h.makeImage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.snapshotVolume(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, protocol.SnapshotDir(dir, 2)); !maps.Equal(got, map[string]string{"other": "o", "state": "1"}) {
+		t.Errorf("the copy has %v", got)
+	}
+	if s.frozen != 0 || s.times < 2 {
+		t.Errorf("frozen %d times, %d times left so", s.times, s.frozen)
+	}
+}

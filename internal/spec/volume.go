@@ -1,0 +1,97 @@
+package spec
+
+import (
+	"encoding/json"
+	"path"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Volume is the directory that all tasks of a run share. In a Beefile it may
+// also be a path or one of the kinds.
+type Volume struct {
+	// Path of it inside the containers; default /work.
+	Path string `yaml:"path"`
+	// Kind: auto (default), virtio or dataimage. It matters to virtual
+	// machines only; containers on the hosts have the hosts' directory.
+	Kind string `yaml:"kind"`
+	// Size is the most that a data image can hold; default 20G, or half of
+	// what is free on node 0's host, where that is less.
+	Size Size `yaml:"size"`
+}
+
+// Kinds of Volume.
+const (
+	VolumeAuto   = "auto"
+	VolumeVirtio = "virtio"
+	VolumeImage  = "dataimage"
+)
+
+const defaultVolume = "/work"
+
+// leastVolume is the smallest data image.
+const leastVolume = 64 << 20
+
+// volumeForm is Volume without its own decode, so that object can fill it.
+type volumeForm Volume
+
+func (v *Volume) decode(d *decoder, n ast.Node, where string) {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		d.object(n, reflect.ValueOf((*volumeForm)(v)).Elem(), where)
+		return
+	}
+	word, ok := d.text(n, where)
+	if !ok {
+		return
+	}
+	switch word {
+	case VolumeAuto, VolumeVirtio, VolumeImage:
+		v.Kind = word
+	default:
+		v.Path = word
+	}
+}
+
+// MarshalJSON has a volume that is only a path be one in records.
+func (v Volume) MarshalJSON() ([]byte, error) {
+	if v == (Volume{Path: v.Path}) {
+		return json.Marshal(v.Path)
+	}
+	return json.Marshal((volumeForm)(v))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (v *Volume) UnmarshalJSON(raw []byte) error {
+	if strings.HasPrefix(string(raw), `"`) {
+		return json.Unmarshal(raw, &v.Path)
+	}
+	return json.Unmarshal(raw, (*volumeForm)(v))
+}
+
+func (d *decoder) checkVolume(j *Job) {
+	v := j.Volume
+	if d.allRead("volume") && (!path.IsAbs(v.Path) || path.Clean(v.Path) == "/") {
+		d.at("volume", "such as /work, or one of auto, virtio and dataimage", "volume: %q is no absolute path below /", v.Path)
+		d.fails("volume")
+	}
+	d.oneOf("volume.kind", v.Kind, VolumeAuto, VolumeVirtio, VolumeImage)
+	if !d.allRead("volume", "vm", "nodes") {
+		return
+	}
+	machines := j.VM != nil && j.VM.When != VMNever
+	switch {
+	case v.Kind == VolumeImage && !machines:
+		d.at("volume", "add `vm: true`, or leave the kind out", "volume: a data image needs virtual machines, which attach it")
+	case v.Kind == VolumeImage && j.Nodes > 1 && j.VM.Fabric == "none":
+		d.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
+	}
+	switch {
+	case v.Size != 0 && v.Size < leastVolume:
+		d.at("volume.size", "at least 64M", "volume.size: a data image has no room for a file system in so little")
+	case v.Size != 0 && (v.Kind == VolumeVirtio || !machines):
+		d.at("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
+	}
+}
