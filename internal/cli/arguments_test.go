@@ -24,6 +24,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"show a b", "it takes RUN, and was given a b", "`bee show --help`"},
 		{"exec pi", "it takes RUN [flags] -- COMMAND..., and was given pi", "`bee exec --help`"},
 		{"ps pi", "it takes none, and was given pi", "`bee ps --help`"},
+		{"completion bash x", "it takes none, and was given x", "`bee completion bash --help`"},
 		{"schema nosuch", "nosuch", "beefile"},
 		{"run " + dir, "is a directory", "Beefile"},
 		{"check " + dir, "is a directory", "Beefile"},

@@ -82,6 +82,7 @@ A Beefile describes the job, a sites file your machines:
 	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newImageCommand(), a.newDataCommand())
 	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand())
 	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())
+	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	refuseWrongArguments(root)
 	return root
 }

@@ -85,6 +85,9 @@ func emulateCommand(ctx context.Context, name, run string, args []string) (int, 
 
 // openRun finds the emulated hosts of a run by the beginning of its id.
 func openRun(ctx context.Context, run string) (*emulate.Client, error) {
+	if run == "" { // which every id begins with
+		return nil, &core.Error{Kind: core.Invalid, Op: "find emulated hosts of run", Err: errors.New("its id is empty"), Remedy: "`bee ps` lists the live runs."}
+	}
 	p := &provider{base: filepath.Join(DefaultScratch(), "bee"), s: Settings{StateDir: os.Getenv("BEE_STATE")}}
 	if dir := os.Getenv("BEE_SCRATCH"); dir != "" {
 		p.base = filepath.Join(dir, "bee")

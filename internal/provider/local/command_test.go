@@ -66,3 +66,9 @@ func TestEmulateCommand(t *testing.T) {
 		})
 	}
 }
+
+func TestAnEmptyWordMeansNoEmulatedHosts(t *testing.T) {
+	if _, err := openRun(t.Context(), ""); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+		t.Errorf("got %v", err)
+	}
+}
