@@ -10,12 +10,13 @@ import (
 
 func (a *app) newCheckCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "check BEEFILE", Short: "Check a Beefile and the sites it names, without running it", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "check BEEFILE", Short: "Check a Beefile, the sites and the local files that it names, without running it", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			draft, err := spec.ReadDraft(args[0])
 			if err != nil {
 				return err
 			}
+			draft.CheckHere()
 			job, sites, err := a.finish(draft)
 			if asJSON {
 				problems := []spec.Problem{}

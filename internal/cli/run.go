@@ -28,6 +28,8 @@ type runOptions struct {
 	wait   time.Duration
 	// explain lists all sites before the run begins.
 	explain bool
+	// begins has what the job takes from this machine looked for.
+	begins bool
 	// given tells whether the user gave a flag.
 	given func(flag string) bool
 }
@@ -65,6 +67,7 @@ Ctrl-C asks what to do.`,
 }
 
 func (a *app) run(ctx context.Context, file string, o runOptions) error {
+	o.begins = true
 	sub, err := a.submission(file, o)
 	if err != nil {
 		return err

@@ -16,6 +16,9 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 		return control.Submission{}, err
 	}
 	o.change(draft)
+	if o.begins {
+		draft.CheckHere()
+	}
 	job, sites, err := a.finish(draft)
 	if err != nil {
 		return control.Submission{}, err

@@ -28,7 +28,12 @@ func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 	good := beefile(t, "image: a\nnodes: 2\nenv: {A: x}\n")
 	bad := beefile(t, "image: a\nnodes: 0\nsites: [locla]\nretry: many\n")
 	sites := beefile(t, "sites: [{name: lab, provider: local, slots: -1}]\n")
+	away := beefile(t, "image: a\nnodes: 0\ninputs: [{from: none, to: /in/}]\nsecrets: {A: {env: BEE_TEST_UNSET}}\n")
 	for line, says := range map[string][]string{
+		"check " + away:                      {":2:1: nodes: 0", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
+		"run " + away:                        {":2:1: nodes: 0", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
+		"run -n 1 --image oci:none " + away:  {"--image: image: ", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
+		"plan " + away:                       {":2:1: nodes: 0"},
 		"run -n -3 " + good:                  {"--nodes: nodes: -3"},
 		"run -n 0 " + good:                   {"--nodes: nodes: 0"},
 		"plan -n 0 " + good:                  {"--nodes: nodes: 0"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -90,7 +91,7 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	scheme, rest, _ := strings.Cut(ref, ":")
 	switch scheme {
 	case "oci":
-		dir, tag := splitPath(rest)
+		dir, tag := spec.SplitPath(rest)
 		if info, err := os.Stat(dir); err == nil && info.Mode().IsRegular() {
 			return archiveAt(dir, tag)
 		}
@@ -99,7 +100,7 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 			return source.Layout(ctx, dir, tag, want)
 		}}, err
 	case "docker-archive", "oci-archive":
-		return archiveAt(splitPath(rest))
+		return archiveAt(spec.SplitPath(rest))
 	case "docker-daemon":
 		return s.storedAt(ctx, "docker", rest)
 	case "podman":
@@ -123,19 +124,6 @@ func isLocal(ref string) bool {
 		}
 	}
 	return false
-}
-
-// splitPath tells a path from the tag behind it; both may have colons.
-func splitPath(rest string) (path, tag string) {
-	for at := 0; at <= len(rest); at++ {
-		if at < len(rest) && rest[at] != ':' {
-			continue
-		}
-		if _, err := os.Stat(rest[:at]); err == nil && at > 0 {
-			return rest[:at], strings.TrimPrefix(rest[at:], ":")
-		}
-	}
-	return rest, ""
 }
 
 // fileKey is a key that changes when the file does.

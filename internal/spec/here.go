@@ -1,0 +1,120 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CheckHere finds what the job takes from this machine and what is not there,
+// or may not be read. The commands of secrets are not tried.
+func (t *Draft) CheckHere() {
+	if !t.read {
+		return
+	}
+	j := t.Job
+	for i, in := range j.Inputs {
+		at := fmt.Sprintf("inputs[%d].from", i)
+		if in.From == "" {
+			continue
+		}
+		found := []string{j.local(in.From)}
+		if _, err := os.Lstat(found[0]); err != nil {
+			if more, err := filepath.Glob(found[0]); err == nil && len(more) > 0 {
+				found = more
+			}
+		}
+		for _, p := range found {
+			t.here(at, p)
+		}
+	}
+	if b := j.Build; b != nil {
+		for i, c := range b.Copy {
+			if c.From != "" {
+				t.here(fmt.Sprintf("build.copy[%d].from", i), j.local(c.From))
+			}
+		}
+		t.dockerfileHere(b)
+	} else {
+		t.imageHere()
+	}
+	for key, s := range j.Secrets {
+		at := "secrets." + key
+		if s.File != "" {
+			t.here(at+".file", j.local(s.File))
+		}
+		if _, set := os.LookupEnv(s.Env); s.Env != "" && !set {
+			t.d.at(at+".env", "export it", "%s.env: the variable %s is not set", at, s.Env)
+		}
+	}
+}
+
+// here finds a file or directory that cannot be read.
+func (t *Draft) here(at, path string) bool {
+	err := unix.Access(path, unix.R_OK)
+	if err == nil {
+		return true
+	}
+	hint := ""
+	if errors.Is(err, os.ErrNotExist) {
+		hint = "relative paths start at the Beefile's directory"
+	}
+	t.d.at(at, hint, "%s: %s: %v", at, path, err)
+	return false
+}
+
+// dockerfileHere finds a context without its Dockerfile.
+func (t *Draft) dockerfileHere(b *Build) {
+	if b.Context == "" {
+		return
+	}
+	dir, at := t.Job.local(b.Context), "build.context"
+	if _, mapping := t.d.places[at]; !mapping {
+		at = "build"
+	}
+	if !t.here(at, dir) || !t.d.wasRead("build.dockerfile") {
+		return
+	}
+	file := b.Dockerfile
+	if file == "" {
+		file = "Dockerfile"
+	} else {
+		at = "build.dockerfile"
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	t.here(at, file)
+}
+
+// imageHere finds an archive or a layout that is not there.
+func (t *Draft) imageHere() {
+	scheme, rest, _ := strings.Cut(t.Job.Image, ":")
+	if !slices.Contains([]string{"oci", "docker-archive", "oci-archive"}, scheme) {
+		return
+	}
+	if !filepath.IsAbs(rest) {
+		rest = filepath.Join(t.Job.Dir, rest)
+	}
+	path, _ := SplitPath(rest)
+	t.here("image", path)
+}
+
+// SplitPath tells the path of an image from the tag behind it; both may have
+// colons. Where there is no such path, all of it is one.
+func SplitPath(rest string) (path, tag string) {
+	for at := 1; at <= len(rest); at++ {
+		if at < len(rest) && rest[at] != ':' {
+			continue
+		}
+		if _, err := os.Stat(rest[:at]); err == nil {
+			return rest[:at], strings.TrimPrefix(rest[at:], ":")
+		}
+	}
+	return rest, ""
+}

@@ -1,0 +1,63 @@
+package spec
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWhatIsNotHereIsToldAtOnce: nothing of a run is worth beginning before.
+func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"there", "part-1", "image:1.tar", "build/x"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BEE_TEST_SET", "")
+	for _, c := range []struct {
+		text string
+		says []string
+	}{
+		{"image: docker-archive:image:1.tar:name:tag\ninputs: [{from: there, to: /in/}, {from: part-*, to: /in/}]\nsecrets: {A: {env: BEE_TEST_SET}, B: {file: there}, C: {exec: 'false'}}\n", nil},
+		{"image: docker-archive:none.tar\nnodes: 0\ninputs:\n- {from: none, to: /in/}\n- {from: none-*, to: /in/}\n- {from: dangling, to: /in/}\nsecrets:\n  A: {env: BEE_TEST_UNSET}\n  B: {file: none}\n",
+			[]string{"1:1: image: " + dir + "/none.tar: no such", "2:1: nodes: 0", "4:4: inputs[0].from: " + dir + "/none: no such", "5:4: inputs[1].from: ", "6:4: inputs[2].from: ",
+				"8:7: secrets.A.env: the variable BEE_TEST_UNSET is not set", "9:7: secrets.B.file: "}},
+		{"image: oci:none:1\n", []string{"1:1: image: " + dir + "/none:1: no such"}},
+		{"build: none\n", []string{"1:1: build: " + dir + "/none: no such"}},
+		{"build: build\n", []string{"1:1: build: " + dir + "/build/Dockerfile: no such"}},
+		{"build: {context: build, dockerfile: x}\n", nil},
+		{"build: {context: build, dockerfile: y}\n", []string{"1:25: build.dockerfile: " + dir + "/build/y: no such"}},
+		{"build:\n  debian: bookworm\n  copy: [{from: none, to: /a}, {from: there, to: /b}, {from: 7}]\n", []string{"3:11: build.copy[0].from: " + dir + "/none: no such", "build.copy[2]: both", "build.copy[2].from: " + dir + "/7"}},
+		{"image: [x]\ninputs: [{from: [x], to: /a}]\nsecrets: {A: {env: [x], file: [y]}}\n", []string{"image: text", "inputs[0].from: text", "env: text", "file: text"}},
+		{"- a\n", []string{"a mapping of keys is wanted"}},
+	} {
+		d := parseDraft("job.yaml", []byte(c.text), dir)
+		d.CheckHere()
+		_, err := d.Finish()
+		var lines []string
+		if err != nil {
+			for _, l := range strings.Split(err.Error(), "\n") {
+				if !strings.HasPrefix(l, " ") {
+					lines = append(lines, l)
+				}
+			}
+		}
+		if len(lines) != len(c.says) {
+			t.Errorf("%s: got\n%v", c.text, err)
+			continue
+		}
+		for i, want := range c.says {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("got %s, want %s", lines[i], want)
+			}
+		}
+	}
+}
