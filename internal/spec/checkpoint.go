@@ -121,6 +121,7 @@ func (d *decoder) checkCheckpoint(j *Job) {
 		return
 	}
 	d.checkSavesVM(j)
+	d.positive("checkpoint.grace", c.Grace, "the default")
 	asks := 0
 	for _, is := range []bool{c.Signal != "", c.Command != nil, c.File != ""} {
 		if is {

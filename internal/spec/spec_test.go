@@ -113,6 +113,7 @@ func bad() map[string]struct {
 		"platform of no container":     {"image: a\nplatform: foo/bar\n", []string{`2:1: platform: "foo/bar" is no platform`}},
 		"unknown architecture":         {"image: a\nplatform: linux/amd46\n", []string{`2:1: platform: "amd46" is no architecture of images (did you mean "linux/amd64"?)`}},
 		"timeout of nothing":           {"image: a\ntimeout: 0s\n", []string{"2:1: timeout: it cannot be nothing (leave it out for no limit)"}},
+		"grace of nothing":             {"image: a\ncheckpoint: {grace: 0s}\n", []string{"2:14: checkpoint.grace: it cannot be nothing (leave it out for the default)"}},
 		"no CIDR":                      {"image: a\nnetwork: 10.1.0.0/33\n", []string{`2:1: network: "10.1.0.0/33" is no range of addresses`}},
 		"an address":                   {"image: a\nnetwork: 10.1.0.7\n", []string{`is a single address`}},
 		"no interface":                 {"image: a\nnetwork: the fast one\n", []string{`is no name of an interface`}},
