@@ -56,9 +56,7 @@ const consoleName = "console.log"
 func (b boot) start(ctx context.Context) (*machine, error) {
 	m := b.qemu
 	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
-	// On a busy host the kernel's look whether its timer ticks takes an emulated
-	// one for broken, and panics.
-	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on -- " + agent.Command
+	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on" + m.ClockOptions() + " -- " + agent.Command
 	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
 		return nil, err
 	}
