@@ -62,7 +62,7 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 		Long: `Build a guest image of Debian packages, without root and without a virtual
 machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
 themselves; this is for building ahead, and for images of one's own, which the
-Beefile names by its id (vm: {image: ID}) or, once pushed, by its name.`,
+Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`,
 		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --mirror 'http://snapshot.debian.org/archive/debian/$SNAPSHOT'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -294,6 +294,36 @@ func flip(raw []byte, at int) []byte {
 	return out
 }
 
+// An image of the cache is found by its id, or the beginning of one, and no
+// registry is asked for what is not there.
+func TestResolveByID(t *testing.T) {
+	s := store(t)
+	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolve := func(id, platform string) (core.Image, error) {
+		return s.Resolve(t.Context(), &spec.Job{Image: id, Platform: platform}, i.Arch, "always", nil)
+	}
+	for _, id := range []string{i.ID, i.ID[:19]} {
+		if got, err := resolve(id, ""); err != nil || got.ID != i.ID {
+			t.Errorf("%s: %+v, %v", id, got, err)
+		}
+	}
+	if _, err := resolve("sha256:"+strings.Repeat("0", 64), ""); !core.IsKind(err, core.NotFound) {
+		t.Errorf("an id that is not there: %v", err)
+	}
+	if _, err := resolve("sha256:", ""); !core.IsKind(err, core.NotFound) {
+		t.Errorf("no id at all: %v", err)
+	}
+	if _, err := resolve(i.ID, "linux/"+i.Arch); err != nil {
+		t.Errorf("for its own platform: %v", err)
+	}
+	if _, err := resolve(i.ID, "linux/s390x"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("for another platform: %v", err)
+	}
+}
+
 func TestRemoveSparesWhatIsUsed(t *testing.T) {
 	s := store(t)
 	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -23,7 +24,24 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 	if job.Image == "" {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Err: errors.New("the job names none"), Remedy: "Add `image:` or `build:` to the Beefile."}
 	}
+	if isID(job.Image) {
+		return s.byID(job.Image, job.Platform)
+	}
 	return s.Pull(ctx, AbsRef(job.Image, job.Dir), o)
+}
+
+// isID tells an id of the cache from a reference: as with docker, no repository
+// is called sha256.
+func isID(word string) bool { return strings.HasPrefix(word, "sha256:") }
+
+// byID gives an image of the cache by its id, or the beginning of one. platform,
+// where it is not empty, is what it has to be for.
+func (s *Store) byID(id, platform string) (core.Image, error) {
+	i, err := s.Get(id)
+	if err == nil && platform != "" && !strings.HasPrefix(platform+"/", i.OS+"/"+i.Arch+"/") {
+		err = &core.Error{Kind: core.Invalid, Op: "find image", Object: id, Err: fmt.Errorf("it is for %s/%s, and `platform:` says %s", i.OS, i.Arch, platform), Remedy: "Leave one of them out."}
+	}
+	return i, err
 }
 
 // AbsRef makes the path of a local reference absolute.
