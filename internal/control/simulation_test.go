@@ -60,6 +60,7 @@ type model struct {
 	stopped bool      // its user has asked for a stop
 	calm    bool      // from now on nothing goes wrong any more
 	fullTo  time.Time // until when no record can be written
+	fulls   int       // how often that was so
 	faults  []string
 	log     []string
 	run     string
