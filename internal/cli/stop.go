@@ -117,8 +117,21 @@ func (s *session) nudge(id string) error {
 	return s.background(id)
 }
 
-// awaitEnd waits until a run is over.
+// endTries is how many controllers may give up before a run's end is not waited
+// for any more, and startTime how long one may take to show up.
+const (
+	endTries  = 4
+	startTime = 3 * time.Second
+)
+
+// awaitEnd waits until a run is over, and tells what is in the way meanwhile.
 func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error) {
+	var (
+		begun   = time.Now()
+		started time.Time // a controller, of tries, that has not shown up yet
+		tries   int
+		last    string
+	)
 	for wait := time.Millisecond; !run.State.Final(); wait = min(2*wait, 200*time.Millisecond) {
 		if err := pause(ctx, wait); err != nil {
 			return run, err
@@ -127,10 +140,31 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		if run, err = s.Store.Run(ctx, run.ID); err != nil {
 			return run, err
 		}
-		if !run.State.Final() && wait > 100*time.Millisecond && !s.Store.Controlled(run.ID) {
-			if err := s.background(run.ID); err != nil { // its controller died under us
-				return run, err
-			}
+		if run.State.Final() || wait <= 100*time.Millisecond {
+			continue
+		}
+		notes, err := s.Store.Notes(ctx, run.ID)
+		if err != nil {
+			return run, err
+		}
+		if n := len(notes); n > 0 && (tries > 1 || notes[n-1].Time.After(begun)) && notes[n-1].Text != last {
+			last = notes[n-1].Text
+			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, last)
+		}
+		if s.Store.Controlled(run.ID) {
+			started = time.Time{}
+			continue
+		}
+		if time.Since(started) < startTime {
+			continue
+		}
+		if tries++; tries > endTries {
+			return run, &core.Error{Kind: core.Transient, Op: "end run", Object: run.ID, Err: errors.New("something is in its way, and what it has made is kept until that is gone"),
+				Remedy: "`bee show " + run.ID + "` tells what; put it right, and run this command again."}
+		}
+		started = time.Now()
+		if err := s.background(run.ID); err != nil { // its controller died under us
+			return run, err
 		}
 	}
 	return run, nil

@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestWhatIsTheUsersStays: a job works on copies of its inputs, and what comes
@@ -49,5 +53,30 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 	b.Must("rm", "small")
 	if _, err := os.Stat(kept); err == nil {
 		t.Error("`bee rm` keeps it")
+	}
+}
+
+// TestARunWhoseOutputsCannotComeHome says so to whoever waits for its end, and
+// ends once they can.
+func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", "run: 'echo done > end'")
+	b.File("taken", "a file, no directory")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if text := b.Must("show", id); !strings.Contains(text, "bring home the outputs") {
+			return errors.New("it shows " + text)
+		}
+		return nil
+	})
+	r := b.Try("stop", id)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "bring home the outputs") || !strings.Contains(r.Stderr, "what it has made is kept") {
+		t.Errorf("%d: %s", r.Code, r.Stderr)
+	}
+	if err := os.Remove(filepath.Join(b.Work, "taken")); err != nil {
+		t.Fatal(err)
+	}
+	b.Must("stop", id)
+	if got := b.Read("taken/below/end"); got != "done\n" {
+		t.Errorf("home came %q", got)
 	}
 }
