@@ -30,7 +30,7 @@ func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOp
 	if old, ok := s.have(r.ID, ref); ok {
 		return old, nil
 	}
-	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
+	lock, err := s.lockToMake(ctx, r.ID, o)
 	if err != nil {
 		return core.Image{}, err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sys/unix"
 )
 
 // Build makes an image from a Dockerfile or from Debian packages. A build of
@@ -34,7 +33,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 		return i, nil
 	}
 	// Two builds of one thing at once would do the work twice.
-	lock, err := s.lock(ctx, key[len("build:"):], unix.LOCK_EX)
+	lock, err := s.lockToMake(ctx, key[len("build:"):], o)
 	if err != nil {
 		return core.Image{}, err
 	}

@@ -25,6 +25,19 @@ func (s *Store) lock(ctx context.Context, name string, how int) (*os.File, error
 	return lockFile(ctx, s.path("locks", name), how)
 }
 
+// lockToMake is an exclusive lock on what is about to be made. Where another
+// process has it, that is told: it may take long.
+func (s *Store) lockToMake(ctx context.Context, name string, o PullOptions) (*os.File, error) {
+	o = o.filled()
+	if f, err := os.Open(s.path("locks", name)); err == nil {
+		if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+			o.Progress("another bee is at this image; waiting for it", 0, 0)
+		}
+		f.Close()
+	}
+	return s.lock(ctx, name, unix.LOCK_EX)
+}
+
 func lockFile(ctx context.Context, path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

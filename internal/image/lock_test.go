@@ -1,0 +1,41 @@
+package image
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestWhoWaitsIsTold that another makes what is wanted.
+func TestWhoWaitsIsTold(t *testing.T) {
+	s := store(t)
+	other, err := s.lock(t.Context(), "thing", unix.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan string, 1)
+	got := make(chan error, 1)
+	o := PullOptions{Progress: func(message string, _, _ int64) { told <- message }}
+	go func() {
+		f, err := s.lockToMake(t.Context(), "thing", o)
+		if err == nil {
+			err = f.Close()
+		}
+		got <- err
+	}()
+	if text := <-told; text != "another bee is at this image; waiting for it" {
+		t.Errorf("told %q", text)
+	}
+	other.Close()
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.lockToMake(t.Context(), "thing", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if len(told) > 0 {
+		t.Errorf("told %q with nobody there", <-told)
+	}
+}
