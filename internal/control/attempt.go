@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,11 +211,29 @@ func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) 
 
 // abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
+	if a.lease != nil && a.rec.Launched && ctx.Err() == nil {
+		cause = a.withLastWords(ctx, cause)
+	}
 	out, err := a.siteFailed(ctx, cause)
 	if err != nil || a.rec.N == 0 {
 		return out, err
 	}
 	return a.abandoned(ctx, out)
+}
+
+// withLastWords brings the nodes' logs home, which go with the hosts, and adds to
+// the loss of the head what it said last: that is the cause, mostly.
+func (a *attempt) withLastWords(ctx context.Context, cause error) error {
+	home := a.c.Store.RunDir(a.run.ID)
+	a.fetchLogs(ctx, home)
+	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0)) //nolint:errcheck // a host that is gone took it along
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	last := lines[len(lines)-1]
+	if last == "" || !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
+		return cause
+	}
+	return &core.Error{Kind: core.KindOf(cause), Op: "start on site", Object: a.site.Name, Err: fmt.Errorf("%w; its node said last: %s", cause, last),
+		Remedy: fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID)}
 }
 
 func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {

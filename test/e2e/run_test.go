@@ -429,3 +429,16 @@ func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 		t.Errorf("its second attempt said %q", out)
 	}
 }
+
+// TestAHeadThatCannotStartSaysWhy: its log is at home, although the host is given
+// back.
+func TestAHeadThatCannotStartSaysWhy(t *testing.T) {
+	b, job := busyboxJob(t, "nodes: 2", "network: eth77", "run: 'true'")
+	r := b.Try("--sites", labSites(b, "2"), "run", job)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "this host has no such interface") {
+		t.Errorf("%d: %s", r.Code, r.Stderr)
+	}
+	if got := b.Must("logs", "--node", "0", "small"); !strings.Contains(got, "no such interface") {
+		t.Errorf("its log is %q", got)
+	}
+}
