@@ -113,10 +113,11 @@ func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
 	return &r, json.Unmarshal(raw, &r)
 }
 
-// showRest tells what of the task's output nobody has heard from the head: a
-// short attempt that its site has started may be over before anyone comes.
+// showRest tells what of the task's output was not heard from the head: it ends
+// when it has a result, perhaps before it has said all, and a short attempt that
+// its site has started may be over before anyone comes.
 func (a *attempt) showRest(ctx context.Context) {
-	if a.c.Output == nil || !a.entrusted() {
+	if a.c.Output == nil {
 		return
 	}
 	log := OutputLog(a.c.Store.RunDir(a.run.ID), a.rec.N)

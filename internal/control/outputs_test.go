@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
 // ending is the head of a job that has left files, which its outputs match.
@@ -163,5 +165,27 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	}
 	if raw, _ := os.ReadFile(filepath.Join(results, "blocked", "a")); string(raw) != "a" {
 		t.Errorf("after all it holds %q", raw)
+	}
+}
+
+// TestWhatTheHeadDidNotTellIsShown: a head ends once it has a result, and may not
+// have told all that the job has printed.
+func TestWhatTheHeadDidNotTellIsShown(t *testing.T) {
+	w := newWorld(t, "a")
+	log, err := tasklog.Create(protocol.OutputPath(w.sites["a"].dir))
+	if err == nil {
+		err = errors.Join(log.Write(tasklog.Stdout, []byte("printed\n")), log.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sites["a"].head = exiting(0)
+	var shown strings.Builder
+	w.Output = func(f tasklog.Frame) error {
+		shown.Write(f.Data)
+		return nil
+	}
+	if run := w.drive(t, w.submit(t), nil); run.State != state.Succeeded || shown.String() != "printed\n" {
+		t.Errorf("%s: %q was shown", run.State, shown.String())
 	}
 }
