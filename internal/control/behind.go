@@ -151,7 +151,9 @@ func (a *attempt) leave(ctx context.Context, why error) error {
 		safe = "nothing of the run computes there, so that it is not waited for"
 	}
 	a.note(ctx, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); %s; it is tried again later", a.site.Name, oneLine(why), safe))
-	a.rec.Ended, a.rec.ReleaseTried = time.Now(), time.Now()
+	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again
+		a.rec.Ended = a.rec.ReleaseTried
+	}
 	if err := a.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

@@ -323,3 +323,27 @@ func TestASiteThatDiesAfterAHostWasLost(t *testing.T) {
 		w.Store.Close()
 	})
 }
+
+// TestADeadSiteIsNotWaitedForAnewByEachController: a run that no site can take is
+// suspended after its time, however many controllers die in it.
+func TestADeadSiteIsNotWaitedForAnewByEachController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run := dying(t)
+		w.sites["b"].probe = driver.Facts{Reason: "closed", Passing: true}
+		begun := time.Now()
+		for range 2 * int(defaultWait/time.Hour) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			got, err := w.Drive(ctx, run.ID, nil)
+			cancel()
+			if err == nil {
+				if took := time.Since(begun); got.State != state.Suspended || took < defaultWait || took > defaultWait+time.Hour {
+					t.Errorf("after %v: %+v", took, got)
+				}
+				w.Store.Close()
+				return
+			}
+		}
+		t.Errorf("no end after %v", time.Since(begun))
+		w.Store.Close()
+	})
+}

@@ -95,7 +95,9 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		}
 		switch {
 		case out.moved:
-			d.moved, d.asked = true, time.Now()
+			if d.moved = true; attempts[n-1].Ended.IsZero() { // else it was over for an earlier controller
+				d.asked = time.Now()
+			}
 			d.first, d.movedFrom = d.follower(attempts[n-1].Site), attempts[n-1].Site
 		case d.tryAgain(ctx, out):
 			d.first = d.place(attempts[n-1].Site)
