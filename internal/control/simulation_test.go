@@ -295,14 +295,16 @@ func (m *model) userStops(ctx context.Context) {
 	}
 	time.AfterFunc(time.Duration(1+m.of("stop.at", 300))*time.Minute, func() {
 		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.calm || !m.fullTo.IsZero() {
-			return
+		asks := !m.calm && m.fullTo.IsZero()
+		if asks {
+			m.say("its user asks for a stop")
+			m.stopped = true
 		}
-		m.say("its user asks for a stop")
-		m.stopped = true
-		m.store.AskStop(context.WithoutCancel(ctx), m.run) //nolint:errcheck // the channel tells it too
-		close(m.stop)
+		m.mu.Unlock()
+		if asks { // unlocked: it may wait for a controller that writes just now
+			m.store.AskStop(context.WithoutCancel(ctx), m.run) //nolint:errcheck // the channel tells it too
+			close(m.stop)
+		}
 	})
 }
 
