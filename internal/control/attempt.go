@@ -221,10 +221,20 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	return a.abandoned(ctx, out)
 }
 
+// lastWordsTime is how long a node may take to end that has closed its line.
+const lastWordsTime = 2 * time.Second
+
 // withLastWords brings the nodes' logs home, which go with the hosts, and adds to
 // the loss of the head what it said last: that is the cause, mostly.
 func (a *attempt) withLastWords(ctx context.Context, cause error) error {
 	home := a.c.Store.RunDir(a.run.ID)
+	if checker, ok := a.lease.(driver.NodeChecker); ok { // it says why when it ends
+		for begun := time.Now(); time.Since(begun) < lastWordsTime; {
+			if alive, err := checker.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
+				break
+			}
+		}
+	}
 	a.fetchLogs(ctx, home)
 	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0)) //nolint:errcheck // a host that is gone took it along
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
