@@ -198,13 +198,13 @@ func (s *session) resultsText(run state.Run) string {
 	if err != nil || len(sub.Job.Outputs) == 0 {
 		return ""
 	}
-	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); exists(volume) {
+	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); there(volume) {
 		return "; its outputs were not there, and its volume is kept in " + volume
 	}
 	dirs := map[string]bool{}
 	var names []string
 	for _, o := range sub.Job.Outputs {
-		if !dirs[o.To] && exists(o.To) {
+		if !dirs[o.To] && there(o.To) {
 			dirs[o.To] = true
 			names = append(names, shortPath(o.To))
 		}
@@ -213,11 +213,6 @@ func (s *session) resultsText(run state.Run) string {
 		return ""
 	}
 	return "; results are in " + strings.Join(names, ", ")
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // shortPath is a path relative to the working directory where that is shorter.

@@ -107,7 +107,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		if is, derr := a.dispensable(ctx); !is || derr != nil {
 			return false, errors.Join(err, derr)
 		}
-		if lost, terr := a.tooLong(ctx, err); lost || terr != nil {
+		if lost, terr := a.overdue(ctx, err); lost || terr != nil {
 			return lost, terr
 		}
 		if serr := sleep(ctx, pause); serr != nil {

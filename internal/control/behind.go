@@ -65,6 +65,11 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 	if !is || err != nil {
 		return false, err
 	}
+	return a.overdue(ctx, cause)
+}
+
+// overdue is tooLong for an attempt that is known to be dispensable.
+func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	if a.away.IsZero() {
 		a.away = time.Now()
 		a.note(ctx, fmt.Sprintf("site %s does not answer (%v); the job has ended there, and its checkpoint is %s: if the site does not answer until %s (for %s), the run goes on without what the attempt has printed, and its other outputs",

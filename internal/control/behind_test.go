@@ -107,7 +107,7 @@ func TestASiteThatDiesWithTheCheckpoint(t *testing.T) {
 			if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
 				t.Fatalf("it went on without its checkpoint: %+v", got)
 			}
-			time.Sleep(2 * awayPatience)
+			time.Sleep(2 * awayPatience) // in virtual time, as all here
 		}
 		if text := history(t, w, run.ID); !strings.Contains(text, "what the job has saved is not all at home") {
 			t.Errorf("nobody was told: %s", text)

@@ -83,7 +83,7 @@ func (a *attempt) collectPatiently(ctx context.Context, r *protocol.Result) (los
 		if serr == nil {
 			return false, err
 		}
-		if lost, terr := a.tooLong(ctx, serr); lost || terr != nil {
+		if lost, terr := a.overdue(ctx, serr); lost || terr != nil {
 			return lost, terr
 		}
 		if serr := sleep(ctx, pause); serr != nil {
@@ -130,14 +130,24 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 			}
 			continue
 		}
-		if err := a.salvageGlob(ctx, path.Join(protocol.VolumeDir(head), fixed), pattern, out.To); err != nil {
+		dir := path.Join(protocol.VolumeDir(head), fixed)
+		err := a.pick(ctx, out.To, path.Base(dir), pattern, func(into string) error {
+			err := a.lease.Fetch(ctx, driver.Transfer{Remote: dir, Local: into})
+			if core.IsKind(err, core.NotFound) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *attempt) salvageGlob(ctx context.Context, dir, pattern, to string) error {
+// pick has fill bring a directory of some name home, and puts what a pattern
+// matches below it to its place; all of it where there is no pattern.
+func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(into string) error) error {
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
@@ -146,11 +156,8 @@ func (a *attempt) salvageGlob(ctx context.Context, dir, pattern, to string) erro
 		return a.fetchFailed(err)
 	}
 	defer os.RemoveAll(temp)
-	copied := filepath.Join(temp, "dir")
-	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: dir, Local: copied}); err != nil {
-		if core.IsKind(err, core.NotFound) {
-			return nil
-		}
+	copied := filepath.Join(temp, name)
+	if err := fill(copied); err != nil {
 		return a.fetchFailed(err)
 	}
 	matches, err := filestream.Glob(copied, pattern)

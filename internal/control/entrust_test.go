@@ -56,7 +56,7 @@ func TestWhatASiteStartsByItself(t *testing.T) {
 		if _, err := w.Drive(dying, run.ID, nil); err == nil {
 			t.Fatal("it did not wait")
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Hour) // in virtual time
 		run = w.drive(t, run, nil)
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
 		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || strings.Join(*done, " ") != "entrust commit commit" {
@@ -82,7 +82,7 @@ func TestAStopFindsWhatIsDone(t *testing.T) {
 		if _, err := w.Drive(dying, run.ID, nil); err == nil {
 			t.Fatal("it did not wait")
 		}
-		time.Sleep(20 * time.Hour)
+		time.Sleep(20 * time.Hour) // in virtual time
 		ended := time.Now().Add(-9 * time.Hour)
 		raw, err := json.Marshal(protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{}, Started: ended.Add(-time.Hour), Ended: ended})
 		if err != nil {

@@ -403,7 +403,7 @@ func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 	l.die()
 	err := l.reach("fetch")
 	if t.Again && err == nil { // a volume takes its time, and its hosts may go meanwhile
-		time.Sleep(l.s.m.size)
+		time.Sleep(l.s.m.size) // in virtual time, as all of the model
 		err = l.reach("fetch")
 	}
 	if err == nil {

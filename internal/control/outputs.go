@@ -111,6 +111,9 @@ func (a *attempt) fetch(ctx context.Context, remote, local string) error {
 // settle puts what has come home to its place.
 func (a *attempt) settle(ctx context.Context, from, to string) error {
 	beside, err := merge(from, to, "."+a.run.ID)
+	if err == nil {
+		err = filestream.SyncDir(filepath.Dir(to))
+	}
 	for _, name := range beside {
 		a.note(ctx, "warning: an output came to "+name+", as something else is where it belongs")
 	}
@@ -120,7 +123,8 @@ func (a *attempt) settle(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// merge moves a file or directory to a place. A directory that is there takes what
+// merge moves a file or directory to a place, whose directory the caller has
+// written out. A directory that is there takes what
 // the other holds. Where one is a directory and the other is not, nothing is
 // replaced: it goes to its name with a suffix, and beside tells where.
 func merge(from, to, suffix string) (beside []string, err error) {
@@ -134,22 +138,19 @@ func merge(from, to, suffix string) (beside []string, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = os.Rename(from, to)
+		return nil, os.Rename(from, to)
 	case err != nil:
+		return nil, err
 	case have.IsDir() != there.IsDir():
 		beside, err = merge(from, to+suffix, suffix)
 		return append(beside, to+suffix), err
 	case !have.IsDir():
-		err = os.Rename(from, to)
-	default:
-		return mergeDirs(from, to, have, suffix)
+		return nil, os.Rename(from, to)
 	}
-	if err == nil {
-		err = filestream.SyncDir(filepath.Dir(to))
-	}
-	return nil, err
+	return mergeDirs(from, to, have, suffix)
 }
 
+// mergeDirs does so with directories, and has what was moved into to written out.
 func mergeDirs(from, to string, have fs.FileInfo, suffix string) (beside []string, err error) {
 	entries, err := os.ReadDir(from)
 	if err == nil && have.Mode()&0o300 != 0o300 { // a directory of results may be read-only
@@ -163,7 +164,7 @@ func mergeDirs(from, to string, have fs.FileInfo, suffix string) (beside []strin
 		beside, err = append(beside, more...), errors.Join(err, merr)
 	}
 	if err == nil {
-		err = os.Remove(from)
+		err = errors.Join(filestream.SyncDir(to), os.Remove(from))
 	}
 	return beside, err
 }

@@ -342,7 +342,7 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 	m.space()
 	m.mu.Unlock()
 	for try := 0; try < 10 && m.held() > 0; try++ {
-		time.Sleep(2 * retryRelease)
+		time.Sleep(2 * retryRelease) // in virtual time, until a later command
 		c, alive := m.controller(ctx)
 		m.drive(alive, c) //nolint:errcheck // what is left is counted
 		m.life.cancel()

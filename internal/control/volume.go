@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -42,7 +40,7 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 			continue
 		}
 		if err := a.takeOut(ctx, image, rel, out.To); err != nil {
-			return false, a.fetchFailed(err)
+			return false, err
 		}
 	}
 	if keep {
@@ -54,30 +52,9 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 
 // takeOut puts what a pattern matches in an image into a directory.
 func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern, to string) error {
-	if err := os.MkdirAll(to, 0o777); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(to, ".bee-fetch-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temp)
-	copied := filepath.Join(temp, path.Base(a.sub.Job.Volume.Path))
 	var wanted []string
-	found := []string{copied}
 	if pattern != "" {
 		wanted = []string{pattern}
 	}
-	if err := image.Unload(ctx, copied, wanted); err != nil {
-		return err
-	}
-	if pattern != "" {
-		if found, err = filestream.Glob(copied, pattern); err != nil {
-			return err
-		}
-	}
-	for _, f := range found {
-		err = errors.Join(err, a.settle(ctx, f, filepath.Join(to, filepath.Base(f))))
-	}
-	return err
+	return a.pick(ctx, to, path.Base(a.sub.Job.Volume.Path), pattern, func(into string) error { return image.Unload(ctx, into, wanted) })
 }

@@ -398,7 +398,7 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 				if _, err := y.Write(make([]byte, lengthSize)); err != nil {
 					return
 				}
-				time.Sleep(beat)
+				time.Sleep(beat) // as a living end does
 			}
 		}()
 	}

@@ -63,8 +63,7 @@ func (c *container) settleVolume(ctx context.Context) {
 }
 
 // volumeIsGone ends a machine that has not reached the one with its volume for so
-// long.
-// Its programs would wait for ever.
+// long: its programs would wait for ever.
 func (c *container) volumeIsGone(silence time.Duration) bool {
 	if c.volume == nil {
 		return false
