@@ -68,10 +68,7 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 }
 
 func matchInput(in spec.Copy) ([]string, error) {
-	if _, err := os.Lstat(in.From); err == nil {
-		return []string{in.From}, nil
-	}
-	matches, err := filepath.Glob(in.From)
+	matches, err := spec.LocalMatches(in.From)
 	if err != nil {
 		return nil, inputError(in, err)
 	}

@@ -90,13 +90,7 @@ func buildKey(b spec.Build, platform string) (string, error) {
 // buildDockerfile has the first builder that is there make the image, and
 // takes it over as an archive.
 func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
-	file := b.Dockerfile
-	if file == "" {
-		file = "Dockerfile"
-	}
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(b.Context, file)
-	}
+	file := b.DockerfileIn(b.Context)
 	if _, err := os.Stat(file); err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read Dockerfile", Object: file, Err: err, Remedy: "Check `build:` in the Beefile."}
 	}

@@ -23,11 +23,10 @@ func (t *Draft) CheckHere() {
 		if in.From == "" {
 			continue
 		}
-		found := []string{j.local(in.From)}
-		if _, err := os.Lstat(found[0]); err != nil {
-			if more, err := filepath.Glob(found[0]); err == nil && len(more) > 0 {
-				found = more
-			}
+		from := j.local(in.From)
+		found, err := LocalMatches(from)
+		if err != nil || len(found) == 0 {
+			found = []string{from} // which is not there
 		}
 		for _, p := range found {
 			t.here(at, p)
@@ -80,16 +79,31 @@ func (t *Draft) dockerfileHere(b *Build) {
 	if !t.here(at, dir) || !t.d.wasRead("build.dockerfile") {
 		return
 	}
+	if b.Dockerfile != "" {
+		at = "build.dockerfile"
+	}
+	t.here(at, b.DockerfileIn(dir))
+}
+
+// DockerfileIn is the build's Dockerfile where its context is a directory.
+func (b *Build) DockerfileIn(context string) string {
 	file := b.Dockerfile
 	if file == "" {
 		file = "Dockerfile"
-	} else {
-		at = "build.dockerfile"
 	}
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+	if filepath.IsAbs(file) {
+		return file
 	}
-	t.here(at, file)
+	return filepath.Join(context, file)
+}
+
+// LocalMatches gives the local paths that an input means: the very one, where
+// there is such a file, else what it matches as a pattern.
+func LocalMatches(path string) ([]string, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return []string{path}, nil
+	}
+	return filepath.Glob(path)
 }
 
 // imageHere finds an archive or a layout that is not there.
