@@ -150,7 +150,7 @@ func (a *app) newDataLsCommand() *cobra.Command {
 				if f.Kind == "link" {
 					name += " -> " + f.Target
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name)
+				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, printable(name))
 			}
 			return w.Flush()
 		}}

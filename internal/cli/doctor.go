@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/core"
@@ -139,18 +138,18 @@ func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
 }
 
 func (a *app) tellDiagnosis(d diagnosis) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	w := newTable(a.stdout)
 	for _, f := range d.Findings {
 		mark := "ok"
 		if !f.OK {
 			mark = "no"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, f.Area, f.Name, f.Detail)
+		w.row(mark, f.Area, f.Name, f.Detail)
 		if !f.OK && f.Remedy != "" {
-			fmt.Fprintf(w, "\t\t\t→ %s\n", f.Remedy)
+			w.row("", "", "", "→ "+f.Remedy)
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	if d.Runtime == "" {

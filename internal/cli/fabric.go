@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/spf13/cobra"
@@ -39,19 +38,19 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 			if asJSON {
 				return a.writeJSON(all)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NODE\tTO\tUP\tSENT\tRECEIVED\tDROPPED")
+			w := newTable(a.stdout)
+			w.row("NODE", "TO", "UP", "SENT", "RECEIVED", "DROPPED")
 			for _, s := range all {
-				fmt.Fprintf(w, "%d\t%s\tyes\t%s\t%s\t%d frames\n", s.Rank, countText(s.Guests, "guest"), bytesText(s.ToBytes), bytesText(s.FromBytes), s.Dropped)
+				w.row(s.Rank, countText(s.Guests, "guest"), "yes", bytesText(s.ToBytes), bytesText(s.FromBytes), fmt.Sprint(s.Dropped, " frames"))
 				for _, p := range s.Peers {
 					up := "no"
 					if p.Up {
 						up = "yes"
 					}
-					fmt.Fprintf(w, "%d\tnode %d\t%s\t%s\t%s\t%d frames\n", s.Rank, p.Rank, up, bytesText(p.SentBytes), bytesText(p.ReceivedBytes), p.Dropped)
+					w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.ReceivedBytes), fmt.Sprint(p.Dropped, " frames"))
 				}
 			}
-			return w.Flush()
+			return w.flush()
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c

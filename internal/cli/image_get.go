@@ -17,7 +17,7 @@ func (a *app) newImagePullCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				o.Progress = report
-				return s.Pull(c.Context(), image.AbsRef(args[0], workingDir()), o)
+				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), args[0]), o)
 			})
 		}}
 	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")
@@ -41,7 +41,7 @@ func (a *app) newImageImportCommand() *cobra.Command {
 			}
 			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				o.Progress = report
-				return s.Pull(c.Context(), image.AbsRef(scheme+args[0], workingDir()), o)
+				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), scheme+args[0]), o)
 			})
 		}}
 	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")

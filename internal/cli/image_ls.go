@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
@@ -35,16 +33,16 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 			if asJSON {
 				return a.writeJSON(views)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "IMAGE\tID\tPLATFORM\tSIZE")
+			w := newTable(a.stdout)
+			w.row("IMAGE", "ID", "PLATFORM", "SIZE")
 			for _, i := range views {
 				names := i.Refs
 				if len(names) == 0 {
 					names = []string{i.Ref}
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s/%s\t%s\n", strings.Join(names, ", "), i.ID[7:19], i.OS, i.Arch, bytesText(i.Size))
+				w.row(strings.Join(names, ", "), i.ID[7:19], i.OS+"/"+i.Arch, bytesText(i.Size))
 			}
-			return w.Flush()
+			return w.flush()
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
@@ -59,8 +58,8 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 
 // explain lists what each site would do, and which is the first to be tried.
 func explain(out io.Writer, list []control.Prospect) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "SITE\tWHAT\tSTART\tSLOT\tTO COMPUTE\tCOST/H\t")
+	w := newTable(out)
+	w.row("SITE", "WHAT", "START", "SLOT", "TO COMPUTE", "COST/H", "")
 	chosen := false
 	for _, p := range list {
 		slot, compute, cost, remark := "-", "-", "-", ""
@@ -76,9 +75,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		case !chosen:
 			chosen, remark = true, "would be taken"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Site, p.Summary, startText(p), slot, compute, cost, remark)
+		w.row(p.Site, p.Summary, startText(p), slot, compute, cost, remark)
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	for _, p := range list {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/state"
@@ -51,8 +50,8 @@ func (a *app) newPsCommand() *cobra.Command {
 }
 
 func (a *app) listRuns(views []runView) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tNAME\tSTATE\tSITE\tNODES\tSTARTED\tTOOK\tEXIT")
+	w := newTable(a.stdout)
+	w.row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT")
 	for _, v := range views {
 		site, exit := "-", "-"
 		if n := len(v.Attempts); n > 0 {
@@ -67,8 +66,7 @@ func (a *app) listRuns(views []runView) error {
 		if v.Ended != nil {
 			end = *v.Ended
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.ID, v.Name, v.State, site, v.Nodes,
-			v.Created.Local().Format("2006-01-02 15:04:05"), durationText(end.Sub(v.Created)), exit)
+		w.row(v.ID, v.Name, v.State, site, v.Nodes, v.Created.Local().Format(time.DateTime), durationText(end.Sub(v.Created)), exit)
 	}
-	return w.Flush()
+	return w.flush()
 }

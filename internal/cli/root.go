@@ -120,8 +120,8 @@ func (a *app) log() *slog.Logger {
 }
 
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "bee: %v\n", err)
+	fmt.Fprintf(w, "bee: %s\n", printable(err.Error()))
 	if remedy := core.Remedy(err); remedy != "" {
-		fmt.Fprintf(w, "     %s\n", remedy)
+		fmt.Fprintf(w, "     %s\n", printable(remedy))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
@@ -170,8 +169,8 @@ func (a *app) newShowCommand() *cobra.Command {
 }
 
 func (a *app) showRun(v runView) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	w := newTable(a.stdout)
+	row := func(name, format string, args ...any) { w.row(name, fmt.Sprintf(format, args...)) }
 	row("run", "%s", v.ID)
 	row("name", "%s", v.Name)
 	row("state", "%s", v.State)
@@ -188,7 +187,7 @@ func (a *app) showRun(v runView) error {
 		row("cost", "%.2f", v.Cost)
 	}
 	for _, at := range v.Attempts {
-		fmt.Fprintln(w)
+		w.gap()
 		row(fmt.Sprintf("attempt %d", at.Number), "site %s (%s), runtime %s", at.Site, at.Provider, orDash(at.Runtime))
 		if at.Why != "" {
 			row("  chosen", "%s", at.Why)
@@ -214,7 +213,7 @@ func (a *app) showRun(v runView) error {
 		}
 	}
 	if len(v.Checkpoints) > 0 {
-		fmt.Fprintln(w)
+		w.gap()
 		row("checkpoints", "")
 	}
 	for _, c := range v.Checkpoints {
@@ -222,13 +221,13 @@ func (a *app) showRun(v runView) error {
 			seconds(c.Seconds), c.Path)
 	}
 	if len(v.History) > 0 {
-		fmt.Fprintln(w)
+		w.gap()
 		row("history", "")
 	}
 	for _, n := range v.History {
 		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
-	return w.Flush()
+	return w.flush()
 }
 
 func showError(row func(string, string, ...any), e *errorView) {

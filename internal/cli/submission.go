@@ -35,7 +35,7 @@ func (o runOptions) change(draft *spec.Draft) {
 		draft.Flag("nodes", "--nodes")
 	}
 	if o.given("image") {
-		job.Image, job.Build = o.image, nil
+		job.Image, job.Build = spec.ImageFrom(workingDir(), o.image), nil // paths of flags are the shell's
 		draft.Flag("image", "--image")
 		draft.Flag("build", "--image")
 	}

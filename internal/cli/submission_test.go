@@ -84,3 +84,15 @@ func TestFlagsReplaceWhatTheBeefileSays(t *testing.T) {
 		t.Errorf("got %+v", job)
 	}
 }
+
+func TestPathsOfFlagsStartHere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	draft, err := spec.ReadDraft(beefile(t, "image: a\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runOptions{image: "oci:./app:1", pull: "missing", given: func(flag string) bool { return flag == "image" }}.change(draft)
+	if want := "oci:" + filepath.Join(workingDir(), "app:1"); draft.Job.Image != want {
+		t.Errorf("got %s, want %s", draft.Job.Image, want)
+	}
+}

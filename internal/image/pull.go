@@ -116,16 +116,6 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 		}}, nil
 }
 
-// isLocal tells a path of this machine from a name.
-func isLocal(ref string) bool {
-	for _, scheme := range []string{"oci:", "docker-archive:", "oci-archive:"} {
-		if strings.HasPrefix(ref, scheme) {
-			return true
-		}
-	}
-	return false
-}
-
 // fileKey is a key that changes when the file does.
 func fileKey(path, ref string) (string, error) {
 	info, err := os.Stat(path)

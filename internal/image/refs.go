@@ -11,6 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // refFile names the file of a reference for a platform.
@@ -106,7 +107,7 @@ func (s *Store) isCalled(i core.Image, names []string, word string) bool {
 		return true
 	}
 	full := ""
-	if !isLocal(word) {
+	if !spec.IsLocalImage(word) {
 		if r, err := source.ParseRef(word, false); err == nil {
 			full = r.Name()
 		}
@@ -115,7 +116,7 @@ func (s *Store) isCalled(i core.Image, names []string, word string) bool {
 		if n == word {
 			return true
 		}
-		if r, err := source.ParseRef(n, false); full != "" && !isLocal(n) && err == nil && r.Name() == full {
+		if r, err := source.ParseRef(n, false); full != "" && !spec.IsLocalImage(n) && err == nil && r.Name() == full {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -27,7 +26,7 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 	if isID(job.Image) {
 		return s.byID(job.Image, job.Platform)
 	}
-	return s.Pull(ctx, AbsRef(job.Image, job.Dir), o)
+	return s.Pull(ctx, spec.ImageFrom(job.Dir, job.Image), o)
 }
 
 // isID tells an id of the cache from a reference: as with docker, no repository
@@ -42,13 +41,4 @@ func (s *Store) byID(id, platform string) (core.Image, error) {
 		err = &core.Error{Kind: core.Invalid, Op: "find image", Object: id, Err: fmt.Errorf("it is for %s/%s, and `platform:` says %s", i.OS, i.Arch, platform), Remedy: "Leave one of them out."}
 	}
 	return i, err
-}
-
-// AbsRef makes the path of a local reference absolute.
-func AbsRef(ref, dir string) string {
-	scheme, path, ok := strings.Cut(ref, ":")
-	if ok && isLocal(ref) && !filepath.IsAbs(path) {
-		return scheme + ":" + filepath.Join(dir, path)
-	}
-	return ref
 }

@@ -304,6 +304,10 @@ func (d *decoder) text(n ast.Node, path string) (string, bool) {
 	return "", false
 }
 
+// extension begins the top-level keys that are the user's own, such as one that
+// holds anchors; compose files have them, too.
+const extension = "x-"
+
 func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	index := fieldIndex(v.Type())
 	seen := map[string]bool{}
@@ -311,6 +315,9 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	for _, f := range d.fields(n, path) {
 		key := f.Key.GetToken().Value
 		i, known := index[key]
+		if path == "" && strings.HasPrefix(key, extension) {
+			continue
+		}
 		if !known {
 			hint := ""
 			if near := nearest(key, keysOf(v.Type())); near != "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +59,7 @@ func (t *Draft) here(at, path string) bool {
 		return true
 	}
 	hint := ""
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) && t.d.flags[at] == "" {
 		hint = "relative paths start at the Beefile's directory"
 	}
 	t.d.at(at, hint, "%s: %s: %v", at, path, err)
@@ -108,27 +107,10 @@ func LocalMatches(path string) ([]string, error) {
 
 // imageHere finds an archive or a layout that is not there.
 func (t *Draft) imageHere() {
-	scheme, rest, _ := strings.Cut(t.Job.Image, ":")
-	if !slices.Contains([]string{"oci", "docker-archive", "oci-archive"}, scheme) {
+	if !IsLocalImage(t.Job.Image) {
 		return
 	}
-	if !filepath.IsAbs(rest) {
-		rest = filepath.Join(t.Job.Dir, rest)
-	}
+	_, rest, _ := strings.Cut(ImageFrom(t.Job.Dir, t.Job.Image), ":")
 	path, _ := SplitPath(rest)
 	t.here("image", path)
-}
-
-// SplitPath tells the path of an image from the tag behind it; both may have
-// colons. Where there is no such path, all of it is one.
-func SplitPath(rest string) (path, tag string) {
-	for at := 1; at <= len(rest); at++ {
-		if at < len(rest) && rest[at] != ':' {
-			continue
-		}
-		if _, err := os.Stat(rest[:at]); err == nil {
-			return rest[:at], strings.TrimPrefix(rest[at:], ":")
-		}
-	}
-	return rest, ""
 }

@@ -22,6 +22,7 @@ func Schema(which string) (map[string]any, error) {
 	default:
 		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}
 	}
+	root["patternProperties"] = map[string]any{"^" + extension: map[string]any{}}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = which
 	return root, nil

@@ -69,6 +69,11 @@ func TestMergeKeys(t *testing.T) {
 	if err != nil || j.Name != "one" || j.Volume.Path != "/two" {
 		t.Errorf("got %+v, %v", j, err)
 	}
+	// Keys of the user's own may hold what is merged; elsewhere there are none.
+	j, err = ParseJob("x.yaml", []byte("x-common: {env: &e {A: x}, other: 1}\nimage: i\nenv: *e\n"), "/d")
+	if err != nil || j.Env["A"] != "x" {
+		t.Errorf("got %+v, %v", j, err)
+	}
 	if _, err = ParseJob("x.yaml", []byte("image: i\nenv: &e {A: x, <<: *e}\n"), "/d"); err == nil || !strings.Contains(err.Error(), "merged into each other") {
 		t.Errorf("got %v", err)
 	}
@@ -84,28 +89,29 @@ func bad() map[string]struct {
 		says []string
 	}
 	return map[string]c{
-		"unknown key with a near one": {"image: a\nnodez: 2\n", []string{`2:1: unknown key "nodez" (did you mean "nodes"?)`}},
-		"several at once":             {"image: a\nnodez: 2\nranks_per_node: many\ngpus: some\n", []string{`2:1: unknown key`, `3:17: ranks_per_node: a whole number is wanted, this is text`, `4:7: gpus: "some" is neither`}},
-		"wrong type of list":          {"image: a\noutputs: /work/x\n", []string{`2:10: outputs: a list is wanted, this is text`}},
-		"unknown key inside":          {"image: a\ninputs: [{form: ./x, to: /work}]\n", []string{`2:11: unknown key "inputs[0].form" (did you mean "from"?)`}},
-		"twice":                       {"image: a\nenv: {A: 1}\nnodes: 1\nnodes: 2\n", []string{`nodes`}},
-		"no image":                    {"run: x\n", []string{"1:1: neither `image:` nor `build:`"}},
-		"both":                        {"image: a\nbuild: .\n", []string{"2:1: `image:` and `build:` exclude"}},
-		"impossible number":           {"image: a\nnodes: 0\n", []string{"2:1: nodes: 0 hosts"}},
-		"output outside the volume":   {"image: a\noutputs: [{from: /tmp/x, to: .}]\n", []string{"lies outside the volume /work"}},
-		"relative volume":             {"image: a\nvolume: work\n", []string{"2:1: volume:"}},
-		"root as volume":              {"image: a\nvolume: /\n", []string{"2:1: volume:"}},
-		"bad variable":                {"image: a\nenv: {1A: x}\n", []string{"is no name of a variable"}},
-		"secret of two sources":       {"image: a\nsecrets: {T: {env: A, file: b}}\n", []string{"exactly one of"}},
-		"bad runtime":                 {"image: a\nruntime: dokcer\n", []string{`did you mean "docker"?`}},
-		"bad duration":                {"image: a\ntimeout: soon\n", []string{`"soon" is no duration`}},
-		"negative duration":           {"image: a\ntimeout: -5s\n", []string{`is no duration`}},
-		"two documents":               {"image: a\n---\nimage: b\n", []string{"a second document begins here"}},
-		"not a mapping":               {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
-		"empty":                       {"", []string{"the file is empty"}},
-		"not YAML":                    {"image: [a\n", []string{"not valid YAML"}},
-		"missing value":               {"image:\n", []string{"image: a value is missing"}},
-		"empty command":               {"image: a\nrun: ''\n", []string{"the command is empty"}},
+		"unknown key with a near one":  {"image: a\nnodez: 2\n", []string{`2:1: unknown key "nodez" (did you mean "nodes"?)`}},
+		"several at once":              {"image: a\nnodez: 2\nranks_per_node: many\ngpus: some\n", []string{`2:1: unknown key`, `3:17: ranks_per_node: a whole number is wanted, this is text`, `4:7: gpus: "some" is neither`}},
+		"wrong type of list":           {"image: a\noutputs: /work/x\n", []string{`2:10: outputs: a list is wanted, this is text`}},
+		"key of the user's own inside": {"image: a\ninputs: [{x-y: 1, from: ./x, to: /work}]\n", []string{`2:11: unknown key "inputs[0].x-y"`}},
+		"unknown key inside":           {"image: a\ninputs: [{form: ./x, to: /work}]\n", []string{`2:11: unknown key "inputs[0].form" (did you mean "from"?)`}},
+		"twice":                        {"image: a\nenv: {A: 1}\nnodes: 1\nnodes: 2\n", []string{`nodes`}},
+		"no image":                     {"run: x\n", []string{"1:1: neither `image:` nor `build:`"}},
+		"both":                         {"image: a\nbuild: .\n", []string{"2:1: `image:` and `build:` exclude"}},
+		"impossible number":            {"image: a\nnodes: 0\n", []string{"2:1: nodes: 0 hosts"}},
+		"output outside the volume":    {"image: a\noutputs: [{from: /tmp/x, to: .}]\n", []string{"lies outside the volume /work"}},
+		"relative volume":              {"image: a\nvolume: work\n", []string{"2:1: volume:"}},
+		"root as volume":               {"image: a\nvolume: /\n", []string{"2:1: volume:"}},
+		"bad variable":                 {"image: a\nenv: {1A: x}\n", []string{"is no name of a variable"}},
+		"secret of two sources":        {"image: a\nsecrets: {T: {env: A, file: b}}\n", []string{"exactly one of"}},
+		"bad runtime":                  {"image: a\nruntime: dokcer\n", []string{`did you mean "docker"?`}},
+		"bad duration":                 {"image: a\ntimeout: soon\n", []string{`"soon" is no duration`}},
+		"negative duration":            {"image: a\ntimeout: -5s\n", []string{`is no duration`}},
+		"two documents":                {"image: a\n---\nimage: b\n", []string{"a second document begins here"}},
+		"not a mapping":                {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
+		"empty":                        {"", []string{"the file is empty"}},
+		"not YAML":                     {"image: [a\n", []string{"not valid YAML"}},
+		"missing value":                {"image:\n", []string{"image: a value is missing"}},
+		"empty command":                {"image: a\nrun: ''\n", []string{"the command is empty"}},
 		"types and values at once": {"image: a\nnodes: 0\nretry: many\nuser: ann\nenv: {1A: x}\n",
 			[]string{"2:1: nodes: 0 hosts", "3:8: retry: a whole number", "4:1: user:", `5:7: env: "1A"`}},
 		"too large":                    {"image: a\nnodes: 99999999999999999999\nretry: 9223372036854775808\nranks_per_node: 1000000000\n", []string{"2:8: nodes: 99999999999999999999 is too large", "3:8: retry: 9223372036854775808 is too large", "4:1: ranks_per_node: 1000000000 cannot be"}},
@@ -124,7 +130,7 @@ func bad() map[string]struct {
 		"no false error on inputs":     {"image: a\ninputs: [{form: x, to: /work}, {from: x}]\n", []string{"2:11: unknown key", "inputs[1]: both `from` and `to` are needed"}},
 		"no false error on checkpoint": {"image: a\nresume: x\ncheckpont: {grace: 1s}\nnodes: 0\n", []string{"3:1: unknown key", "4:1: nodes: 0"}},
 		"no such anchor":               {"image: *none\nnodes: 0\n", []string{"1:8: no anchor has this name", "2:1: nodes: 0"}},
-		"anchor below an unknown key":  {"x-common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "x-common"`}},
+		"anchor below an unknown key":  {"common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "common"`}},
 		"merge of a list":              {"image: a\nenv: {<<: 5, B: y}\n", []string{"env.<<: a mapping of keys is wanted here, this is a number"}},
 		"build of nothing":             {"build: {packages: [x]}\n", []string{"build: give a directory"}},
 	}
@@ -272,6 +278,9 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 		if _, err := LoadJob(f); err != nil || !valid("beefile", string(raw)) {
 			t.Errorf("%s: parser says %v, schema %v", f, err, valid("beefile", string(raw)))
 		}
+	}
+	if own := "x-common: {a: 1}\nimage: i\nrun: x\n"; !valid("beefile", own) {
+		t.Error("the schema refuses keys of the user's own")
 	}
 	for _, name := range []string{"unknown key with a near one", "wrong type of list", "unknown key inside", "no image", "both", "not a mapping"} {
 		if valid("beefile", bad()[name].text) {
