@@ -25,6 +25,34 @@ func refuseWrongArguments(c *cobra.Command) {
 	}
 }
 
+// newHelpCommand is cobra's own, but for the words about commands that there are
+// not, and its exit code.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND]", Short: "Help about any command", ValidArgsFunction: completeCommands,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return wrongArguments(c, rest)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		}}
+}
+
+func completeCommands(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, _, err := help.Root().Find(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			words = append(words, sub.Name()+"\t"+sub.Short)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
 func wrongArguments(c *cobra.Command, args []string) error {
 	path := c.CommandPath()
 	e := &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: path, Remedy: "`" + path + " --help` tells more."}

@@ -18,6 +18,8 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"--nosuch", "unknown flag: --nosuch", "`bee --help`"},
 		{"stop --nosuch", "unknown flag: --nosuch", "`bee stop --help`"},
 		{"ps --limit x", "--limit", "`bee ps --help`"},
+		{"help nosuch", `no command "nosuch"`, "`bee --help`"},
+		{"help image nosuch", `no command "nosuch"`, "`bee image --help`"},
 		{"image nosuch", `no command "nosuch"`, "`bee image --help`"},
 		{"vm image nosuch", `no command "nosuch"`, "`bee vm image --help`"},
 		{"show", "it takes RUN, and was given nothing", "`bee show --help`"},

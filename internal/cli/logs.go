@@ -96,6 +96,7 @@ func (a *app) copyFile(path string) error {
 // breaks in between loses nothing.
 func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) error {
 	var offset int64
+	told := false
 	show := func(f tasklog.Frame) error {
 		offset = f.Next
 		return a.writeFrame(f, o.timestamps)
@@ -124,6 +125,10 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			if !o.follow {
 				return err
 			}
+			if core.IsKind(err, core.Transient) && !told {
+				told = true
+				printError(a.stderr, err)
+			}
 		}
 		switch {
 		case past && (o.attempt == 0 || o.follow):
@@ -144,11 +149,17 @@ func there(file string) bool {
 }
 
 // liveOutput shows the output of a run's last attempt, the nth, from its head;
-// nothing where that cannot be reached, or another attempt has begun.
+// nothing where there is none yet, or any more, or another attempt has begun. Its
+// error is Transient where there may be output that cannot be had now.
 func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset int64, follow bool, show func(tasklog.Frame) error) error {
 	conn, err := s.DialNode(ctx, run, 0)
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet, or none any more
+		attempts, aerr := s.Store.Attempts(ctx, run.ID)
+		if aerr != nil || len(attempts) != n || !attempts[n-1].Launched || run.State.Final() {
+			return aerr
+		}
+		return &core.Error{Kind: core.Transient, Op: "reach the output of", Object: fmt.Sprintf("run %s on site %s", run.ID, attempts[n-1].Site), Err: err,
+			Remedy: "It is kept there. Ask again later; `bee show " + run.ID + "` tells what the run waits for."}
 	}
 	head, err := s.Connect(conn)
 	if err != nil {

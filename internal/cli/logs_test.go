@@ -56,3 +56,20 @@ func TestLogsOfSeveralAttempts(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsOfARunOutOfReach: silence would say that nothing was printed.
+func TestLogsOfARunOutOfReach(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running, Submission: []byte(`{"Job": {"Nodes": 1}}`)})
+	if err := d.bee("logs", "pi"); err != nil || d.out.Len() > 0 {
+		t.Errorf("before the first attempt: %v, %q", err, d.out.String())
+	}
+	for _, launched := range []bool{false, true} {
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "gone", Started: time.Now(), Record: state.Record{Launched: launched}}, false); err != nil {
+			t.Fatal(err)
+		}
+		err := d.bee("logs", "pi")
+		if core.IsKind(err, core.Transient) != launched {
+			t.Errorf("launched %t: %v", launched, err)
+		}
+	}
+}

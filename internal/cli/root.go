@@ -83,6 +83,7 @@ A Beefile describes the job, a sites file your machines:
 	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand())
 	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
+	root.SetHelpCommand(newHelpCommand(root))
 	refuseWrongArguments(root)
 	return root
 }

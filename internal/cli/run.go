@@ -106,6 +106,7 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 	watched, stop, done := s.watchSignals(ctx, run.ID, ui)
 	defer done()
 	ended, err := s.Drive(watched, run.ID, stop)
+	ui.clear()
 	switch {
 	case errors.Is(err, errDetach):
 		return a.detach(s, run, lock, o)

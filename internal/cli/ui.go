@@ -35,6 +35,7 @@ type progress struct {
 	live     bool // a terminal
 	quiet    bool
 	line     bool // a status line is showing
+	open     bool // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
 }
@@ -82,6 +83,7 @@ func (p *progress) step(e protocol.Event) {
 
 func (p *progress) show(text string) {
 	if p.live {
+		p.clear()
 		fmt.Fprintf(p.out, "\r\x1b[K%s …", text)
 		p.line = true
 	} else if text != p.lastText {
@@ -95,18 +97,27 @@ func (p *progress) clear() {
 		fmt.Fprint(p.out, "\r\x1b[K")
 		p.line = false
 	}
+	if p.open {
+		fmt.Fprintln(p.out)
+		p.open = false
+	}
 }
 
 // output writes a piece of the task's output.
 func (p *progress) output(f tasklog.Frame) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
+	if p.line {
+		p.clear()
+	}
 	w := p.stdout
 	if f.Stream == tasklog.Stderr {
 		w = p.stderr
 	}
 	_, err := w.Write(f.Data)
+	if p.live && !p.quiet && len(f.Data) > 0 && isTerminal(w) {
+		p.open = f.Data[len(f.Data)-1] != '\n'
+	}
 	return err
 }
 

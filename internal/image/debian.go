@@ -52,7 +52,11 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 		return core.Image{}, err
 	}
 	defer u.Close()
-	o.Progress(fmt.Sprintf("building an image of Debian %s with %d packages", b.Debian, len(b.Packages)), 0, 0)
+	packages := "packages"
+	if len(b.Packages) == 1 {
+		packages = "package"
+	}
+	o.Progress(fmt.Sprintf("building an image of Debian %s with %d %s", b.Debian, len(b.Packages), packages), 0, 0)
 	var size int64
 	layer := ""
 	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }}
