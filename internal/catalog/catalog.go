@@ -26,6 +26,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
 	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
@@ -119,8 +120,8 @@ func hasImage(cache, id string) bool {
 
 // Runtimes gives every runtime, in the order in which auto prefers them.
 func Runtimes() []driver.Runtime {
-	return []driver.Runtime{rootless.New(rootless.Options{}), podman.New(podman.Options{}), docker.New(docker.Options{}),
-		charliecloud.New(charliecloud.Options{}), apptainer.New(apptainer.Options{})}
+	return []driver.Runtime{rootless.New(rootless.Options{}), podman.New(command.Options{}), docker.New(docker.Options{}),
+		charliecloud.New(command.Options{}), apptainer.New(command.Options{})}
 }
 
 // Runtime chooses a runtime by name; auto takes the first that works here.

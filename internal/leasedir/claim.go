@@ -3,9 +3,11 @@ package leasedir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,8 +20,20 @@ const ClaimName = "claim"
 // by one of the two names, and no one else's is ever taken for it.
 const MadeName = "run"
 
-// Claim makes the run's directory dir, or gives fs.ErrExist.
-func Claim(leaseDir, dir string) error {
+// Claim makes the run's directory dir on a site. Busy: there is one.
+func Claim(site, leaseDir, dir string) error {
+	err := claim(leaseDir, dir)
+	if errors.Is(err, fs.ErrExist) {
+		return &core.Error{Kind: core.Busy, Op: "use site", Object: site, Err: fmt.Errorf("directory %s is in use", dir),
+			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
+	}
+	if err != nil {
+		return Unusable(dir, err)
+	}
+	return nil
+}
+
+func claim(leaseDir, dir string) error {
 	made := filepath.Join(leaseDir, MadeName)
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err

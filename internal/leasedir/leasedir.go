@@ -235,6 +235,15 @@ func Discard(ctx context.Context, dir string, o core.Owner, destroy func(context
 	return nil
 }
 
+// Undo discards a lease that could not be made, and gives why, with what could
+// not be removed.
+func Undo(ctx context.Context, why error, dir string, o core.Owner, destroy func(context.Context) error) error {
+	if err := Discard(context.WithoutCancel(ctx), dir, o, destroy); err != nil {
+		return fmt.Errorf("%w (and what was made could not be removed: %w)", why, err)
+	}
+	return why
+}
+
 // Scratch expands the variables in a scratch directory's name.
 func Scratch(name string) (string, error) {
 	var unset string

@@ -2,9 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -44,10 +41,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	}
 	l.details = details{Binary: r.Binary, Emulated: p.s.EmulatedHosts > 0}
 	if err := p.make(ctx, l, r); err != nil {
-		if cerr := leasedir.Discard(context.WithoutCancel(ctx), l.dir, l.owner, l.destroy); cerr != nil {
-			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
-		}
-		return nil, err
+		return nil, leasedir.Undo(ctx, err, l.dir, l.owner, l.destroy)
 	}
 	return l, nil
 }
@@ -55,13 +49,8 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 // make makes everything that a lease consists of.
 func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 	dir := leasedir.RunDir(p.base, r.Owner.Run)
-	err := leasedir.Claim(l.dir, dir)
-	if errors.Is(err, fs.ErrExist) {
-		return &core.Error{Kind: core.Busy, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("directory %s is in use", dir),
-			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
-	}
-	if err != nil {
-		return leasedir.Unusable(dir, err)
+	if err := leasedir.Claim(p.s.Name, l.dir, dir); err != nil {
+		return err
 	}
 	if p.s.EmulatedHosts > 0 {
 		if err := p.emulate(ctx, l, r, dir); err != nil {

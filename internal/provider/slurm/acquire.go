@@ -3,9 +3,7 @@ package slurm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,10 +103,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	if err := p.make(ctx, l, r); err != nil {
-		if cerr := leasedir.Discard(context.WithoutCancel(ctx), l.dir, l.owner, l.destroy); cerr != nil {
-			err = fmt.Errorf("%w (and what was made could not be removed: %w)", err, cerr)
-		}
-		return nil, err
+		return nil, leasedir.Undo(ctx, err, l.dir, l.owner, l.destroy)
 	}
 	return l, nil
 }
@@ -116,13 +111,8 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 // make makes everything that a lease consists of, and submits the job last.
 func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 	run := leasedir.RunDir(l.base, r.Owner.Run)
-	err := leasedir.Claim(l.dir, run)
-	if errors.Is(err, fs.ErrExist) {
-		return &core.Error{Kind: core.Busy, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("directory %s is in use", run),
-			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
-	}
-	if err != nil {
-		return leasedir.Unusable(run, err)
+	if err := leasedir.Claim(p.s.Name, l.dir, run); err != nil {
+		return err
 	}
 	if err := os.Mkdir(filepath.Join(l.dir, hostsDir), 0o700); err != nil {
 		return leasedir.Unusable(l.dir, err)
@@ -143,6 +133,7 @@ func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	var err error
 	if l.details.Own {
 		l.details.Job, err = p.submit(ctx, l.dir, step, r)
 	} else {

@@ -3,6 +3,7 @@
 package apptainer
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -15,25 +16,15 @@ import (
 
 const name = "apptainer"
 
-// Options of the runtime.
-type Options struct {
-	// Program is Apptainer's; empty: "apptainer" in PATH.
-	Program string
-	// Binary is the bee binary that Probe uses; empty: this process's own.
-	Binary string
-}
-
 // Runtime implements driver.Runtime.
 type Runtime struct {
-	o        Options
+	o        command.Options
 	launcher command.Launcher
 }
 
 // New makes the runtime. It costs nothing until it is used.
-func New(o Options) *Runtime {
-	if o.Program == "" {
-		o.Program = "apptainer"
-	}
+func New(o command.Options) *Runtime {
+	o.Program = cmp.Or(o.Program, "apptainer")
 	return &Runtime{o: o}
 }
 
@@ -45,12 +36,9 @@ func (r *Runtime) Info() driver.Info {
 // Needs implements driver.Runtime.
 func (r *Runtime) Needs() driver.ImageForm { return driver.Tree }
 
-// Prepare implements driver.Runtime: a tree needs no preparation.
+// Prepare implements driver.Runtime.
 func (r *Runtime) Prepare(_ context.Context, i driver.LocalImage) error {
-	if _, err := os.Stat(i.Tree); err != nil {
-		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
-	}
-	return nil
+	return command.PrepareTree(i)
 }
 
 // Probe implements driver.Runtime.

@@ -7,17 +7,18 @@ import (
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	drivertest.OwnerMain(func() driver.Runtime { return New(command.Options{}) })
 	os.Exit(m.Run())
 }
 
 // TestConformance runs where Apptainer is installed; Debian has no package of it.
 func TestConformance(t *testing.T) {
-	facts, err := New(Options{Binary: testkit.Binary(t)}).Probe(t.Context())
+	facts, err := New(command.Options{Binary: testkit.Binary(t)}).Probe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func TestConformance(t *testing.T) {
 		t.Skip("apptainer is not installed, and is no part of Debian: its command lines alone are tested")
 	}
 	binary := testkit.Binary(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary}.Run(t)
 }
 
 func TestCommandLine(t *testing.T) {

@@ -6,6 +6,7 @@
 package charliecloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -22,25 +23,15 @@ import (
 
 const name = "charliecloud"
 
-// Options of the runtime.
-type Options struct {
-	// Program is ch-run; empty: "ch-run" in PATH.
-	Program string
-	// Binary is the bee binary that Probe uses; empty: this process's own.
-	Binary string
-}
-
 // Runtime implements driver.Runtime.
 type Runtime struct {
-	o        Options
+	o        command.Options
 	launcher command.Launcher
 }
 
 // New makes the runtime. It costs nothing until it is used.
-func New(o Options) *Runtime {
-	if o.Program == "" {
-		o.Program = "ch-run"
-	}
+func New(o command.Options) *Runtime {
+	o.Program = cmp.Or(o.Program, "ch-run")
 	return &Runtime{o: o}
 }
 
@@ -52,12 +43,9 @@ func (r *Runtime) Info() driver.Info {
 // Needs implements driver.Runtime.
 func (r *Runtime) Needs() driver.ImageForm { return driver.Tree }
 
-// Prepare implements driver.Runtime: a tree needs no preparation.
+// Prepare implements driver.Runtime.
 func (r *Runtime) Prepare(_ context.Context, i driver.LocalImage) error {
-	if _, err := os.Stat(i.Tree); err != nil {
-		return &core.Error{Kind: core.NotFound, Op: "prepare image", Object: i.Ref, Err: err}
-	}
-	return nil
+	return command.PrepareTree(i)
 }
 
 // Probe implements driver.Runtime.

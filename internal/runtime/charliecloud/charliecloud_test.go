@@ -13,14 +13,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	drivertest.OwnerMain(func() driver.Runtime { return New(command.Options{}) })
 	os.Exit(m.Run())
 }
 
 func TestConformance(t *testing.T) {
 	testkit.RequireTool(t, "ch-run")
 	binary := testkit.Binary(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true}.Run(t)
 }
 
 func TestCommandLine(t *testing.T) {

@@ -4,6 +4,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -36,9 +37,7 @@ type Runtime struct {
 
 // New makes the runtime. It costs nothing until it is used.
 func New(o Options) *Runtime {
-	if o.Program == "" {
-		o.Program = "docker"
-	}
+	o.Program = cmp.Or(o.Program, "docker")
 	return &Runtime{o: o}
 }
 

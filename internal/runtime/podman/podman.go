@@ -4,6 +4,7 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -14,25 +15,15 @@ import (
 
 const name = "podman"
 
-// Options of the runtime.
-type Options struct {
-	// Program is podman's; empty: "podman" in PATH.
-	Program string
-	// Binary is the bee binary that Probe uses; empty: this process's own.
-	Binary string
-}
-
 // Runtime implements driver.Runtime.
 type Runtime struct {
-	o        Options
+	o        command.Options
 	launcher command.Launcher
 }
 
 // New makes the runtime. It costs nothing until it is used.
-func New(o Options) *Runtime {
-	if o.Program == "" {
-		o.Program = "podman"
-	}
+func New(o command.Options) *Runtime {
+	o.Program = cmp.Or(o.Program, "podman")
 	return &Runtime{o: o}
 }
 

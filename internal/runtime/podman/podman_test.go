@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	drivertest.OwnerMain(func() driver.Runtime { return New(command.Options{}) })
 	os.Exit(m.Run())
 }
 
@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 	testkit.RequireTool(t, "podman")
 	binary := testkit.Binary(t)
 	ownStore(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
 }
 
 func TestCommandLines(t *testing.T) {
