@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,10 +25,10 @@ const isReady = "DOCKER IS READY"
 const stockImage = `name: stock
 build:
   debian: bookworm
-  packages: [linux-image-amd64, initramfs-tools, systemd-sysv, udev, dbus, cloud-init, ifupdown, isc-dhcp-client, openssh-server, docker.io]
+  packages: [linux-image-amd64, initramfs-tools, systemd-sysv, udev, dbus, cloud-init, openssh-server, e2fsprogs, docker.io]
   run:
-    - "mkdir -p /var/lib/cloud/seed/nocloud && echo 'instance-id: stock' > /var/lib/cloud/seed/nocloud/meta-data && echo '#cloud-config' > /var/lib/cloud/seed/nocloud/user-data"
-    - "printf '[Unit]\nAfter=docker.service cloud-final.service\n[Service]\nExecStart=/bin/sh -c \"until docker info > /dev/null 2>&1; do sleep 0.1; done; echo ` + isReady + ` > /dev/ttyS0\"\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/ready.service && systemctl enable ready.service docker.service"
+    - "mkdir -p /var/lib/cloud/seed/nocloud && echo 'instance-id: stock' > /var/lib/cloud/seed/nocloud/meta-data && printf '#cloud-config\\nhostname: stock\\n' > /var/lib/cloud/seed/nocloud/user-data"
+    - "printf '[Unit]\nAfter=docker.service\n[Service]\nExecStart=/bin/sh -c \"until docker info > /dev/null 2>&1; do sleep 0.1; done; echo ` + isReady + ` > /dev/ttyS0\"\n[Install]\nWantedBy=multi-user.target\n' > /etc/systemd/system/ready.service && systemctl enable ready.service docker.service systemd-networkd.service"
 run: ["true"]
 `
 
@@ -48,12 +47,9 @@ func (b *bench) stock(rounds int) error {
 	if _, err := b.do("mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "6G"); err != nil {
 		return err
 	}
-	if err := b.write("boot.yaml", "name: nothing\nimage: docker-archive:busybox.tar\nvm: {cpus: 2, memory: 2G, accel: tcg}\nrun: [\"true\"]\n"); err != nil {
-		return err
-	}
 	var own, others []time.Duration
 	for range max(rounds/10, 3) + 1 { // the first is not counted
-		took, err := b.ownStart()
+		took, err := b.ownStart(2048)
 		if err != nil {
 			return err
 		}
@@ -78,27 +74,19 @@ func (b *bench) stockTree() (string, error) {
 	if err := b.write("stock.yaml", stockImage); err != nil {
 		return "", err
 	}
-	out, err := b.command(b.bee, "--cache", b.dir+"/cache", "image", "build", "stock.yaml").Output()
+	out, err := b.command(b.bee, "image", "build", "stock.yaml").Output()
 	if err != nil {
 		return "", fmt.Errorf("build the stock guest: %w", err)
 	}
+	cache := os.Getenv("BEE_CACHE")
+	if cache == "" {
+		if cache, err = os.UserCacheDir(); err != nil {
+			return "", err
+		}
+		cache = filepath.Join(cache, "bee")
+	}
 	_, id, _ := strings.Cut(strings.TrimSpace(string(out)), ":")
-	return filepath.Join(b.dir, "cache/trees", id), nil
-}
-
-var up = regexp.MustCompile(`virtual machine up after ([0-9.a-z]+)`)
-
-// ownStart is how long bee's guest took, as bee itself tells.
-func (b *bench) ownStart() (time.Duration, error) {
-	text, err := b.do(b.bee, "run", "boot.yaml")
-	if err != nil {
-		return 0, err
-	}
-	found := up.FindStringSubmatch(text)
-	if found == nil {
-		return 0, fmt.Errorf("bee did not tell how long the machine took:\n%s", text)
-	}
-	return time.ParseDuration(found[1])
+	return filepath.Join(cache, "trees", id), nil
 }
 
 // stockStart boots the stock guest.
@@ -116,7 +104,7 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 	console := filepath.Join(b.dir, "stock.console")
 	os.Remove(console) //nolint:errcheck // it may not be there
 	m := qemu.Machine{Program: []string{qemu.Program()}, Name: "stock", Accel: "tcg", CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
-		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud", Console: console,
+		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud systemd.firstboot=off", Console: console,
 		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"}}
 	argv, files := m.Command()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
