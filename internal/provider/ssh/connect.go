@@ -35,7 +35,7 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	argv := sshCommand(host, p.s.Options, bootScript(sums))
+	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(sums))
 	c := exec.Command(p.s.Client, argv[1:]...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
 	l := &link{host: host, cmd: c, errs: &lastWords{}}

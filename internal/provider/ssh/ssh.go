@@ -45,6 +45,8 @@ type provider struct {
 	info *driver.Info
 	mu   sync.Mutex
 	sums map[string]string // of binaries, by architecture
+	// ciphers of hosts that were spoken to.
+	ciphers ciphers
 }
 
 // atOnce bounds how many hosts are spoken to at a time.
