@@ -75,7 +75,11 @@ func Own(dir string) error {
 
 // Unusable says that a scratch directory cannot be used.
 func Unusable(dir string, err error) error {
-	return &core.Error{Op: "use scratch directory", Object: dir, Err: err, Remedy: "Set `scratch` at the site to a directory of your own."}
+	e := &core.Error{Kind: core.Unsupported, Op: "use scratch directory", Object: dir, Err: err, Remedy: "Set `scratch` at the site to a directory of your own."}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		e.Kind, e.Remedy = core.Transient, "Free some space there, or set `scratch` at the site to another directory."
+	}
+	return e
 }
 
 // Lock makes a lease's directory if create is set, and locks it until
@@ -84,7 +88,7 @@ func Lock(ctx context.Context, dir string, create bool) (unlock func(), err erro
 	for {
 		if create {
 			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-				return nil, err
+				return nil, Unusable(dir, err)
 			}
 		}
 		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)

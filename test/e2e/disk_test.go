@@ -81,3 +81,34 @@ func TestAFullStateDirectoryIsTold(t *testing.T) {
 		t.Errorf("with more space: %+v", r)
 	}
 }
+
+// A site whose disk is full cannot take a run; the next one can.
+func TestAFullScratchIsPassedOver(t *testing.T) {
+	for name, room := range map[string]int64{"nothing fits": 0, "the inputs do not fit": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			b, job := busyboxJob(t, "inputs: [{from: ./input, to: /work/}]", "run: cat /work/input | wc -c")
+			b.File("input", strings.Repeat("x", 2<<20))
+			dir, _ := smallDisk(t, b, "small", "3m")
+			filler, err := os.Create(dir + "/filler")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer filler.Close()
+			if _, err := filler.Write(make([]byte, 4<<20)); err == nil {
+				t.Fatal("the disk is not full")
+			}
+			if err := filler.Truncate(3<<20 - room); err != nil {
+				t.Fatal(err)
+			}
+			sites := b.File("sites.yaml", "sites:\n  - {name: tight, provider: local, scratch: "+dir+"/scratch}\n  - {name: roomy, provider: local}\n")
+			r := b.Try("--sites", sites, "run", job)
+			if r.Code != 0 || r.Stdout != "2097152\n" || !strings.Contains(r.Stderr, "passing over site tight") || !strings.Contains(r.Stderr, "no space left") {
+				t.Errorf("got %+v", r)
+			}
+			r = b.Try("--sites", sites, "run", "--site", "tight", job)
+			if r.Code == 0 || !strings.Contains(r.Stderr, "Free some space") {
+				t.Errorf("with no other site: %+v", r)
+			}
+		})
+	}
+}
