@@ -39,9 +39,11 @@ const RemoteArg = "remote"
 
 // bootScript is what the login shell of a host runs first. It finds the
 // binary of this very version, by its checksum, or takes it in from its
-// standard input, and becomes it. One round trip when it is there.
+// standard input, and becomes it, with the account's own umask: what jobs write
+// is not bee's alone. One round trip when it is there.
 func bootScript(sums map[string]string) string {
-	script := fmt.Sprintf(`umask 077
+	script := fmt.Sprintf(`u=$(umask)
+umask 077
 case $(uname -s)-$(uname -m) in
 Linux-x86_64) a=amd64 s=%s ;;
 Linux-aarch64) a=arm64 s=%s ;;
@@ -60,6 +62,7 @@ if command -v sha256sum >/dev/null 2>&1 && ! echo "$s  $t" | sha256sum -c >/dev/
 chmod 700 "$t" && mv "$t" "$b" || exit 1
 echo "BEE have $a"
 fi
+umask "$u"
 exec "$b" %s`, sums["amd64"], sums["arm64"], RemoteArg)
 	return "exec /bin/sh -c " + shell.Quote(script)
 }
