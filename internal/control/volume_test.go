@@ -3,6 +3,7 @@ package control
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -11,42 +12,69 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
-// A head that is lost leaves its volume as an image: the outputs are taken out
-// of that, and not out of what it was made of.
-func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
+// lostImage is a world whose one head is lost, and has left its volume as an
+// image: its files are not those that the image was made of.
+func lostImage(t *testing.T) *world {
+	t.Helper()
 	testkit.RequireTool(t, "e2fsck")
-	w := newWorld(t, "a")
-	tree, dir, out := t.TempDir(), w.sites["a"].dir, t.TempDir()
-	for name, text := range map[string]string{"kept/a": "new", "kept/deep/b": "b", "one.log": "1", "two.log": "2", "other": "x"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(tree, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(protocol.VolumeDir(dir), "kept"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(protocol.VolumeDir(dir), "kept/a"), []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	w, tree := newWorld(t, "a"), t.TempDir()
+	dir := w.sites["a"].dir
+	writeFiles(t, tree, map[string]string{"kept/a": "new", "kept/deep/b": "b", "one.log": "1", "two.log": "2", "other": "x"})
+	writeFiles(t, protocol.VolumeDir(dir), map[string]string{"kept/a": "old"})
 	if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeImagePath(dir), tree, 0); err != nil {
 		t.Fatal(err)
 	}
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways},
-		Outputs: []spec.Copy{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}}})
-	w.drive(t, run, nil)
-	for name, want := range map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"} {
-		if got, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
+	return w
+}
+
+// The outputs are taken out of what a lost head left. The image itself is kept
+// at home where the run goes on from checkpoints, of which it may be the newest.
+func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
+	for name, checkpoint := range map[string]*spec.Checkpoint{"no checkpoints": nil, "checkpoints": {Paths: []string{"/data/kept/*"}}} {
+		t.Run(name, func(t *testing.T) {
+			w, out := lostImage(t), t.TempDir()
+			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways}, Checkpoint: checkpoint,
+				Outputs: []spec.Copy{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}}})
+			w.drive(t, run, nil)
+			if got, want := listed(t, out), map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"}; !same(got, want) {
+				t.Errorf("there came %q, want %q", got, want)
+			}
+			home := filepath.Join(w.Store.RunDir(run.ID), "volume.img")
+			if _, err := os.Stat(home); (err == nil) != (checkpoint != nil) {
+				t.Errorf("the image at home: %v", err)
+			}
+			if text := history(t, w, run.ID); strings.Contains(text, "is kept in "+home) != (checkpoint != nil) {
+				t.Errorf("its history: %s", text)
+			}
+			if checkpoint == nil {
+				return
+			}
+			image, err := (dataimage.Tools{}).OpenRecovered(t.Context(), home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer image.Close()
+			all := filepath.Join(t.TempDir(), "all")
+			if err := image.Unload(t.Context(), all, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := listed(t, all); got["other"] != "x" || got["kept/a"] != "new" {
+				t.Errorf("it holds %q", got)
+			}
+		})
+	}
+}
+
+// A run of which nothing is wanted leaves its image where it is, unless it has
+// checkpoints.
+func TestTheImageOfALostHeadIsKept(t *testing.T) {
+	for name, checkpoint := range map[string]*spec.Checkpoint{"no checkpoints": nil, "checkpoints": {Paths: []string{"/data/kept/*"}}} {
+		w := lostImage(t)
+		run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways}, Checkpoint: checkpoint})
+		w.drive(t, run, nil)
+		if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "volume.img")); (err == nil) != (checkpoint != nil) {
+			t.Errorf("%s: the image at home: %v", name, err)
 		}
-	}
-	if entries, err := os.ReadDir(out); err != nil || len(entries) != 2 {
-		t.Errorf("what else came: %v, %v", entries, err)
-	}
-	if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "volume.img")); err == nil {
-		t.Error("the image stays at home")
 	}
 }

@@ -97,17 +97,23 @@ func contents(t *testing.T, dir string) map[string]string {
 }
 
 // A data image is made of the volume's directory, and emptied into it: all of
-// it for the next attempt, the outputs alone at the end of a run.
+// it for the next attempt, or where the outputs name nothing that is there; else
+// the outputs alone at the end of a run. Where there are none it stays as it was.
 func TestADataImageThereAndBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		saved bool
-		want  map[string]string
+		saved   bool
+		outputs []string
+		want    map[string]string
 	}{
-		"saved": {true, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
-		"ended": {false, map[string]string{"out.log": "log"}},
+		"saved":                    {true, []string{"/data/out*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
+		"ended":                    {false, []string{"/data/out*"}, map[string]string{"out.log": "log"}},
+		"ended, nothing matched":   {false, []string{"/data/uot*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
+		"ended, one of two did":    {false, []string{"/data/uot*", "/data/deep"}, map[string]string{"deep/state": "2"}},
+		"ended, nothing was asked": {false, nil, map[string]string{"in": "old", "gone": "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, dir := imageHead(t)
+			h.plan.Outputs = c.outputs
 			if h.saved = c.saved; c.saved {
 				h.plan.Checkpoint = &protocol.Checkpoint{}
 			}
