@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/guest"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
 func main() {
@@ -50,6 +51,8 @@ func run(args []string) int {
 			return slurm.HostMain(args[2:], catalog.Starter())
 		case ssh.RemoteArg:
 			return catalog.Agent().Main()
+		case qemu.ServerCommand:
+			return qemu.ServerMain(args[2:])
 		case agent.Command:
 			return guest.Main(args[2:])
 		case "node":

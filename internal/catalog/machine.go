@@ -18,12 +18,12 @@ import (
 // and its container.
 func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	program := qemu.Choose(m.Tree)
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	accel := m.Accel
 	if accel == "" || accel == "auto" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
 		why := ""
 		if accel, why, err = vm.Accel(ctx, program, m.Tree, self, verdictDir()); err != nil {
 			return nil, err
@@ -47,8 +47,12 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)
 		o.Memory -= o.Memory % (2 << 20) // whole huge pages
 	}
+	if m.Share == protocol.ShareVirtiofs && m.Peers == nil {
+		if o.ShareServer, err = qemu.ChooseShareServer(self, m.Tree); err != nil {
+			m.Told("guests have their hosts' directory by 9p, as virtiofs does not work: " + err.Error())
+		}
+	}
 	if m.Pin {
-		var err error
 		if o.Pin, err = vm.Processors(m.Index, m.Sharers, o.Topology.CPUs()); err != nil {
 			return nil, err
 		}

@@ -90,6 +90,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		}
 		add(f)
 	}
+	add(shares())
 	kvm := finding{"device", "KVM", true, "/dev/kvm opens; the first virtual machine on this host finds out whether it works", ""}
 	if f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err == nil {
 		f.Close()
@@ -104,6 +105,19 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		}
 	}
 	return d, a.diagnoseSites(ctx, add)
+}
+
+// shares tells whether guests can have this host's directories by virtiofs.
+func shares() finding {
+	f := finding{"tool", "virtiofsd", true, "works, for `vm: {share: virtiofs}`", ""}
+	self, err := os.Executable()
+	if err == nil {
+		_, err = qemu.ChooseShareServer(self, "")
+	}
+	if err != nil {
+		f.OK, f.Detail, f.Remedy = false, err.Error()+" (needed only for `vm: {share: virtiofs}`; guests have their hosts' directory by 9p otherwise)", core.Remedy(err)
+	}
+	return f
 }
 
 func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {

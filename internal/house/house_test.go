@@ -59,7 +59,7 @@ func allowed() map[string][]string {
 		"internal/vm/agent":         {"internal/core", "internal/driver"},
 		"internal/vm/guestimage":    {"internal/shell", "internal/spec"},
 		"internal/vm/initrd":        {"internal/vm/agent"},
-		"internal/vm/qemu":          {"internal/core"},
+		"internal/vm/qemu":          {"internal/core", "internal/wire"},
 		"internal/vm/guest": {"internal/core", "internal/driver", "internal/filestream", "internal/node/client", "internal/node/execute", "internal/runtime/docker",
 			"internal/runtime/pid1", "internal/vm/agent", "internal/wire"},
 		"internal/vm": {"internal/core", "internal/driver", "internal/filestream", "internal/node/client", "internal/runtime/pid1", "internal/vm/agent", "internal/vm/initrd",

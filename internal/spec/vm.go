@@ -40,6 +40,9 @@ type VM struct {
 	// datagram for each frame; or vhost, by the rings of its network device in
 	// shared memory, with checksums and segments left undone on the way.
 	NIC string `yaml:"nic"`
+	// Share is how guests have the hosts' directory: 9p (default), or virtiofs
+	// where it works.
+	Share string `yaml:"share"`
 	// MTU of the fabric; default 65280.
 	MTU int `yaml:"mtu"`
 	// Image is a guest image of the cache or a registry; default: one is
@@ -111,6 +114,7 @@ func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.accel", v.Accel, "auto", "kvm", "tcg")
 	d.oneOf("vm.fabric", v.Fabric, "switch", "star", "tree", "multicast", "none")
 	d.oneOf("vm.nic", v.NIC, "vhost", "socket")
+	d.oneOf("vm.share", v.Share, "9p", "virtiofs")
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
 	case v.PerHost < 0 || v.PerHost > mostPerHost:

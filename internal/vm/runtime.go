@@ -53,6 +53,9 @@ type Options struct {
 	// Volume is the run's volume where it is no directory of this host; nil:
 	// it is.
 	Volume *Volume
+	// ShareServer is the command of a server (qemu.ChooseShareServer) by which
+	// guests have the directories that they may write to; nil: by 9p.
+	ShareServer []string
 	// SocketName is that of the node's socket in a container's run directory.
 	SocketName string
 	// Told is told how the boot goes; nil: nobody.
@@ -182,7 +185,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
 		inner.Mounts, err = hold(s.Mounts)
 	} else {
-		inner.Mounts, err = b.share(s.Mounts, r.o.Volume)
+		inner.Mounts, err = b.share(s.Mounts, r.o)
 	}
 	if err != nil {
 		return nil, err
@@ -280,10 +283,10 @@ func hostname(s driver.ContainerSpec) string {
 
 // share has the guest see the directories that a container's mounts come
 // from, and gives the mounts as they are in the guest.
-func (b *boot) share(mounts []driver.Mount, volume *Volume) ([]driver.Mount, error) {
+func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 	var inner []driver.Mount
 	for i, m := range mounts {
-		if volume != nil && m.Source == volume.Dir {
+		if o.Volume != nil && m.Source == o.Volume.Dir {
 			m.Source = agent.VolumePath
 			inner = append(inner, m)
 			continue
@@ -303,8 +306,12 @@ func (b *boot) share(mounts []driver.Mount, volume *Volume) ([]driver.Mount, err
 			m.Source = path.Join(target, filepath.Base(source))
 			source = filepath.Dir(source)
 		}
-		b.qemu.Shares = append(b.qemu.Shares, qemu.Share{Path: source, Tag: tag, ReadOnly: m.ReadOnly})
-		b.config.Shares = append(b.config.Shares, agent.Share{Tag: tag, Target: target, Type: "9p", Options: options9p, ReadOnly: m.ReadOnly})
+		outer, guest := qemu.Share{Path: source, Tag: tag, ReadOnly: m.ReadOnly}, agent.Share{Tag: tag, Target: target, Type: "9p", Options: options9p, ReadOnly: m.ReadOnly}
+		if o.ShareServer != nil && !m.ReadOnly {
+			outer.Server = o.ShareServer
+			guest.Type, guest.Options = "virtiofs", ""
+		}
+		b.qemu.Shares, b.config.Shares = append(b.qemu.Shares, outer), append(b.config.Shares, guest)
 		inner = append(inner, m)
 	}
 	return inner, nil

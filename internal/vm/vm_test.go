@@ -62,17 +62,17 @@ func TestConformance(t *testing.T) {
 }
 
 // TestHostsWithoutQEMU: the one that travels with the guest image boots it, and
-// takes nothing from its host.
+// takes nothing from its host; nor does its virtiofsd.
 func TestHostsWithoutQEMU(t *testing.T) {
-	tree := guest(t)
-	t.Setenv("BEE_TEST_BINARY", testkit.Binary(t))
+	tree, binary, path := guest(t), testkit.Binary(t), os.Getenv("PATH")
+	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, tree)
 	t.Setenv("PATH", t.TempDir())
 	bundled := qemu.Bundled(tree)
 	if got := qemu.Choose(tree); bundled == nil || !slices.Equal(got, bundled) {
 		t.Fatalf("without one in PATH, %q is chosen", got)
 	}
-	for _, program := range []string{"qemu", "mke2fs", "e2fsck"} {
+	for _, program := range []string{"qemu", "virtiofsd", "mke2fs", "e2fsck"} {
 		out, err := exec.Command(filepath.Join(tree, "qemu", "loader"), "--library-path", filepath.Join(tree, "qemu", "lib"), "--list", filepath.Join(tree, "qemu", program)).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -86,6 +86,12 @@ func TestHostsWithoutQEMU(t *testing.T) {
 	if f, err := newRuntime().Probe(t.Context()); err != nil || !f.Usable {
 		t.Errorf("it does not boot: %+v, %v", f, err)
 	}
+	r := newRuntime().(*Runtime)
+	if r.o.ShareServer = qemu.BundledShareServer(binary, tree); r.o.ShareServer == nil {
+		t.Fatal("no virtiofsd travels with it")
+	}
+	t.Setenv("PATH", path) // for the suite's own tools
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true, Only: []string{"Mounts"}}.Run(t)
 }
 
 // own gives a runtime for the test to change, and the suite for it.

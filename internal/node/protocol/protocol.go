@@ -153,8 +153,10 @@ type VM struct {
 	Accel    string `json:"accel,omitempty"`
 	Fabric   string `json:"fabric,omitempty"`
 	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric
-	MTU      int    `json:"mtu,omitempty"`
-	Bridge   bool   `json:"bridge,omitempty"`
+	// Share is how guests have directories of their hosts: ShareVirtiofs, or 9p.
+	Share  string `json:"share,omitempty"`
+	MTU    int    `json:"mtu,omitempty"`
+	Bridge bool   `json:"bridge,omitempty"`
 	// HugePages backs the guest's memory.
 	HugePages bool `json:"huge_pages,omitempty"`
 	// Pin binds the guest's processors to the host's.
@@ -180,6 +182,9 @@ const (
 	VolumeHosts = "virtio"    // each host's own VolumeDir
 	VolumeImage = "dataimage" // a disk of node 0's guest, which the others mount from it
 )
+
+// ShareVirtiofs is the word of VM.Share for virtiofs.
+const ShareVirtiofs = "virtiofs"
 
 // Files of a run in core.Host.Dir, on every host.
 

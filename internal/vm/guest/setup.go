@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,7 +87,11 @@ func setUp(c agent.Config, v *volume) error {
 	if err := writeEtc(c); err != nil {
 		return err
 	}
-	if err := command("modprobe", "-a", "virtio_net", "virtio_rng", "9p", "9pnet_virtio"); err != nil {
+	modules := []string{"modprobe", "-a", "virtio_net", "virtio_rng", "9p", "9pnet_virtio"}
+	if slices.ContainsFunc(c.Shares, func(s agent.Share) bool { return s.Type == "virtiofs" }) {
+		modules = append(modules, "virtiofs")
+	}
+	if err := command(modules...); err != nil {
 		return err
 	}
 	online := make(chan struct{})

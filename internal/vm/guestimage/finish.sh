@@ -79,12 +79,13 @@ libraries=$(find $from/lib $from/usr/lib -name '*.so.*' -printf '%h\n' | sort -u
 loader=$(find $from/lib $from/usr/lib $from/lib64 -name 'ld-linux-*.so.*' 2>/dev/null | head -n 1)
 cp "$from/usr/bin/$program" /qemu/qemu
 cp -L "$loader" /qemu/loader
+if [ -e "$from/usr/lib/qemu/virtiofsd" ]; then cp "$from/usr/lib/qemu/virtiofsd" /qemu/; fi # as far as QEMU 7.2
 # For some architectures the emulator is a module.
 for file in $from/usr/lib/*/qemu/accel-tcg-"${program#qemu-system-}".so; do
   if [ -e "$file" ]; then cp "$file" /qemu/modules/; fi
 done
 cp /usr/sbin/mke2fs /usr/sbin/e2fsck /qemu/ # which make data images, and set them right
-for file in /qemu/qemu /qemu/modules/*.so /qemu/mke2fs /qemu/e2fsck; do
+for file in /qemu/qemu /qemu/virtiofsd /qemu/modules/*.so /qemu/mke2fs /qemu/e2fsck; do
   [ -e "$file" ] || continue
   "$loader" --library-path "$libraries" --list "$file" | sed -n 's/.* => \([^ ]*\) .*/\1/p'
 done | sort -u | while read -r library; do cp -L "$library" /qemu/lib/; done

@@ -11,7 +11,7 @@
 //	             the order in which they load
 //	root.sqfs    the root file system, a squashfs (lz4: quick to unpack)
 //	qemu/        QEMU for hosts that have none (package qemu, Bundled), and
-//	             mke2fs and e2fsck (package dataimage, Tools)
+//	             virtiofsd, mke2fs and e2fsck (package dataimage, Tools)
 //	packages     name and version of every Debian package in it
 package guestimage
 

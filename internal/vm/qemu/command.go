@@ -92,10 +92,15 @@ type Net struct {
 	dir *os.File // of Path, while the machine starts
 }
 
-// Share is a directory of the host by the 9p protocol.
+// Share is a directory of the host: by virtiofs where there is a Server, the
+// command that StartShareServer wants, and else by the 9p protocol. Only 9p
+// keeps a guest from writing.
 type Share struct {
 	Path, Tag string
 	ReadOnly  bool
+	Server    []string
+
+	socket *os.File // of the server, while the machine starts
 }
 
 // firstFD is the number of the first inherited descriptor.
@@ -111,7 +116,7 @@ func (m Machine) Command() ([]string, []*os.File) {
 	} else {
 		machine += ",accel=" + m.Accel
 	}
-	if m.SharedMemory || m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) {
+	if m.SharedMemory || m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil }) {
 		machine += ",memory-backend=ram"
 		// Huge pages that are not there show at once, not when they are used.
 		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s,prealloc=%s", m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
@@ -146,10 +151,14 @@ func (m Machine) Command() ([]string, []*os.File) {
 		b.add("-chardev", chardev, "-device", "virtserialport,chardev="+id+",name="+p.Name)
 	}
 	for i, n := range m.Nets {
-		b.net("net"+strconv.Itoa(i), n, m.Accel)
+		b.net("net"+strconv.Itoa(i), n, m.rings())
 	}
 	for i, s := range m.Shares {
 		id := "share" + strconv.Itoa(i)
+		if s.socket != nil {
+			b.add("-chardev", "socket,id="+id+",fd="+b.fd(s.socket), "-device", "vhost-user-fs-pci,queue-size=1024,chardev="+id+",tag="+s.Tag+m.rings())
+			continue
+		}
 		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(s.Path),
 			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag)
 	}
@@ -211,7 +220,15 @@ func (b *builder) fd(f *os.File) string {
 	return FD(len(b.files) - 1)
 }
 
-func (b *builder) net(id string, n Net, accel string) {
+// rings are options of devices whose rings another process serves.
+func (m Machine) rings() string {
+	if m.Accel == "tcg" { // QEMU 7.2 then looks for KVM's interrupts behind its message-signaled ones, and crashes
+		return ",vectors=0"
+	}
+	return ""
+}
+
+func (b *builder) net(id string, n Net, rings string) {
 	device := "virtio-net-pci,netdev=" + id + ",romfile="
 	switch {
 	case n.Socket != nil:
@@ -222,10 +239,7 @@ func (b *builder) net(id string, n Net, accel string) {
 			path = "/proc/self/fd/" + b.fd(n.dir) + "/" + filepath.Base(path)
 		}
 		b.add("-chardev", "socket,id="+id+",path="+comma(path), "-netdev", "vhost-user,id="+id+",chardev="+id)
-		device += ",rx_queue_size=1024,tx_queue_size=1024"
-		if accel == "tcg" { // QEMU 7.2 then looks for KVM's interrupts behind its message-signaled ones, and crashes
-			device += ",vectors=0"
-		}
+		device += ",rx_queue_size=1024,tx_queue_size=1024" + rings
 	case n.Group != "":
 		b.add("-netdev", "socket,id="+id+",mcast="+n.Group+",localaddr="+n.Via)
 	default:

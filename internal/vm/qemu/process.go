@@ -12,20 +12,23 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// Process is a running virtual machine.
+// Process is a running virtual machine, or the server of a share.
 type Process struct {
 	cmd     *exec.Cmd
 	console string
+	servers []*ShareServer // of a machine
 	done    chan struct{}
 	mu      sync.Mutex
 	said    strings.Builder
 }
 
-// Start starts the machine. It ends when this process does, whatever ends it.
+// Start starts the machine, and the servers of its shares. It ends when this
+// process does, whatever ends it, or when one of those servers does.
 func (m Machine) Start() (*Process, error) {
 	m.Nets = slices.Clone(m.Nets)
 	for i, n := range m.Nets {
@@ -39,11 +42,81 @@ func (m Machine) Start() (*Process, error) {
 		defer dir.Close()
 		m.Nets[i].dir = dir
 	}
+	servers, err := m.serve()
+	if err != nil {
+		return nil, err
+	}
 	argv, files := m.Command()
-	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), console: m.Console, done: make(chan struct{})}
+	p, err := run(argv, files, &syscall.SysProcAttr{Setsid: true}, m.Console)
+	for _, s := range servers {
+		s.Socket.Close() // the machine has it
+	}
+	if err == nil {
+		p.servers = servers
+		for _, s := range servers {
+			go p.needs(s.Process)
+		}
+		return p, nil
+	}
+	for _, s := range servers {
+		s.Kill()
+	}
+	kind := core.Permanent
+	remedy := ""
+	if errors.Is(err, exec.ErrNotFound) {
+		kind, remedy = core.Unsupported, "Install QEMU (Debian: qemu-system-x86), or use a guest image that carries one, as those of `bee vm build` do."
+	}
+	return nil, &core.Error{Kind: kind, Op: "start virtual machine", Err: err, Remedy: remedy}
+}
+
+// serve starts the servers of those shares that have one.
+func (m *Machine) serve() (servers []*ShareServer, err error) {
+	m.Shares = slices.Clone(m.Shares)
+	for i, share := range m.Shares {
+		if share.Server == nil {
+			continue
+		}
+		s, err := StartShareServer(share.Server, share.Path)
+		if err != nil {
+			for _, s := range servers {
+				s.Socket.Close()
+				s.Kill()
+			}
+			return nil, err
+		}
+		m.Shares[i].socket = s.Socket
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+// needs ends this process when another one ends, and the other way round: a
+// guest would wait for a share's server for ever.
+func (p *Process) needs(server *Process) {
+	select {
+	case <-p.done:
+		server.Kill()
+	case <-server.done:
+		select {
+		case <-p.done: // which is why
+		case <-time.After(settleTime):
+			p.Note("virtiofsd, which serves the hosts' directory, ended (" + server.State().String() + "), and the machine with it: " + server.Said())
+			p.Kill()
+		}
+	}
+}
+
+// settleTime is how long a machine that has ended may take to be known as such:
+// its servers end as well then.
+const settleTime = 500 * time.Millisecond
+
+// run starts a process that ends when this one does.
+func run(argv []string, files []*os.File, attr *syscall.SysProcAttr, console string) (*Process, error) {
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), console: console, done: make(chan struct{})}
 	p.cmd.ExtraFiles = files
 	p.cmd.Stdout, p.cmd.Stderr = writer{p}, writer{p}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	attr.Pdeathsig = syscall.SIGKILL
+	p.cmd.SysProcAttr = attr
 	started := make(chan error)
 	go func() {
 		// The death signal comes when the thread that started the child ends:
@@ -57,15 +130,7 @@ func (m Machine) Start() (*Process, error) {
 		}
 		runtime.UnlockOSThread()
 	}()
-	if err := <-started; err != nil {
-		kind := core.Permanent
-		remedy := ""
-		if errors.Is(err, exec.ErrNotFound) {
-			kind, remedy = core.Unsupported, "Install QEMU (Debian: qemu-system-x86), or use a guest image that carries one, as those of `bee vm build` do."
-		}
-		return nil, &core.Error{Kind: kind, Op: "start virtual machine", Err: err, Remedy: remedy}
-	}
-	return p, nil
+	return p, <-started
 }
 
 // writer keeps what QEMU itself says.
@@ -85,16 +150,19 @@ func (w writer) Write(b []byte) (int, error) {
 // Done is closed when the machine has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// PID is QEMU's process.
+// PID is its number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // State tells how the process ended; only after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// Kill ends the machine at once, and returns when it has ended.
+// Kill ends the machine at once, and returns when it and its servers have ended.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // gone is success
 	<-p.done
+	for _, s := range p.servers {
+		s.Kill()
+	}
 }
 
 // Wait returns when the machine has ended or the context ends.

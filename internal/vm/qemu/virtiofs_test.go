@@ -1,0 +1,58 @@
+package qemu
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// virtiofsd gives the command of a server.
+func virtiofsd(t *testing.T) []string {
+	t.Helper()
+	command, err := ChooseShareServer(testkit.Binary(t), "")
+	if core.IsKind(err, core.NotFound) {
+		testkit.Missing(t, "virtiofsd (Debian: qemu-system-common): %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+func TestShareServer(t *testing.T) {
+	command := virtiofsd(t)
+	s, err := StartShareServer(command, filepath.Join(t.TempDir(), "there, is none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Socket.Close()
+	<-s.Done()
+	if said := s.Said(); !strings.Contains(said, "there, is none") {
+		t.Errorf("of a directory that is not there it says %q", said)
+	}
+	if err := tryShareServer([]string{command[0], ServerCommand, "/bin/false"}); err == nil {
+		t.Error("a server that ends at once works")
+	}
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "bee-share*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// A machine ends with the server of its share, and the server with the machine.
+func TestMachineAndServerEndTogether(t *testing.T) {
+	m := Machine{Shares: []Share{{Path: t.TempDir(), Tag: "t", Server: virtiofsd(t)}}}
+	p, _ := bare(t, m)
+	p.cmd.Process.Kill() // as others would
+	<-p.servers[0].Done()
+	p, _ = bare(t, m)
+	p.servers[0].Kill()
+	<-p.Done()
+	if said := p.Said(); !strings.Contains(said, "virtiofsd, which serves") {
+		t.Errorf("the machine says %q", said)
+	}
+}

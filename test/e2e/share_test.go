@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// uses tries what programs do with files of their hosts' directory.
+const uses = `import fcntl, mmap, os, sys
+def expect(what, got, want):
+    if got != want: sys.exit("%s: %r, want %r" % (what, got, want))
+expect("owner of an input", os.stat("in").st_uid, os.getuid())
+f = open("mapped", "w+b")
+f.truncate(mmap.PAGESIZE)
+m = mmap.mmap(f.fileno(), mmap.PAGESIZE)
+m[:5] = b"shared"[:5]
+m.flush()
+expect("written by a shared map", os.pread(f.fileno(), 5, 0), b"share")
+d, block = os.open("direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, mmap.PAGESIZE)
+block[:6] = b"direct"
+expect("direct write", os.write(d, block), mmap.PAGESIZE)
+os.lseek(d, 0, 0)
+block[:6] = b"------"
+expect("direct read", (os.readv(d, [block]), block[:6]), (mmap.PAGESIZE, b"direct"))
+fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+fcntl.lockf(f, fcntl.LOCK_UN) # 9p makes one kind of both
+fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+if not os.fork():
+    try: fcntl.flock(open("mapped"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError: os._exit(0)
+    os._exit(1)
+expect("a lock that another one has", os.wait()[1], 0)
+os.setxattr("mapped", "user.bee", b"x")
+expect("attribute", os.getxattr("mapped", "user.bee"), b"x")
+os.chown("mapped", os.getuid(), os.getgid())
+os.chmod("mapped", 0o640)
+os.symlink("mapped", "link"); os.link("mapped", "hard"); os.mkdir("dir"); os.rename("hard", "dir/moved")
+expect("links", (os.readlink("link"), os.stat("dir/moved").st_nlink, os.stat("dir/moved").st_mode & 0o777), ("mapped", 2, 0o640))
+g = os.open("gone", os.O_CREAT | os.O_RDWR)
+os.unlink("gone")
+os.write(g, b"still")
+expect("an unlinked file that is open", os.pread(g, 5, 0), b"still")
+`
+
+// ball has two guests write to one open file in turn: each waits for what the
+// other one has written. Its size changes as well, or virtiofs on hosts whose
+// times of change are coarse would miss some.
+const ball = `import os, sys, time
+me, fd = int(sys.argv[1]), os.open("ball", os.O_RDWR)
+for turn in range(1, 301):
+    value = b"%08d" % turn
+    if turn % 2 == me:
+        os.pwrite(fd, value, 0)
+        os.ftruncate(fd, 8 + turn)
+        continue
+    end = time.time() + 60
+    while os.pread(fd, 8, 0) != value:
+        if time.time() > end: sys.exit("guest %d does not see turn %d" % (me, turn))
+`
+
+// TestHostsDirectoryInGuests: by both ways, programs find what they are used to,
+// guests see at once what others wrote, and all of it belongs to the user.
+func TestHostsDirectoryInGuests(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	for _, way := range []string{"9p", "virtiofs"} {
+		t.Run(way, func(t *testing.T) {
+			b := testkit.NewBee(t)
+			b.File("in/in", "\n")
+			b.File("in/uses.py", uses)
+			b.File("in/ball.py", ball)
+			b.File("in/ball", strings.Repeat("0", 8))
+			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
+			job := b.File("job.yaml", `name: share
+build: {debian: bookworm, packages: [python3]}
+vm: {cpus: 1, memory: 768M, share: `+way+`}
+nodes: 2
+volume: {path: /data, kind: virtio}
+workdir: /data
+inputs: [{from: in, to: /data}]
+run: |
+  set -e
+  python3 uses.py
+  /.bee/rsh lab-1 'cd /data; exec python3 ball.py 1' & python3 ball.py 0; wait $!
+  grep ' /data ' /proc/mounts > kind; touch up
+  until [ -e made-by-root ]; do sleep 0.1; done
+outputs: [{from: "/data/*", to: results}]
+`)
+			id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+			testkit.Eventually(t, 10*time.Minute, func() error {
+				if r := b.Try("vm", "shell", id, "--", "test", "-e", "/mnt/bee0/up"); r.Code != 0 {
+					var v testkit.RunView
+					if b.JSON(&v, "show", "--json", id); v.State == "failed" {
+						t.Fatalf("%+v\n%s", v, b.Try("logs", id).Stderr)
+					}
+					return fmt.Errorf("not up: %d %s %s", r.Code, r.Stderr, b.Try("logs", id).Stderr)
+				}
+				return nil
+			})
+			b.Must("vm", "shell", id, "--", "sh", "-c", "echo root > /mnt/bee0/made-by-root")
+			if v := b.Await(id, 5*time.Minute); v.State != "succeeded" {
+				t.Fatalf("%+v\n%s", v, b.Try("logs", id).Stderr)
+			}
+			if kind := b.Read("results/kind"); !strings.Contains(kind, " /data "+way+" ") {
+				t.Errorf("the volume is mounted as %q", kind)
+			}
+			if got := b.Read("results/mapped"); !strings.HasPrefix(got, "share") || b.Read("results/made-by-root") != "root\n" {
+				t.Errorf("outside, what was written is %q", got[:min(len(got), 20)])
+			}
+			info, err := os.Stat(filepath.Join(b.Work, "results/mapped"))
+			if err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("outside: %v, %v", info, err)
+			}
+		})
+	}
+}
