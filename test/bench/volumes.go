@@ -5,18 +5,35 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 //go:embed programs/mpiio.c
 var mpiio string
 
-// mebibytes is what each process writes and reads.
-const mebibytes = 64
+// mebibytes is what each process writes and reads by MPI-IO: NFS between emulated
+// guests takes minutes for more.
+func mebibytes(rounds int) int {
+	if rounds < 30 {
+		return 256
+	}
+	return 1024
+}
 
-// volumes writes and reads a file by MPI-IO over two hosts, each process
-// reading what the other wrote: in the hosts' directory without virtual
-// machines, and in each volume of virtual machines.
+// fio are the patterns that one host's fio tries, by name.
+func fio() []struct{ name, options string } {
+	return []struct{ name, options string }{
+		{"written in pieces of 1 MiB, and synced", "--rw=write --bs=1m --end_fsync=1"},
+		{"read in pieces of 1 MiB", "--rw=read --bs=1m"},
+		{"written in pieces of 4 KiB, anywhere", "--rw=randwrite --bs=4k --runtime=5 --time_based"},
+		{"read in pieces of 4 KiB, anywhere", "--rw=randread --bs=4k --runtime=5 --time_based"},
+	}
+}
+
+// volumes reads and writes files in the hosts' directory without virtual
+// machines, and in each volume of virtual machines: one process by fio, and
+// two of two hosts by MPI-IO, each reading what the other wrote.
 func (b *bench) volumes(rounds int) error {
 	if err := b.write("mpiio.c", mpiio); err != nil {
 		return err
@@ -24,14 +41,19 @@ func (b *bench) volumes(rounds int) error {
 	if err := b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
 		return err
 	}
-	image := "build:\n  debian: bookworm\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev]\n" +
+	image := "build:\n  debian: bookworm\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, fio]\n" +
 		"  copy: [{from: " + filepath.Join(b.dir, "mpiio.c") + ", to: /src/mpiio.c}]\n  run: [mpicc -O2 /src/mpiio.c -o /usr/local/bin/mpiio]\n"
-	run := fmt.Sprintf("run: for i in $(seq %d); do mpirun mpiio f %d; done\n", max(rounds/8, 3), mebibytes)
-	var plain [2]float64
+	run := "run: |\n  set -e\n"
+	for _, f := range fio() { // on the host that has no data image itself
+		run += "  /.bee/rsh lab-1 'cd /data; exec fio --minimal --name=f --filename=fio --ioengine=psync --size=256m " + f.options + "'\n"
+	}
+	run += fmt.Sprintf("  rm fio\n  for i in $(seq %d); do mpirun mpiio f %d; done\n", max(rounds/10, 1), mebibytes(rounds))
+	var plain []float64
 	for _, c := range []struct{ name, keys string }{
 		{"the hosts' directory, without virtual machines", "volume: /data\n"},
-		{"`virtio` (9p) in two guests", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: virtio}\n"},
-		{"`dataimage` (NFS, disk in guest 0) in two guests", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: dataimage, size: 2G}\n"},
+		{"`virtio` by 9p", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: virtio}\n"},
+		{"`virtio` by virtiofs", "vm: {cpus: 1, memory: 1G, share: virtiofs}\nvolume: {path: /data, kind: virtio}\n"},
+		{"`dataimage`, by NFS", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: dataimage, size: 4G}\n"},
 	} {
 		if err := b.write("io.yaml", "name: io\n"+image+"nodes: 2\nranks_per_node: 1\nworkdir: /data\n"+c.keys+run); err != nil {
 			return err
@@ -40,39 +62,62 @@ func (b *bench) volumes(rounds int) error {
 		if err != nil {
 			return err
 		}
-		speed, err := medianSpeeds(out)
+		speeds, err := volumeSpeeds(out, mebibytes(rounds))
 		if err != nil {
 			return err
 		}
-		for i, what := range []string{"write and sync", "read"} {
-			row := [4]string{fmt.Sprintf("MPI-IO, %d MiB from each of 2 hosts, %s: %s", mebibytes, what, c.name), fmt.Sprintf("%.0f MB/s", speed[i]), "–", "–"}
-			if plain[i] > 0 {
-				row[2], row[3] = fmt.Sprintf("the hosts' directory %.0f MB/s", plain[i]), fmt.Sprintf("%.3f", speed[i]/plain[i])
+		for i, s := range speeds {
+			row := [4]string{c.name + ": " + s.what, fmt.Sprintf("%.0f MB/s", s.rate), "–", "–"}
+			if plain != nil {
+				row[2], row[3] = fmt.Sprintf("the hosts' directory %.0f MB/s", plain[i]), fmt.Sprintf("%.3f", s.rate/plain[i])
 			}
 			b.rows = append(b.rows, row)
 		}
-		if plain[0] == 0 {
-			plain = speed
+		if plain == nil {
+			for _, s := range speeds {
+				plain = append(plain, s.rate)
+			}
 		}
 	}
 	return nil
 }
 
-// medianSpeeds reads the lines of mpiio: MB/s written, and read.
-func medianSpeeds(out string) (speeds [2]float64, err error) {
-	var all [2][]float64
+// speed is a rate in MB/s.
+type speed struct {
+	what string
+	rate float64
+}
+
+// volumeSpeeds reads what fio and mpiio said, of which the medians count.
+func volumeSpeeds(out string, mebibytes int) (all []speed, err error) {
+	var parallel [2][]float64
 	for line := range strings.Lines(out) {
+		if f := strings.Split(line, ";"); len(f) > fioWritten && len(all) < len(fio()) {
+			read, err1 := strconv.ParseFloat(f[fioRead], 64)
+			written, err2 := strconv.ParseFloat(f[fioWritten], 64)
+			if err1 != nil || err2 != nil {
+				return nil, fmt.Errorf("fio said %q", line)
+			}
+			all = append(all, speed{"fio, " + fio()[len(all)].name, (read + written) * 1024 / 1e6})
+		}
 		var w, r float64
 		if n, _ := fmt.Sscanf(line, "write %f read %f", &w, &r); n == 2 {
-			all[0], all[1] = append(all[0], w), append(all[1], r)
+			parallel[0], parallel[1] = append(parallel[0], w), append(parallel[1], r)
 		}
 	}
-	for i, list := range all {
-		if len(list) == 0 {
-			return speeds, fmt.Errorf("mpiio said %q", out)
-		}
-		slices.Sort(list)
-		speeds[i] = list[len(list)/2]
+	if len(all) < len(fio()) || len(parallel[0]) == 0 {
+		return nil, fmt.Errorf("fio and mpiio said %q", out)
 	}
-	return speeds, nil
+	for i, what := range []string{"written and synced", "read"} {
+		slices.Sort(parallel[i])
+		all = append(all, speed{fmt.Sprintf("MPI-IO, %d MiB from each of 2 hosts, %s", mebibytes, what), parallel[i][len(parallel[i])/2]})
+	}
+	return all, nil
 }
+
+// Places of the rates, in KiB/s, in what fio says with --minimal (its manual,
+// "Terse output").
+const (
+	fioRead    = 6
+	fioWritten = 47
+)
