@@ -279,14 +279,9 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
-	sendErr := filestream.SendOver(ctx, in, t.Local, known, t.Progress)
-	if err := in.Outcome(); err != nil {
-		if core.IsKind(err, core.Transient) { // the way broke
-			return errors.Join(sendErr, err)
-		}
-		return err
-	}
-	return sendErr
+	return transient(filestream.Deliver(in, func(w io.Writer) error {
+		return filestream.SendOver(ctx, w, t.Local, known, t.Progress)
+	}))
 }
 
 // Incoming implements driver.Streams.

@@ -258,6 +258,31 @@ func TestBrokenLineIsDialledAgain(t *testing.T) {
 	})
 }
 
+// A host that cannot take a file, as its disk is full, says so at once: it
+// does not leave its sender with the rest of it.
+func TestStagingThatFailsIsNotWaitedFor(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "full", Attempt: 1}, Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release(context.WithoutCancel(t.Context()))
+	local := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(local, make([]byte, 64<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Stage(t.Context(), driver.Transfer{Local: local, Remote: "/dev/null/input"}) }()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "not a directory") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it still sends")
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	got := strings.Join(sshCommand("ann@n1", map[string]string{"ConnectTimeout": "3", "ProxyJump": "gate"}, "exec x"), " ")
 	want := "ssh -o BatchMode=yes -o ConnectTimeout=3 -o LogLevel=ERROR -o ProxyJump=gate -o RequestTTY=no -o ServerAliveCountMax=3 -o ServerAliveInterval=5 -- ann@n1 exec x"
