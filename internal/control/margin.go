@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -30,6 +31,21 @@ func firstMargin(job *spec.Job) margin {
 	}
 	grace := checkpointGrace(job)
 	return margin{grace + defaultGrace, grace, fmt.Sprintf("`grace` of %s, and %s for the rest", grace, defaultGrace)}
+}
+
+// hasTime tells what a site whose slot leaves a job no time to compute has
+// against it.
+func hasTime(site spec.Site, job *spec.Job) error {
+	m := firstMargin(job)
+	if site.Slot == 0 || site.Slot > m.total {
+		return nil
+	}
+	e := &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: fmt.Sprintf("Raise the site's `slot` well above %s.", m.total),
+		Err: fmt.Errorf("its slot of %s leaves no time to compute: the job is ended %s before", site.Slot, m.total)}
+	if m.why != "" {
+		e.Err = fmt.Errorf("its slot of %s leaves no time to compute: the job is asked to save itself %s before it ends (%s)", site.Slot, m.total, m.why)
+	}
+	return e
 }
 
 // learnMargin is that of an attempt on a site: what the last checkpoints took

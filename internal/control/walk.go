@@ -57,7 +57,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 	for at := d.first; len(none) < len(sites); {
 		site := sites[at%len(sites)]
 		d.why = d.reason(site, none)
-		out, err := d.attempt(ctx, site)
+		out, err := d.try(ctx, site)
 		if err != nil {
 			return outcome{}, nil, err
 		}
@@ -79,6 +79,14 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		at++
 	}
 	return outcome{}, none, nil
+}
+
+// try makes an attempt on a site, if its slot is any use.
+func (d *drive) try(ctx context.Context, site spec.Site) (outcome, error) {
+	if err := hasTime(site, &d.sub.Job); err != nil {
+		return d.siteFailed(ctx, err)
+	}
+	return d.attempt(ctx, site)
 }
 
 // tryAgain tells whether a run whose own command failed gets another attempt,
@@ -253,7 +261,7 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f := forecast{info: p.Info()}
 	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = fits(site.Name, f.facts, sub.Job.Hosts())
+		f.err = cmp.Or(hasTime(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()))
 	}
 	if f.err != nil {
 		return f

@@ -119,6 +119,33 @@ func TestOrderOfSites(t *testing.T) {
 	}
 }
 
+// A slot that is over before the job could begin is no use to it.
+func TestASlotWithoutTimeToComputeIsPassedOver(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	for name, job := range map[string]spec.Job{
+		"no checkpoint": {Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}},
+		"a long grace":  {Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Checkpoint: &spec.Checkpoint{Grace: 10 * time.Second}},
+	} {
+		sub := Submission{Job: job, Sites: []spec.Site{{Name: "a", Provider: "fake", Slot: 20 * time.Second}, {Name: "b", Provider: "fake", Slot: time.Hour}}}
+		if p := w.Prospects(t.Context(), sub)[0]; p.Usable || !strings.Contains(p.Reason, "no time to compute") || p.Remedy == "" {
+			t.Errorf("%s: the prospect is %+v", name, p)
+		}
+		run, lock, err := w.Submit(t.Context(), sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = w.drive(t, run, nil)
+		lock.Unlock()
+		attempts, err := w.Store.Attempts(t.Context(), run.ID)
+		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || attempts[0].Site != "b" {
+			t.Errorf("%s: %s after attempts %+v, %v", name, run.State, attempts, err)
+		}
+		if told := history(t, w, run.ID); !strings.Contains(told, "passing over site a: use site a: its slot of 20s leaves no time to compute") {
+			t.Errorf("%s: %s", name, told)
+		}
+	}
+}
+
 func TestRetry(t *testing.T) {
 	for retries, want := range map[int]int{0: 1, 2: 3} {
 		w := newWorld(t, "a", "b")

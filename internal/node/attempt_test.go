@@ -214,7 +214,7 @@ func TestTimeLimits(t *testing.T) {
 			cl := newCluster(t, 1, c.run, withPlan(c.plan)).startAll()
 			r := cl.result(10 * time.Second)
 			cl.awaitEnd(10*time.Second, 0)
-			if r.Exit != nil || r.Kind != c.kind || !strings.Contains(r.Message, c.message) {
+			if r.Exit != nil || r.Kind != c.kind || !strings.Contains(r.Message, c.message) || c.kind == "lost" && r.Remedy == "" {
 				t.Errorf("result: %+v", r)
 			}
 			if out, _ := cl.output(); out != c.output {
