@@ -97,13 +97,18 @@ type room struct {
 	limit     time.Duration // of a job; 0: none
 }
 
-// open tells whether jobs start there, which may change.
-func (r room) open(site string) error {
-	if r.up {
-		return nil
+// takes tells whether jobs as long as the site's slot start there: Busy where
+// that may change.
+func (p *provider) takes(r room) error {
+	switch {
+	case !r.up:
+		return &core.Error{Kind: core.Busy, Err: fmt.Errorf("partition %s is down", r.partition),
+			Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
+	case p.s.Job == "" && r.limit > 0 && p.s.Slot > r.limit:
+		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than partition %s allows, %s", p.s.Slot, r.partition, r.limit),
+			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit)}
 	}
-	return &core.Error{Kind: core.Busy, Op: "use site", Object: site, Err: fmt.Errorf("partition %s is down", r.partition),
-		Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
+	return nil
 }
 
 // room asks for the site's partition, the default one where none is named, or
@@ -118,7 +123,7 @@ func (p *provider) room(ctx context.Context) (room, error) {
 	}
 	r, err := parseRoom(out, p.s.Partition)
 	if err != nil {
-		return r, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name, Err: err,
+		return r, &core.Error{Kind: core.Unsupported, Err: err,
 			Remedy: "Name a partition of `sinfo` at the site: `slurm: {partition: …}`."}
 	}
 	return r, nil

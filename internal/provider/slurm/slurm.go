@@ -109,8 +109,8 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f.Usable, f.Hosts, f.Slots = true, room.nodes, room.cores
 	f.Version = version(ctx)
 	f.Detail["partition"] = room.partition
-	if err := room.open(p.s.Name); err != nil {
-		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), true
+	if err := p.takes(room); err != nil {
+		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), core.IsKind(err, core.Busy)
 	}
 	return f, nil
 }
@@ -124,11 +124,11 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
 	}
 	room, err := p.room(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.takes(room)
 	}
-	if err := room.open(p.s.Name); err != nil {
-		return err
+	if err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: "use site", Object: p.s.Name, Err: err, Remedy: core.Remedy(err)}
 	}
 	slots := max(r.SlotsPerNode, p.s.Slots)
 	switch {
@@ -138,8 +138,6 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 		return refuse("Lower `nodes:`, or name a larger partition at the site.", "the job wants %d nodes, and partition %s has %d", r.Nodes, room.partition, room.nodes)
 	case slots > room.cores:
 		return refuse("Lower `ranks_per_node:`, or the site's `slots`.", "the job wants %d slots on each node, and the nodes of partition %s have %d cores", slots, room.partition, room.cores)
-	case p.s.Job == "" && room.limit > 0 && p.s.Slot > room.limit:
-		return refuse(fmt.Sprintf("Lower the site's `slot` to %s.", room.limit), "its slot of %s is longer than partition %s allows, %s", p.s.Slot, room.partition, room.limit)
 	}
 	return nil
 }

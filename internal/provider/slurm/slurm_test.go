@@ -208,14 +208,23 @@ func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings Settings
 		want     string
+		atSubmit bool // found out by sbatch alone
 	}{
-		"slot":      {Settings{Partition: "brief", Slot: time.Hour}, "longer than partition brief allows"},
-		"partition": {Settings{Partition: "nowhere"}, `no partition "nowhere"`},
-		"job":       {Settings{Job: "4711"}, "unknown to Slurm"},
-		"option":    {Settings{Options: []string{"--no-such-option"}}, "no-such-option"},
-		"feature":   {Settings{Constraint: "purple"}, "eature"},
+		"slot":      {Settings{Partition: "brief", Slot: time.Hour}, "longer than partition brief allows", false},
+		"partition": {Settings{Partition: "nowhere"}, `no partition "nowhere"`, false},
+		"job":       {Settings{Job: "4711"}, "unknown to Slurm", false},
+		"option":    {Settings{Options: []string{"--no-such-option"}}, "no-such-option", true},
+		"feature":   {Settings{Constraint: "purple"}, "eature", true},
 	} {
-		_, err := site(t, f, c.settings).Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: name, Attempt: 1}, Nodes: 1})
+		p := site(t, f, c.settings)
+		facts, err := p.Probe(t.Context())
+		if told := strings.Contains(facts.Reason, c.want) && facts.Remedy != ""; err != nil || facts.Usable != c.atSubmit || !c.atSubmit && !told {
+			t.Errorf("%s: the facts are %+v, %v", name, facts, err)
+		}
+		if strings.Contains(facts.Reason, "use site") { // who asked says that
+			t.Errorf("%s: the reason is %q", name, facts.Reason)
+		}
+		_, err = p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: name, Attempt: 1}, Nodes: 1})
 		if err == nil || !strings.Contains(err.Error(), c.want) || core.Remedy(err) == "" {
 			t.Errorf("%s: %v (remedy %q), want %q", name, err, core.Remedy(err), c.want)
 		}
