@@ -57,7 +57,11 @@ func (p *progress) report(e protocol.Event) {
 	case e.Message != "":
 		p.clear()
 		fmt.Fprintf(p.out, "bee: %s\n", e.Message)
-	case e.Begin && p.live && e.Phase != protocol.PhaseRun && e.Phase != protocol.PhaseSetup:
+	case e.Begin && (e.Phase == protocol.PhaseRun || e.Phase == protocol.PhaseSetup): // the terminal is the job's now
+		if p.line {
+			p.clear()
+		}
+	case e.Begin && p.live:
 		p.show(phaseText(e.Phase))
 	}
 }
