@@ -40,6 +40,7 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
 	l := &link{host: host, cmd: c, errs: &lastWords{}}
 	c.Stderr = l.errs
+	c.WaitDelay = lingers // a ProxyCommand on a dead line has its standard error open when ssh has given up
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -148,6 +149,9 @@ func (p *provider) binaries() (map[string]string, error) {
 	return sums, nil
 }
 
+// lingers is how long ssh, and what it has started, may take to end.
+const lingers = 2 * time.Second
+
 // Close ends the connection; what it started on the host stays.
 func (l *link) Close() error {
 	l.once.Do(func() {
@@ -156,7 +160,7 @@ func (l *link) Close() error {
 		go func() { l.cmd.Wait(); close(done) }() //nolint:errcheck // however it ends
 		select {
 		case <-done:
-		case <-time.After(2 * time.Second):
+		case <-time.After(lingers):
 			l.cmd.Process.Kill() //nolint:errcheck // see above
 			<-done
 		}
