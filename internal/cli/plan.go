@@ -81,6 +81,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		return err
 	}
 	for _, p := range list {
+		if p.Unsaved && p.Usable {
+			fmt.Fprintf(out, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
+		}
 		if p.Margin != "" {
 			fmt.Fprintf(out, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)
 			break

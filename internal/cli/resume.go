@@ -14,22 +14,29 @@ func (a *app) newResumeCommand() *cobra.Command {
 	var (
 		sites []string
 		from  string
+		lost  bool
 	)
 	c := &cobra.Command{Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint",
 		Long: `Go on with a run that is suspended: no site could take it any more, and its
 checkpoint is at home or in its store. It goes on in the background.
 
+With --site-lost it goes on that waits for a site which does not answer: from its last
+checkpoint, or anew where there is none. Whatever still computes on that site then
+computes twice, until it answers again: it is told what that may be.
+
 With --from it takes over, from a store, a run that was submitted on another
 machine which is gone: there it cannot go on any more.`,
-		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --from s3://bucket/bee lysozyme",
+		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
-		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from, lost) }}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
+	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: go on without it")
+	c.MarkFlagsMutuallyExclusive("from", "site-lost")
 	return c
 }
 
-func (a *app) resume(ctx context.Context, word string, names []string, from string) error {
+func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool) error {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
@@ -48,7 +55,20 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 			return err
 		}
 	}
+	if lost {
+		return a.goOnWithout(ctx, s, run, sites)
+	}
 	return a.goOn(ctx, s, run, sites)
+}
+
+// goOnWithout has a run go on without the site that it waits for.
+func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
+	text, err := s.HoldLost(ctx, run, sites)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "bee: run %s goes on without its site; `bee logs -f %s` follows it: %s\n", run.ID, run.ID, text)
+	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
 // takeOver goes on with a run of another machine's, on given sites or all.

@@ -14,20 +14,25 @@ import (
 )
 
 func (a *app) newStopCommand() *cobra.Command {
-	var noWait, all bool
+	var noWait, all, siteLost bool
 	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.completeRuns,
 		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
 home; hosts are given back. A run is named by its id, by four or more letters
 that the id begins with, or by its name, which means the run of that name that
-is not over.`,
+is not over.
+
+A run whose site does not answer ends once it does. With --site-lost it ends now:
+what may go on there, and what is lost, is told, and what is left there is ended and
+removed when the site answers again.`,
 		Args: cobra.ArbitraryArgs, // see namesOr
-		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, all, noWait) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, all, noWait, siteLost) }}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&all, "all", false, "every run that is not over")
+	c.Flags().BoolVar(&siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
 	return c
 }
 
-func (a *app) stop(ctx context.Context, words []string, all, noWait bool) error {
+func (a *app) stop(ctx context.Context, words []string, all, noWait, siteLost bool) error {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
@@ -53,7 +58,30 @@ func (a *app) stop(ctx context.Context, words []string, all, noWait bool) error 
 		}
 		live = append(live, run)
 	}
+	if siteLost {
+		for _, run := range live {
+			if err := s.holdLost(ctx, run); err != nil {
+				return err
+			}
+		}
+	}
 	return s.end(ctx, live, noWait)
+}
+
+// holdLost ends the waiting of a run that shall end for a site that does not
+// answer. Where it waits for none, it only ends.
+func (s *session) holdLost(ctx context.Context, run state.Run) error {
+	if err := s.Store.AskStop(ctx, run.ID); err != nil { // first, lest it go on elsewhere
+		return err
+	}
+	text, err := s.HoldLost(ctx, run, nil)
+	if core.IsKind(err, core.Invalid) {
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, text)
+	}
+	return err
 }
 
 // end stops runs that are not over, and waits until they are.

@@ -104,6 +104,9 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		if a.rec.Fetched || a.rec.GivenUp || ctx.Err() != nil {
 			return false, err
 		}
+		if a.heldLost(ctx) {
+			return true, nil
+		}
 		if is, derr := a.dispensable(ctx); !is || derr != nil {
 			return false, errors.Join(err, derr)
 		}

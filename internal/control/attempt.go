@@ -54,6 +54,15 @@ type attempt struct {
 	// away is since when its site has not answered, where the run can go on
 	// without it after a while.
 	away time.Time
+	// silent is since when there has been no line to its head; told is set once
+	// the run's history says so, and toldOver once it says that its slot is over.
+	// lost is what the run's user has said of it.
+	silent   time.Time
+	told     bool
+	toldOver bool
+	lost     *siteLost
+	// granted is when its hosts were, by the site's clock; zero: not known.
+	granted time.Time
 	// ran is set once the user's command may have done something.
 	ran bool
 }
@@ -155,6 +164,9 @@ func (a *attempt) choice() string {
 	text := fmt.Sprintf("site %s (%s): %s", a.site.Name, a.provider.Info().Summary, a.why)
 	if a.site.Slot > 0 {
 		text += fmt.Sprintf("; its slot is %s", a.site.Slot)
+		if a.sub.Job.Checkpoint == nil {
+			text += ", and the job, which has no `checkpoint:`, is ended if it is not done then"
+		}
 	}
 	return text
 }
@@ -174,6 +186,7 @@ func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 // site's clock, or just now.
 func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
 	lease := a.lease
+	a.granted = since
 	handle := lease.Handle()
 	a.rec.Lease, a.rec.Hosts = &handle, nil
 	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
@@ -250,6 +263,8 @@ func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
 	if a.entrusted() && !a.rec.Launched {
 		began, err := a.recall(ctx, out)
 		switch {
+		case errors.Is(err, errAway):
+			return a.giveUp(ctx)
 		case err != nil:
 			return outcome{}, err
 		case began:
@@ -279,7 +294,7 @@ func (a *attempt) blame(out outcome) {
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
 	begun, patience := time.Now(), time.Duration(0)
 	further := out.again || out.next || out.moved
-	if further && !a.harmless() {
+	if further && !a.harmless(ctx) {
 		patience = releasePatience
 	}
 	for try := 1; ; try++ {
@@ -287,7 +302,7 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
-		case further && a.harmless() && core.IsKind(err, core.Transient), // the next site is tried meanwhile
+		case further && a.harmless(ctx) && core.IsKind(err, core.Transient), // the next site is tried meanwhile
 			try >= releaseTries && time.Since(begun) >= patience:
 			return a.leave(ctx, err)
 		case try == 1 && patience > 0:

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -25,30 +26,54 @@ const awayPatience = 5 * time.Minute
 // not answer, where that is safe: where nothing of it can compute there, and
 // nothing is there that the run needs.
 func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
-	wait := func(why string) (outcome, error) {
-		a.note(ctx, fmt.Sprintf("site %s does not answer (%v); the run waits for it, as %s", a.site.Name, oneLine(cause), why))
-		return outcome{}, fmt.Errorf("recover site %s: %w", a.site.Name, cause)
-	}
 	switch {
-	case a.entrusted() && !a.rec.Launched:
-		return wait("it may start the job there by itself")
 	case a.rec.Fetched || a.rec.GivenUp: // only the release is left
 		return a.letGoUnanswered(ctx, a.remembered(), cause)
+	case a.entrusted() && !a.rec.Launched: // it may start there by itself
 	case !a.rec.Launched && a.stopAsked():
 		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
 	case !a.rec.Launched: // nothing has ever run there
 		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
-	case a.rec.Over && a.rec.Saved:
-		return wait("what the job has saved is not all at home")
-	case a.rec.Over:
-		return wait("the job has ended, and its outputs are there")
 	}
-	return wait("the job may still run there")
+	a.tellWaiting(ctx, cause)
+	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.site.Name, Err: cause, Remedy: a.withoutSite()}
+}
+
+// tellWaiting notes that the run waits for its site, why, and what its user can do.
+func (a *attempt) tellWaiting(ctx context.Context, cause error) {
+	a.note(ctx, fmt.Sprintf("site %s does not answer (%v); the run waits for it, as %s. %s", a.site.Name, oneLine(cause), a.waitsAs(ctx), a.withoutSite()))
+}
+
+// withoutSite is what a user can do about a site that does not answer.
+func (a *attempt) withoutSite() string {
+	return fmt.Sprintf("If it is gone for good, `bee resume --site-lost %s` has the run go on without it, and `bee stop --site-lost %s` end", a.run.ID, a.run.ID)
+}
+
+// waitsAs is why the run does not go on without its site.
+func (a *attempt) waitsAs(ctx context.Context) string {
+	switch {
+	case a.entrusted() && !a.rec.Launched:
+		return "it may start the job there by itself"
+	case a.rec.Over && a.rec.Saved:
+		return "what the job has saved is not all at home"
+	case a.rec.Over:
+		return "the job has ended, and its outputs are there"
+	}
+	left, bounded := a.canComputeFor(ctx)
+	switch until := time.Now().Add(left).Format(time.DateTime); {
+	case !bounded:
+		return "the job may still run there"
+	case left > 0 && a.sub.Job.Checkpoint != nil:
+		return "the job may still run there until its slot is over, at " + until + " at the latest; where a checkpoint is at home then, the run goes on from it"
+	case left > 0:
+		return "the job may still run there until its slot is over, at " + until + " at the latest, and its outputs may be there then"
+	}
+	return "its slot is over, but no checkpoint is at home, and its outputs may be there"
 }
 
 // letGoUnanswered lets go of an attempt whose site is known not to answer.
 func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
-	if a.harmless() {
+	if a.harmless(ctx) || a.rec.GivenUp {
 		return out, a.leave(ctx, cause)
 	}
 	return out, a.letGo(ctx, out)
@@ -57,23 +82,45 @@ func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error)
 // errAway is why an attempt is not followed any more that is dispensable.
 var errAway = errors.New("the site has not answered for too long") //nolint:gochecknoglobals // a constant
 
+// tellSilence is how long there is no line to a head before a run's history says so.
+const tellSilence = 10 * time.Second
+
 // tooLong tells whether a site that does not answer has not done so for so long
 // that the run goes on without it. It never is where the run needs what is
-// there; an error tells that it cannot be told, or that the run has to wait.
+// there, unless its user says so; an error tells that it cannot be told, or that
+// the run has to wait.
 func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
+	if a.heldLost(ctx) {
+		return true, nil
+	}
 	is, err := a.dispensable(ctx)
-	if !is || err != nil {
+	if err != nil {
 		return false, err
 	}
-	return a.overdue(ctx, cause)
+	if is {
+		return a.overdue(ctx, cause)
+	}
+	if a.silent.IsZero() {
+		a.silent = time.Now()
+	}
+	over := a.spent(ctx) // which is news
+	if (!a.told || over && !a.toldOver) && time.Since(a.silent) >= tellSilence {
+		a.told, a.toldOver = true, over
+		a.tellWaiting(ctx, cause)
+	}
+	return false, nil
 }
 
 // overdue is tooLong for an attempt that is known to be dispensable.
 func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	if a.away.IsZero() {
 		a.away = time.Now()
-		a.note(ctx, fmt.Sprintf("site %s does not answer (%v); the job has ended there, and its checkpoint is %s: if the site does not answer until %s (for %s), the run goes on without what the attempt has printed, and its other outputs",
-			a.site.Name, oneLine(cause), a.storeText(), time.Now().Add(awayPatience).Format("15:04:05"), awayPatience))
+		ended, without := "the job has ended there, and its checkpoint is "+a.storeText(), "what the attempt has printed, and its other outputs"
+		if !a.rec.Over {
+			ended, without = "its slot is over, so that the job cannot compute there any more, and a checkpoint is "+a.storeText(), "what the attempt has computed since"
+		}
+		a.note(ctx, fmt.Sprintf("site %s does not answer (%v); %s: if the site does not answer until %s (for %s), the run goes on without %s",
+			a.site.Name, oneLine(cause), ended, time.Now().Add(awayPatience).Format("15:04:05"), awayPatience, without))
 	}
 	if time.Since(a.away) < awayPatience {
 		return false, nil
@@ -84,11 +131,14 @@ func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 // wholeAtHome fails where the copy at home of what the attempt has saved is
 // damaged: the only good one is on its site then. A store elsewhere is trusted.
 func (a *attempt) wholeAtHome(ctx context.Context) error {
-	if !a.rec.Saved || a.sub.Job.Store != "" {
+	if a.rec.Over && !a.rec.Saved || a.sub.Job.Store != "" {
 		return nil
 	}
 	list, err := a.kept(ctx)
-	if err == nil && (len(list) == 0 || !list[len(list)-1].Undamaged()) {
+	if a.rec.Saved && len(list) > 0 {
+		list = list[len(list)-1:]
+	}
+	if err == nil && !slices.ContainsFunc(list, checkpoint.Kept.Undamaged) {
 		err = &core.Error{Kind: core.Transient, Op: "go on without site", Object: a.site.Name, Err: errors.New("the checkpoint at home is damaged, and the only good copy is there")}
 	}
 	return err
@@ -98,7 +148,8 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 // it to go on is at home.
 func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	saved := a.rec.Saved
-	if !a.rec.Over || a.rec.ExitCode != nil || a.sub.Job.Checkpoint == nil || !saved && !a.rec.Moved && a.rec.Kind != core.Lost.String() {
+	further := saved || a.rec.Moved || a.rec.Kind == core.Lost.String()
+	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || a.rec.Over && !further || !a.rec.Over && !a.spent(ctx) {
 		return false, nil
 	}
 	list, err := a.kept(ctx)
@@ -107,32 +158,6 @@ func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	}
 	newest := list[len(list)-1]
 	return !saved || newest.Attempt == a.rec.N && newest.Snapshot == 0, nil
-}
-
-// giveUp leaves behind what an attempt that is dispensable holds on a site which
-// has not answered for too long.
-func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
-	out := outcome{state: state.Stopped, err: errStopped()}
-	if !a.stopAsked() {
-		on, is, err := a.moved(ctx, &protocol.Result{Continue: a.rec.Saved, Kind: core.Lost.String(), Message: a.rec.Message})
-		if err != nil {
-			return outcome{}, err
-		}
-		if !is { // as dispensable holds: never
-			return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.site.Name, Err: errors.New("there is no checkpoint to go on from")}
-		}
-		if out = on; out.moved {
-			out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name,
-				Err: fmt.Errorf("it has not answered for %s; the run goes on from its checkpoint, which is %s", awayPatience, a.storeText())}
-		}
-	}
-	a.note(ctx, fmt.Sprintf("site %s has not answered for %s and is given up as lost; what attempt %d has left there is removed once it answers", a.site.Name, awayPatience, a.rec.N))
-	a.blame(out)
-	a.rec.GivenUp, a.rec.Moved = true, goesOn(out)
-	if err := a.put(ctx); err != nil {
-		return outcome{}, err
-	}
-	return out, a.leave(ctx, errors.New("it does not answer"))
 }
 
 // oneLine is an error as it stands in a history.
@@ -144,16 +169,19 @@ func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended
 
 // harmless tells whether nothing of the attempt can compute on its site any
 // more, released or not.
-func (a *attempt) harmless() bool {
-	return a.rec.Over || !a.rec.Launched && !a.entrusted()
+func (a *attempt) harmless(ctx context.Context) bool {
+	return a.rec.Over || !a.rec.Launched && !a.entrusted() || a.spent(ctx)
 }
 
 // leave leaves what could not be released on its site. It is tried again while
 // this controller carries the run on, and by later ones.
 func (a *attempt) leave(ctx context.Context, why error) error {
 	safe := "it has been tried for long enough"
-	if a.harmless() {
+	switch {
+	case a.harmless(ctx):
 		safe = "nothing of the run computes there, so that it is not waited for"
+	case a.rec.GivenUp:
+		safe = "it is held for lost"
 	}
 	a.note(ctx, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); %s; it is tried again later", a.site.Name, oneLine(why), safe))
 	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again

@@ -73,15 +73,18 @@ func (a *attempt) collectPatiently(ctx context.Context, r *protocol.Result) (los
 		if err = a.collect(ctx, r); err == nil || ctx.Err() != nil {
 			return false, err
 		}
-		if is, derr := a.dispensable(ctx); !is || derr != nil {
-			return false, errors.Join(err, derr)
-		}
 		if !core.IsKind(err, core.Transient) && !core.IsKind(err, core.Lost) { // what is wrong may be here
 			return false, err
 		}
 		_, serr := a.lease.Status(ctx)
 		if serr == nil {
 			return false, err
+		}
+		if a.heldLost(ctx) {
+			return true, nil
+		}
+		if is, derr := a.dispensable(ctx); !is || derr != nil {
+			return false, errors.Join(err, derr)
 		}
 		if lost, terr := a.overdue(ctx, serr); lost || terr != nil {
 			return lost, terr

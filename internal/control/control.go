@@ -43,6 +43,8 @@ type Controller struct {
 	// between, if set, is called between things that are written one after the
 	// other: tests die there.
 	between func()
+	// clock, if set, is the machine's clock that nobody sets.
+	clock func() state.Moment
 }
 
 func (c *Controller) pause() {

@@ -136,7 +136,7 @@ func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, er
 
 // launchedThere records that the site has started the nodes, or does just now.
 func (a *attempt) launchedThere(ctx context.Context) error {
-	a.rec.Launched = true
+	a.rec.Launched, a.rec.Span, a.rec.Begun = true, a.span(), a.c.moment()
 	return a.put(context.WithoutCancel(ctx))
 }
 
@@ -189,6 +189,9 @@ func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
 		}
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
+		}
+		if err != nil && a.heldLost(ctx) {
+			return false, errAway
 		}
 		if err == nil || a.stopAsked() || !core.IsKind(err, core.Transient) {
 			a.rec.Recalled = true

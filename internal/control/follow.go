@@ -148,18 +148,25 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				} else if lost {
 					return nil, errAway
 				}
-				pause = min(max(2*pause, 100*time.Millisecond), longestPause)
+				longest := longestPause
+				if a.told { // it may be away for long
+					longest = laterLook
+				}
+				pause = min(max(2*pause, 100*time.Millisecond), longest)
 				sleep(ctx, pause)
 				continue
 			}
-			if result, err := a.lastResult(ctx, err, &after); result != nil || err != nil || ctx.Err() != nil {
+			if result, err := a.lastResult(ctx, err, &after); result != nil || err != nil {
 				return result, err
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
 			sleep(ctx, pause)
 			continue
 		}
-		pause, a.away = 0, time.Time{}
+		pause, a.away, a.silent, a.told = 0, time.Time{}, time.Time{}, false
 		if hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
@@ -179,6 +186,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		a.silent = time.Now()
 		if result, err := a.left(ctx, &after); err == nil {
 			return result, nil
 		}

@@ -70,6 +70,9 @@ func (h *modelHead) live() {
 			h.l.s.part()
 		})
 	}
+	if m.once("vanishes."+at, 12) {
+		time.AfterFunc(time.Duration(m.of("vanishes.at", 90))*time.Minute, h.l.vanish)
+	}
 	go func() {
 		var slot, fault, snap <-chan time.Time
 		if d := h.plan.Deadline; !d.IsZero() {
@@ -145,7 +148,7 @@ func (h *modelHead) saveAndEnd(saves int) {
 		h.save(h.now(), volume)
 	}
 	h.l.s.m.mu.Lock()
-	if !h.ended {
+	if !h.ended && !h.l.unsure {
 		h.l.saved = readCount(volume)
 	}
 	h.l.s.m.mu.Unlock()

@@ -60,6 +60,40 @@ func (l *modelLease) die() {
 	}
 }
 
+// vanish has a site fall silent for good while it computes. Its user notices, some
+// time.
+func (l *modelLease) vanish() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calm || l.s.dead || l.head.ended {
+		return
+	}
+	m.say("%s does not answer any more, in mid-run", l.s.name)
+	l.s.dead = true
+	time.AfterFunc(time.Duration(1+m.of("noticed", 6))*time.Hour, l.writeOff)
+}
+
+// writeOff is what the run's user says of a site that does not answer.
+func (l *modelLease) writeOff() {
+	m := l.s.m
+	m.mu.Lock()
+	if m.calm || !l.s.dead {
+		m.mu.Unlock()
+		return
+	}
+	m.say("its user holds %s for lost", l.s.name)
+	l.written = true
+	m.mu.Unlock()
+	raw, err := json.Marshal(siteLost{Attempt: l.owner.Attempt})
+	if err == nil {
+		err = m.store.HoldLost(context.Background(), m.run, raw)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 // part cuts the line for a while.
 func (s *modelSite) part() {
 	s.cuts--
@@ -181,6 +215,10 @@ type modelLease struct {
 	head   *modelHead
 	// saved is the count of the whole checkpoint that the head has left here.
 	saved int
+	// unsure is set when whoever launched the head was told that it had failed.
+	unsure bool
+	// written is set when the run's user has said not to wait for it.
+	written bool
 }
 
 // form gives the lease with the interfaces of its kind of site.
@@ -465,6 +503,7 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	}
 	l.begin(config.Plan)
 	if m.once("launched."+l.s.name, 15) {
+		l.unsure = true
 		return m.passing("launch, which has worked,")
 	}
 	return nil
@@ -474,7 +513,7 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 func (l *modelLease) begin(plan *protocol.Plan) {
 	m := l.s.m
 	for _, other := range m.heads {
-		if !other.ended && !other.l.givenUp() {
+		if !other.ended && !other.l.givenUp() && !other.l.written {
 			m.wrong("two heads at once, on %s and %s", other.l.s.name, l.s.name)
 		}
 	}
@@ -501,6 +540,17 @@ func (l *modelLease) givenUp() bool {
 	return !l.stuck.IsZero() && time.Since(l.stuck) >= releasePatience
 }
 
+// writtenOff tells whether the run has rightly gone on without what the attempt has
+// left here: its user has said so, or its slot was over and nobody had seen its end.
+func (l *modelLease) writtenOff() bool {
+	attempts, err := l.s.m.store.Attempts(context.Background(), l.s.m.run)
+	if err != nil || l.head == nil || l.owner.Attempt > len(attempts) {
+		return false
+	}
+	rec := attempts[l.owner.Attempt-1]
+	return rec.GivenUp && (l.written || !rec.Over && l.s.slot > 0 && time.Since(l.head.begun) >= l.s.slot)
+}
+
 func (l *modelLease) Release(context.Context) error {
 	l.s.m.step()
 	err := l.release()
@@ -517,6 +567,9 @@ func (l *modelLease) release() error {
 			l.stuck, l.sticks = time.Now(), []int{0, 2, 90}[m.of("release.sticks", 3)]
 		}
 		return m.passing("release of " + l.s.name)
+	}
+	if l.writtenOff() {
+		l.saved = 0
 	}
 	if l.saved > max(m.good(), m.reached) && !m.stopped && !l.givenUp() {
 		m.wrong("%s is released with the only checkpoint at %d; at home there is %d", l.s.name, l.saved, m.good())

@@ -31,7 +31,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		entrypoint = append([]string{}, words(job.Entrypoint)...)
 	}
 	var err error
-	if job.Setup != nil && !run.SetupDone {
+	if job.Setup != nil && (!run.SetupDone || !resumed) { // what it did is in the checkpoint
 		if p.Setup, err = core.Command(image.Config, entrypoint, words(job.Setup)); err != nil {
 			return nil, err
 		}

@@ -30,6 +30,9 @@ type Prospect struct {
 	// itself, or to end, and Margin what that is made of.
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
 	Margin        string  `json:"margin,omitempty"`
+	// Unsaved tells that the job makes no checkpoint, so that it has to be done
+	// within ComputeSeconds, or the run fails.
+	Unsaved bool `json:"unsaved,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 }
@@ -48,6 +51,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 		}
 		if site.Slot > 0 {
 			m := firstMargin(&sub.Job)
+			p.Unsaved = sub.Job.Checkpoint == nil
 			p.ComputeSeconds, p.MarginSeconds, p.Margin = max(0, site.Slot-m.total).Seconds(), m.total.Seconds(), m.why
 		}
 		list = append(list, p)

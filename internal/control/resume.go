@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -24,13 +23,7 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 		return run, err
 	}
 	if len(sites) > 0 {
-		// Sites of earlier attempts stay known: something may be left there.
-		for _, old := range sub.Sites {
-			if !slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == old.Name }) {
-				sites = append(sites, old)
-			}
-		}
-		sub.Sites = sites
+		sub.prefer(sites)
 		if run.Submission, err = json.Marshal(sub); err != nil {
 			return run, err
 		}

@@ -65,6 +65,9 @@ type model struct {
 	log     []string
 	run     string
 	life    *life // the controller's
+	// boots is how often the controller's machine was started, and booted when.
+	boots  int
+	booted time.Time
 }
 
 // life is one controller's, which dies at a step.
@@ -128,7 +131,7 @@ func (m *model) passing(what string) error {
 
 // newModel draws sites and a job.
 func newModel(h *home, c *choices, dir string) *model {
-	m := &model{home: h, choose: c, dir: dir, target: 60 + 60*c.of("hours", 4), every: 25 * time.Minute * time.Duration(c.of("every", 2)), stop: make(chan struct{})}
+	m := &model{home: h, choose: c, dir: dir, target: 60 + 60*c.of("hours", 4), booted: time.Now(), every: 25 * time.Minute * time.Duration(c.of("every", 2)), stop: make(chan struct{})}
 	if c.of("size", 3) == 1 {
 		m.size = 2 * time.Minute
 	}
@@ -169,6 +172,9 @@ func (m *model) submission() Submission {
 func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &life{cancel: cancel}
+	if m.once("boot", 10) {
+		m.boots, m.booted = m.boots+1, time.Now()
+	}
 	if m.once("die", 3) {
 		l.deadAt = 1 + m.of("die.at", 80)
 	}
@@ -185,7 +191,12 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			return nil, fs.ErrNotExist
 		},
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
-		between: m.step}, ctx
+		between: m.step, clock: m.clock}, ctx
+}
+
+// clock is the one that nobody sets.
+func (m *model) clock() state.Moment {
+	return state.Moment{Boot: strconv.Itoa(m.boots), Up: time.Since(m.booted)}
 }
 
 func (m *model) kept() []checkpoint.Kept {

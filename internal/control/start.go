@@ -159,6 +159,9 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 		var err error
 		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
+			if a.heldLost(ctx) {
+				return w, &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it is held for lost by the run's user")}
+			}
 		} else if err != nil || w.Ready {
 			return w, err
 		} else {
@@ -193,11 +196,16 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.rec.Launched = true
+	a.rec.Launched, a.rec.Span = true, a.span()
 	if err := a.put(ctx); err != nil {
 		return err
 	}
-	return a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
+	err = a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
+	if err != nil || a.rec.Span == 0 {
+		return err
+	}
+	a.rec.Begun = a.c.moment() // the slot of the head has begun before
+	return a.put(ctx)
 }
 
 // launch starts the head, learns its addresses, and starts the others.

@@ -217,7 +217,11 @@ func (h *head) endBefore(ctx context.Context, end time.Time, grace time.Duration
 		}
 		left := time.Until(end) - need
 		if left <= 0 {
-			h.stop(errSlotEnds, grace)
+			why := errSlotEnds
+			if h.plan.Checkpoint == nil {
+				why = errSlotEndsUnsaved
+			}
+			h.stop(why, grace)
 			return
 		}
 		select {

@@ -67,9 +67,21 @@ type Record struct {
 	// attempt computes any more. Saved tells that the job had saved itself then.
 	Over  bool `json:"over,omitempty"`
 	Saved bool `json:"saved,omitempty"`
-	// GivenUp tells that the site had not answered for so long that the run went
-	// on without what was not fetched; what is left there is only released.
+	// GivenUp tells that the site had not answered for so long, or was held for
+	// lost by the run's user, that the run went on, or ended, without what was not
+	// fetched; what is left there is only released.
 	GivenUp bool `json:"given_up,omitempty"`
+	// Span is how long the attempt can compute at most, as then its head ends it,
+	// or its site; 0: nobody does. It counts from Begun, when its nodes ran.
+	Span  time.Duration `json:"span,omitempty"`
+	Begun Moment        `json:"begun,omitzero"`
+}
+
+// Moment is a moment by a clock that nobody sets, and that goes on while the
+// machine sleeps. What lies between two of them is known within one boot.
+type Moment struct {
+	Boot string        `json:"boot"`
+	Up   time.Duration `json:"up"` // since then
 }
 
 // HostTime is how long the attempt's hosts were held, added up; none where the

@@ -43,11 +43,14 @@ type Run struct {
 	SetupDone bool
 	// StopAsked is set by `bee stop`; the controller acts on it.
 	StopAsked bool
+	// SiteLost is what its user has said of a site that does not answer; opaque
+	// here, as the submission.
+	SiteLost json.RawMessage
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
 }
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -56,12 +59,13 @@ func scanRun(scan func(...any) error) (Run, error) {
 		ended   sql.NullInt64
 		code    sql.NullInt64
 		sub     []byte
+		lost    []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &lost)
 	if err != nil {
 		return r, err
 	}
-	r.Created, r.Submission = time.Unix(0, created), sub
+	r.Created, r.Submission, r.SiteLost = time.Unix(0, created), sub, lost
 	if ended.Valid {
 		r.Ended = time.Unix(0, ended.Int64)
 	}
@@ -72,8 +76,8 @@ func scanRun(scan func(...any) error) (Run, error) {
 	return r, nil
 }
 
-// PutRun inserts or replaces a run's record, except StopAsked, which only
-// AskStop sets.
+// PutRun inserts or replaces a run's record, except what its user says of it
+// while another process has it: see AskStop and HoldLost.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
 	var ended, code any
 	if !r.Ended.IsZero() {
@@ -82,7 +86,7 @@ func (s *Store) PutRun(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	err := s.db.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?)
+	err := s.db.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,NULL)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission`,
 		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission))
@@ -95,6 +99,11 @@ message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_do
 // AskStop notes that the user wants the run to end.
 func (s *Store) AskStop(ctx context.Context, id string) error {
 	return s.db.exec(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
+}
+
+// HoldLost notes what its user says of a site that does not answer.
+func (s *Store) HoldLost(ctx context.Context, id string, said json.RawMessage) error {
+	return s.db.exec(ctx, "UPDATE runs SET site_lost=? WHERE id=?", []byte(said), id)
 }
 
 // Run gives one run by its whole id.

@@ -42,7 +42,7 @@ const busyTimeout = 20 * time.Second
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 2
+const schemaVersion = 3
 
 func migrations() []string {
 	return []string{`
@@ -63,6 +63,8 @@ CREATE INDEX attempts_unreleased ON attempts(released) WHERE released = 0;
 `, `
 CREATE TABLE history (run TEXT NOT NULL, time INTEGER NOT NULL, text TEXT NOT NULL);
 CREATE INDEX history_by_run ON history(run);
+`, `
+ALTER TABLE runs ADD COLUMN site_lost BLOB;
 `}
 }
 

@@ -105,3 +105,27 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 		t.Errorf("attempts began %q", log)
 	}
 }
+
+// TestAJobWithoutACheckpointIsToldOfItsSlot before it runs, and what can be done
+// once it was ended by it.
+func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
+	testkit.Once(t)
+	b, job := busyboxJob(t, "run: 'echo begun; sleep 100'")
+	sites := b.File("sites.yaml", "sites:\n  - {name: short, provider: local, slot: 22s}\n")
+	if text := b.Must("--sites", sites, "plan", job); !strings.Contains(text, "has no `checkpoint:`") || !strings.Contains(text, "on short it is ended, and the run fails, if it is not\ndone in 2") {
+		t.Errorf("the plan: %s", text)
+	}
+	var list []struct{ Unsaved bool }
+	if b.JSON(&list, "--sites", sites, "plan", "--json", job); len(list) != 1 || !list[0].Unsaved {
+		t.Errorf("the plan: %+v", list)
+	}
+	r := b.Try("--sites", sites, "run", job)
+	if r.Code != 206 || !strings.Contains(r.Stderr, "its slot is 22s, and the job, which has no `checkpoint:`, is ended if it is not done then") {
+		t.Errorf("got %+v", r)
+	}
+	for _, remedy := range []string{"`checkpoint:` in the Beefile", "docs/checkpointing.md", "a longer `slot:`"} {
+		if !strings.Contains(r.Stderr, remedy) {
+			t.Errorf("no remedy names %s: %s", remedy, r.Stderr)
+		}
+	}
+}

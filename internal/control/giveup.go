@@ -1,0 +1,209 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// siteLost is what a run's user says of a site that does not answer: whatever may
+// run there of an attempt, the run is not to wait for it any more.
+type siteLost struct {
+	Attempt int `json:"attempt"`
+	// Sites, if there are any, are those on which the run shall go on, in that
+	// order.
+	Sites []spec.Site `json:"sites,omitempty"`
+	// stop tells that the run shall end, and not go on elsewhere.
+	stop bool
+}
+
+// answerPatience is how long a site may take that its user holds for lost to show
+// that it is not.
+const answerPatience = 20 * time.Second
+
+// HoldLost notes, in its user's name, that a run shall not wait any more for the
+// site of its present attempt. It gives what may go on there, and what is lost. A
+// Drive that waits for the site sees it; where there is none, one is needed.
+// Invalid: no site has it, or the one that has it answers.
+func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.Site) (string, error) {
+	refuse := func(why, remedy string) (string, error) {
+		return "", &core.Error{Kind: core.Invalid, Op: "hold for lost the site of run", Object: run.ID, Err: errors.New(why), Remedy: remedy}
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return "", err
+	}
+	if run.State == state.Suspended || len(attempts) == 0 || attempts[len(attempts)-1].Released || attempts[len(attempts)-1].Lease == nil {
+		return refuse("it waits for no site that has it", "`bee show "+run.ID+"` tells where it stands.")
+	}
+	last := attempts[len(attempts)-1]
+	if slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == last.Site }) {
+		return refuse("it cannot go on on "+last.Site+", which is the one", "Name other sites with --site.")
+	}
+	if c.answers(ctx, run) {
+		return refuse("site "+last.Site+" answers", "`bee stop "+run.ID+"` ends the run, and `bee checkpoint "+run.ID+"` moves it.")
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.Marshal(siteLost{Attempt: last.N, Sites: sites})
+	if err != nil {
+		return "", err
+	}
+	d := &drive{c: c, run: run, sub: sub}
+	defer d.closeStore()
+	text := (&attempt{drive: d, rec: last}).whatIsLost(ctx)
+	return text, c.Store.HoldLost(ctx, run.ID, raw)
+}
+
+// answers tells whether the head's host of a run's present attempt can be reached.
+func (c *Controller) answers(ctx context.Context, run state.Run) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	lease, _, err := c.Live(ctx, run)
+	if err == nil && len(lease.Hosts()) > 0 && lease.Hosts()[0].Name != "" {
+		host := lease.Hosts()[0]
+		conn, derr := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
+		if err = derr; err == nil {
+			conn.Close() //nolint:errcheck // it was only tried
+		}
+	}
+	return ctx.Err() == nil && (err == nil || !core.IsKind(err, core.Transient))
+}
+
+// heldLost tells whether the run's user has said that it shall not wait for this
+// attempt's site.
+func (a *attempt) heldLost(ctx context.Context) bool {
+	if a.lost != nil {
+		return true
+	}
+	run, err := a.c.Store.Run(ctx, a.run.ID)
+	if err != nil || run.SiteLost == nil {
+		return false
+	}
+	var said siteLost
+	if json.Unmarshal(run.SiteLost, &said) == nil && said.Attempt == a.rec.N {
+		said.stop = run.StopAsked // which this controller may not have heard yet
+		a.lost = &said
+	}
+	return a.lost != nil
+}
+
+// giveUp leaves behind what an attempt holds on a site that does not answer: one
+// that is dispensable, after its patience, or one that its user holds for lost.
+func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
+	why := fmt.Sprintf("has not answered for %s, and is given up as lost", awayPatience)
+	if a.lost != nil {
+		why = "does not answer, and is held for lost by the run's user"
+	}
+	out := outcome{state: state.Stopped, err: errStopped()}
+	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {
+		var err error
+		if out, err = a.withoutSiteFrom(ctx, why); err != nil {
+			return outcome{}, err
+		}
+	}
+	a.note(ctx, fmt.Sprintf("site %s %s: %s", a.rec.Site, why, a.whatIsLost(ctx)))
+	a.blame(out)
+	a.rec.GivenUp, a.rec.Moved = true, goesOn(out)
+	if err := a.put(ctx); err != nil {
+		return outcome{}, err
+	}
+	return out, a.leave(ctx, errors.New("it does not answer"))
+}
+
+// withoutSiteFrom is the outcome of an attempt whose site is given up: the run goes
+// on from its last checkpoint or, where its user wants it to and there is none, from
+// its beginning.
+func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, error) {
+	if a.lost != nil {
+		if err := a.reroute(ctx, a.lost.Sites); err != nil {
+			return outcome{}, err
+		}
+	}
+	whole, err := a.dispensable(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	message := a.rec.Message
+	if message == "" {
+		message = "site " + a.rec.Site + " " + why
+	}
+	out, is, err := a.moved(ctx, &protocol.Result{Continue: a.rec.Saved && whole, Kind: core.Lost.String(), Message: message})
+	if err != nil {
+		return outcome{}, err
+	}
+	from := "from its checkpoint, which is " + a.storeText()
+	switch {
+	case !is && a.lost == nil: // as dispensable holds: never
+		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to go on from")}
+	case !is:
+		out, from = outcome{moved: true}, "anew, as no checkpoint is "+a.storeText()
+	}
+	if out.moved {
+		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run goes on %s", why, from)}
+	}
+	return out, nil
+}
+
+// reroute has the run go on on the sites that its user names, if any, before all
+// others.
+func (a *attempt) reroute(ctx context.Context, sites []spec.Site) error {
+	if len(sites) == 0 {
+		return nil
+	}
+	a.sub.prefer(sites)
+	at := a.place(a.rec.Site) // what follows the last one is the first
+	lost := a.sub.Sites[at]
+	a.sub.Sites = append(slices.Delete(a.sub.Sites, at, at+1), lost)
+	raw, err := json.Marshal(a.sub)
+	if err != nil {
+		return err
+	}
+	a.run.Submission = raw
+	return recorded(a.c.Store.PutRun(ctx, a.run))
+}
+
+// prefer puts sites before those of a submission, which stay known: something may
+// be left there.
+func (s *Submission) prefer(sites []spec.Site) {
+	for _, old := range s.Sites {
+		if !slices.ContainsFunc(sites, func(n spec.Site) bool { return n.Name == old.Name }) {
+			sites = append(sites, old)
+		}
+	}
+	s.Sites = sites
+}
+
+// whatIsLost tells what may go on on a site that is given up, and what a run loses
+// by it.
+func (a *attempt) whatIsLost(ctx context.Context) string {
+	there := fmt.Sprintf("nothing of attempt %d computes there any more", a.rec.N)
+	if !a.harmless(ctx) {
+		hosts := make([]string, len(a.rec.Hosts))
+		for i, h := range a.rec.Hosts {
+			hosts[i] = h.Name
+		}
+		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(strings.Join(hosts, ", "), "hosts of its"))
+		if left, bounded := a.canComputeFor(ctx); bounded {
+			there += ", until " + time.Now().Add(left).Format(time.DateTime) + " at the latest"
+		}
+	}
+	since := "all that the run has computed is lost, as no checkpoint of it is " + a.storeText()
+	if list, err := a.kept(ctx); err != nil {
+		since = "what it has computed there since its last checkpoint is lost"
+	} else if len(list) > 0 {
+		since = "what it has computed there since the checkpoint of " + list[len(list)-1].Manifest.Taken.Local().Format(time.DateTime) + " is lost"
+	}
+	return there + "; " + since + ", with what it has printed; what is left there is ended and removed once the site answers"
+}

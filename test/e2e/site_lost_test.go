@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestASiteBehindSSHThatIsGoneForGood holds its run until its user says that it is
+// lost: then the run goes on from the checkpoint at home, or ends. What is left on
+// the site is removed once it answers again.
+func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
+	testkit.Once(t)
+	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}",
+		"outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "240", 1))
+	sites := b.Read("sites.yaml")
+	begin := func() string {
+		t.Helper()
+		b.File("sites.yaml", sites)
+		id := strings.TrimSpace(b.Must("run", "-d", job))
+		testkit.Eventually(t, 60*time.Second, func() error {
+			var v struct{ Checkpoints []struct{ Files int } }
+			if b.JSON(&v, "show", "--json", id); len(v.Checkpoints) == 0 {
+				return errors.New("no checkpoint is at home: " + b.Try("logs", "--controller", id).Stdout)
+			}
+			return nil
+		})
+		return id
+	}
+	held := func(id string) {
+		t.Helper()
+		if r := b.Try("resume", "--site-lost", id); r.Code != 201 || !strings.Contains(r.Stderr, "site rack answers") {
+			t.Errorf("while it answers: %+v", r)
+		}
+		if err := farm.Link(t.Context(), 0, false); err != nil {
+			t.Fatal(err)
+		}
+		remedy := "`bee resume --site-lost " + id + "` has the run go on without it, and `bee stop --site-lost " + id + "` end"
+		testkit.Eventually(t, 2*time.Minute, func() error {
+			if text := b.Must("show", id); !strings.Contains(text, "the job may still run there") || !strings.Contains(text, remedy) {
+				return errors.New("nobody is told: " + text + b.Try("logs", "--controller", id).Stdout)
+			}
+			return nil
+		})
+	}
+	back := func() {
+		t.Helper()
+		if err := farm.Link(t.Context(), 0, true); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, time.Minute, func() error {
+			if r := b.Try("sweep"); r.Code != 0 {
+				return errors.New(r.Stderr)
+			}
+			return nil
+		})
+		left(t, farm)
+	}
+
+	id := begin()
+	held(id)
+	b.File("sites.yaml", sites+"  - {name: laptop, provider: local}\n")
+	if r := b.Try("resume", "--site-lost", "--site", "laptop", id); r.Code != 0 || !strings.Contains(r.Stderr, "attempt 1 may still compute on h0; what it has computed there since the checkpoint of ") {
+		t.Fatalf("resume: %+v", r)
+	}
+	v := b.Await(id, 3*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" || v.Attempts[0].Error == nil || !strings.Contains(v.Attempts[0].Error.Message, "held for lost by the run's user") {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "240\n" {
+		t.Errorf("attempts began %q", log)
+	}
+	back()
+
+	id = begin()
+	held(id)
+	r := b.Try("stop", "--site-lost", id)
+	if v := b.Await(id, 10*time.Second); r.Code != 0 || v.State != "stopped" || !strings.Contains(r.Stderr, "attempt 1 may still compute on h0; what it has computed") {
+		t.Fatalf("stop: %+v, the run: %+v\n%s", r, v, b.Must("show", id))
+	}
+	back()
+	b.CheckNothingLeft(20 * time.Second)
+}
