@@ -217,11 +217,7 @@ func (h *head) endBefore(ctx context.Context, end time.Time, grace time.Duration
 		}
 		left := time.Until(end) - need
 		if left <= 0 {
-			why := errSlotEnds
-			if h.plan.Checkpoint == nil {
-				why = errSlotEndsUnsaved
-			}
-			h.stop(why, grace)
+			h.stop(errSlotEnds, grace)
 			return
 		}
 		select {
