@@ -224,6 +224,20 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
+// A site with a full disk is no more use than one that is lost: a run that has
+// a checkpoint goes on elsewhere.
+func TestOutputWithoutRoomEndsTheAttemptAsLost(t *testing.T) {
+	c := newCluster(t, 1, "while :; do echo more; sleep 0.05; done")
+	if err := os.Symlink("/dev/full", protocol.OutputPath(c.configs[0].Host.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	r := c.startAll().result(10 * time.Second)
+	c.awaitEnd(10*time.Second, 0)
+	if r.Exit != nil || r.Kind != "lost" || !strings.Contains(r.Message, "no space left") || r.Remedy == "" {
+		t.Errorf("result: %+v", r)
+	}
+}
+
 func TestMissingHostsAreNamed(t *testing.T) {
 	c := newCluster(t, 3, "true", withPlan(func(p *protocol.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
 	r := c.result(10 * time.Second)

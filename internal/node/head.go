@@ -318,7 +318,11 @@ func (h *head) copyOutput(s tasklog.Stream, r *os.File) {
 		n, err := r.Read(buf)
 		if n > 0 {
 			if werr := h.output.Write(s, buf[:n]); werr != nil {
-				h.finish(&core.Error{Kind: core.Permanent, Err: werr, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
+				kind := core.Permanent
+				if errors.Is(werr, syscall.ENOSPC) || errors.Is(werr, syscall.EDQUOT) { // another site may have room
+					kind = core.Lost
+				}
+				h.finish(&core.Error{Kind: kind, Err: werr, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
 				return
 			}
 		}
