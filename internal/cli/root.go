@@ -48,8 +48,8 @@ func (a *app) newRoot() *cobra.Command {
 		Use:   "bee",
 		Short: "Run Docker images of MPI applications, unmodified, wherever you have an account",
 		Long: `bee runs a Docker image of an MPI application, unmodified, on the machines that
-you have accounts on: this one, several emulated hosts on it, or machines behind
-ssh. It needs no root and nothing installed but itself.
+you have accounts on: this one, several emulated hosts on it, machines behind
+ssh, or clusters under Slurm. It needs no root and nothing installed but itself.
 
 A Beefile describes the job, a sites file your machines:
 
