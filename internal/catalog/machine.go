@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"math/bits"
 	"os"
 	"strconv"
 
@@ -32,7 +33,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 			m.Told("virtual machines run in software emulation, which is slow: " + why)
 		}
 	}
-	o := vm.Options{Guest: m.Tree, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
+	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
 		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Told: m.Told}
 	if o.CPU == "" {
 		o.CPU = "max"
@@ -45,7 +46,11 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 			free = qemu.FreeMemory()
 		}
 		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)
-		o.Memory -= o.Memory % (2 << 20) // whole huge pages
+		step := int64(2 << 20) // whole huge pages
+		if !m.HugePages {      // the same in each run, for a template serves guests of one size
+			step = max(step, 1<<bits.Len64(uint64(o.Memory))/32)
+		}
+		o.Memory -= o.Memory % step
 	}
 	if m.Share == protocol.ShareVirtiofs && m.Peers == nil {
 		if o.ShareServer, err = qemu.ChooseShareServer(self, m.Tree); err != nil {

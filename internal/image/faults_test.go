@@ -295,8 +295,14 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.MkdirAll(filepath.Join(s.Kept(x.ID), "something"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Remove(x.ID); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.Kept(x.ID)); err == nil {
+		t.Error("what was kept with an image is still there")
 	}
 	y, err := s.Get(addr + "/y:1")
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Store) Remove(id string) error {
 	}
 	defer w.end()
 	// First away under another name, then removed: a tree is whole or not there.
-	errs := []error{gone(os.Rename(s.path("trees", id), w.path(treeName)))}
+	errs := []error{gone(os.Rename(s.path("trees", id), w.path(treeName))), os.RemoveAll(s.Kept(id))}
 	if errors.Is(errs[0], fs.ErrPermission) { // its root may be unwritable
 		errs[0] = errors.Join(os.Chmod(s.path("trees", id), 0o700), os.Rename(s.path("trees", id), w.path(treeName)))
 	}

@@ -12,6 +12,7 @@
 //	trees/<hex>/         the flattened image; published by rename, never changed
 //	archives/<hex>.tar   the image for other container engines, when asked for;
 //	                     <hex>.erofs for virtual machines
+//	kept/<hex>/          what users of an image keep with it; removed with it
 //	refs/<hash>          the image that a reference meant when last asked
 //	locks/<name>         flock: exclusive to make or remove, shared to use
 //	tmp/                 what is in the making, locked by who makes it
@@ -120,3 +121,7 @@ func (s *Store) Tree(ctx context.Context, id string) (string, func(), error) {
 	}
 	return s.path("trees", id), func() { f.Close() }, nil
 }
+
+// Kept names the directory, there or not, of what users of an image keep with
+// it: it is removed when the image is.
+func (s *Store) Kept(id string) string { return s.path("kept", id) }

@@ -20,8 +20,9 @@ import (
 // container.
 type Machine struct {
 	protocol.VM
-	// Tree is the unpacked guest image.
-	Tree string
+	// Tree is the unpacked guest image, and Kept the directory of what this
+	// host keeps with it.
+	Tree, Kept string
 	// Cores are the host's that the run may use, and Sharers how many guests
 	// of the run are on one machine, of which this is the Index-th.
 	Cores, Sharers, Index int
@@ -76,6 +77,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
 		return nil, "", nil, err
 	}
+	m.Kept = n.images.Kept(plan.VM.Guest.ID)
 	if plan.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
 		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
 	}

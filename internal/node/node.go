@@ -57,6 +57,8 @@ type Images interface {
 	Has(id string) bool
 	// Tree gives the unpacked image until release is called.
 	Tree(ctx context.Context, id string) (path string, release func(), err error)
+	// Kept names a directory for what is kept with the image.
+	Kept(id string) string
 	// Archive gives a docker-archive and the tag in it.
 	Archive(ctx context.Context, id string) (path, tag string, err error)
 	// FileSystem gives an EROFS image, the tag for it, and its configuration.

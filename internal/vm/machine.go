@@ -44,7 +44,10 @@ type boot struct {
 	config agent.Config
 	image  string // file of the container image, "" for none
 	disk   int64  // bytes of scratch space
-	pin    []int  // the host's processors for the guest's; nil: any
+	// templates is the directory of the guest image's templates; "": none.
+	templates string
+	tell      func(message string)
+	pin       []int // the host's processors for the guest's; nil: any
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
 }
@@ -52,24 +55,9 @@ type boot struct {
 // consoleName is the file of what the guest's kernel says.
 const consoleName = "console.log"
 
-// start boots a machine and waits until docker answers in it.
-func (b boot) start(ctx context.Context) (*machine, error) {
-	m := b.qemu
-	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
-	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on" + m.ClockOptions() + " -- " + agent.Command
-	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
-		return nil, err
-	}
-	scratch := filepath.Join(b.dir, agent.ScratchDisk)
-	if err := sparse(scratch, b.disk); err != nil {
-		return nil, err
-	}
-	m.Disks = append([]qemu.Disk{{File: filepath.Join(b.guest, "root.sqfs"), Serial: agent.RootDisk, ReadOnly: true},
-		{File: scratch, Serial: agent.ScratchDisk}}, m.Disks...)
-	if b.image != "" {
-		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: agent.ImageDisk, ReadOnly: true})
-	}
-	vm, err := b.launch(ctx, m)
+// cold boots a machine and waits until docker answers in it.
+func (b boot) cold(ctx context.Context) (*machine, error) {
+	vm, err := b.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +65,33 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 		vm.Kill()
 		return nil, err
 	}
-	os.Remove(m.Initrd) //nolint:errcheck // the guest has it in memory
+	os.Remove(vm.made.Initrd) //nolint:errcheck // the guest has it in memory
 	return vm, nil
+}
+
+// begin starts a machine that boots.
+func (b boot) begin(ctx context.Context) (*machine, error) {
+	m := b.assemble()
+	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
+		return nil, err
+	}
+	if err := sparse(filepath.Join(b.dir, agent.ScratchDisk), b.disk); err != nil {
+		return nil, err
+	}
+	return b.launch(ctx, m)
+}
+
+// assemble gives the machine with all that it is made of.
+func (b boot) assemble() qemu.Machine {
+	m := b.qemu
+	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
+	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on" + m.ClockOptions() + " -- " + agent.Command
+	m.Disks = append([]qemu.Disk{{File: filepath.Join(b.guest, "root.sqfs"), Serial: agent.RootDisk, ReadOnly: true},
+		{File: filepath.Join(b.dir, agent.ScratchDisk), Serial: agent.ScratchDisk}}, m.Disks...)
+	if b.image != "" {
+		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: agent.ImageDisk, ReadOnly: true})
+	}
+	return m
 }
 
 // launch starts a machine, with its ports for us and, where its state is to be
@@ -93,7 +106,7 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		m.Ports = append(m.Ports, qemu.Port{Name: name, Socket: f, Listens: true})
 	}
 	var orders net.Conn
-	if b.config.Holds || m.Restore {
+	if b.config.Holds || b.config.Template || m.Restore {
 		own, theirs, err := socketPair(unix.SOCK_STREAM)
 		if err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -112,10 +111,7 @@ func (m *movable) wake(ctx context.Context) error {
 		}
 		close(m.met)
 	}
-	r := agent.ClockRequest{Seed: make([]byte, 32)}
-	rand.Read(r.Seed) //nolint:errcheck // never fails
-	r.Now = time.Now()
-	return m.machine.root.Call(ctx, agent.CallClock, r, nil)
+	return m.machine.root.Call(ctx, agent.CallClock, clock(), nil)
 }
 
 // await returns when there are sessions with the guest, or it has ended.

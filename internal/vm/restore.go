@@ -143,7 +143,7 @@ func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir strin
 
 // boot is what all machines for a container have in common.
 func (r *Runtime) boot(s driver.ContainerSpec) boot {
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin,
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin, templates: r.o.Templates, tell: r.tell,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
 		}}

@@ -27,6 +27,9 @@ type Options struct {
 	Binary string
 	// Guest is the directory of the unpacked guest image.
 	Guest string
+	// Templates is the directory of this host for templates of that image's
+	// guests, from which further ones start; "": all are booted.
+	Templates string
 	// Program is QEMU's command; nil: qemu-system-* in PATH.
 	Program []string
 	// Arch is the guest's, as Go names it; empty: this host's. Another one is
@@ -237,7 +240,11 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		return nil, err
 	}
 	c := &container{machine: m, spec: s, volume: r.o.Volume}
-	r.tell(fmt.Sprintf("virtual machine up after %v (kernel %v, root %v, docker %v)", time.Since(begun).Round(10*time.Millisecond), m.hello.Init, m.hello.Root, m.hello.Docker))
+	how := "from a template"
+	if !m.made.Restore {
+		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)
+	}
+	r.tell(fmt.Sprintf("virtual machine up after %v (%s)", time.Since(begun).Round(10*time.Millisecond), how))
 	begun = time.Now()
 	if b.config.Holds {
 		go c.watch(r.silence) // copying takes as long as it takes

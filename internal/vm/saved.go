@@ -47,7 +47,7 @@ type record struct {
 	Task bool  `json:"task,omitempty"`
 }
 
-const recordVersion = 1
+const recordVersion = 2 // 1 had the machine's devices in another order
 
 // savedDisk is a disk of the machine, in order.
 type savedDisk struct {

@@ -17,12 +17,16 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
-// guestVariable names the guest image for processes of the test.
-const guestVariable = "BEE_TEST_GUEST_TREE"
+// guestVariable names the guest image for processes of the test, and
+// templatesVariable the directory of its templates.
+const (
+	guestVariable     = "BEE_TEST_GUEST_TREE"
+	templatesVariable = "BEE_TEST_TEMPLATES"
+)
 
 func newRuntime() driver.Runtime {
 	binary := os.Getenv("BEE_TEST_BINARY")
-	return New(Options{Binary: binary, Guest: os.Getenv(guestVariable), Accel: TCG, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
+	return New(Options{Binary: binary, Guest: os.Getenv(guestVariable), Templates: os.Getenv(templatesVariable), Accel: TCG, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
 		Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock"})
 }
 
@@ -48,10 +52,11 @@ func guest(t *testing.T) string {
 	return ""
 }
 
-// TestConformance boots a machine for each case, which takes its time: what
-// does not depend on who runs it is tried by an ordinary user only.
+// TestConformance starts a machine for each case, most of them from a template:
+// what does not depend on who runs it is tried by an ordinary user only.
 func TestConformance(t *testing.T) {
 	binary := testkit.Binary(t)
+	t.Setenv(templatesVariable, t.TempDir())
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, guest(t))
 	var only []string
@@ -193,10 +198,17 @@ func TestMemoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A guest is saved while its job runs, and goes on elsewhere.
+// A guest is saved while its job runs, and goes on elsewhere. It came from a
+// template, which the machine there knows nothing of.
 func TestAGuestIsMoved(t *testing.T) {
 	testkit.Once(t)
 	r, s := own(t)
+	r.o.Templates = t.TempDir()
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, templates: r.o.Templates, tell: r.tell}
+	up(t, b, "true")
+	if templated, _ := up(t, b, "true"); !templated {
+		t.Fatal("no template was made")
+	}
 	r.o.Peers = &driver.Peers{Members: []driver.Peer{{Name: "suite-host"}}, Env: []string{"PATH=/bin"}, Dir: "/"}
 	s.Moved(t)
 }

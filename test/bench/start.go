@@ -2,30 +2,98 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"time"
 )
 
-var up = regexp.MustCompile(`virtual machine up after ([0-9.a-zµ]+)`)
+var up = regexp.MustCompile(`virtual machine up after ([0-9.a-zµ]+) \((kernel|from a template)`)
 
 // ownStart is how long one of bee's guests took until docker answered in it, as
-// bee itself tells.
-func (b *bench) ownStart(memory int) (time.Duration, error) {
+// bee itself tells, and whether it was booted.
+func (b *bench) ownStart(memory int) (took time.Duration, booted bool, err error) {
 	if err := b.guests(1, memory); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	text, err := b.do(b.bee, "run", "guests.yaml")
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	found := up.FindStringSubmatch(text)
 	if found == nil {
-		return 0, fmt.Errorf("bee did not tell how long the machine took:\n%s", text)
+		return 0, false, fmt.Errorf("bee did not tell how long the machine took:\n%s", text)
 	}
-	return time.ParseDuration(found[1])
+	took, err = time.ParseDuration(found[1])
+	return took, found[2] == "kernel", err
 }
 
 // guests writes a job of some guests on this host, with so many MiB each.
 func (b *bench) guests(count, memory int) error {
 	return b.write("guests.yaml", fmt.Sprintf("name: nothing\nimage: docker-archive:busybox.tar\nnodes: %d\nvm: {per_host: %d, cpus: 2, memory: %dM, accel: tcg}\nrun: [\"true\"]\n", count, count, memory))
+}
+
+// newSize is a size of memory, in MiB, of which there is hardly a template yet:
+// guests of it are booted once, and then come from one.
+func newSize(base int) int { return base - 2*rand.IntN(base/8) }
+
+// coldStart is how long a guest takes that is booted.
+func (b *bench) coldStart() (time.Duration, error) {
+	for {
+		took, booted, err := b.ownStart(newSize(2048))
+		if err != nil || booted {
+			return took, err
+		}
+	}
+}
+
+// template compares guests that come from a template with those that boot.
+func (b *bench) template(rounds int) error {
+	rounds = max(rounds/6, 3)
+	size := newSize(2048)
+	var booted, templated []time.Duration
+	for i := range rounds + 2 {
+		took, err := b.coldStart()
+		if err != nil {
+			return err
+		}
+		booted = append(booted, took)
+		took, _, err = b.ownStart(size)
+		if err != nil {
+			return err
+		}
+		if i > 1 { // the first one boots, the second makes the template
+			templated = append(templated, took)
+		}
+	}
+	b.row("start of a virtual machine from its template until docker answers", middle(templated), "booting it", middle(booted[1:]))
+	return nil
+}
+
+// eight compares eight guests on this host with one, end to end: booted, and
+// from a template.
+func (b *bench) eight(rounds int) error {
+	const count = 8
+	rounds = max(rounds/10, 1)
+	var took [2][2][]time.Duration // by number of guests, and how they start
+	for range rounds {
+		for i, guests := range []int{1, count} {
+			size := newSize(1024)
+			for turn := range 3 { // booted; making the template; from it
+				if err := b.guests(guests, size); err != nil {
+					return err
+				}
+				is, err := b.once(b.bee, "run", "-q", "guests.yaml")
+				if err != nil {
+					return err
+				}
+				if turn != 1 {
+					took[i][turn/2] = append(took[i][turn/2], is)
+				}
+			}
+		}
+	}
+	for how, name := range []string{"for the first time", "from a template"} {
+		b.row(fmt.Sprintf("`bee run` of `true` in %d virtual machines of one host, %s", count, name), middle(took[1][how]), "one machine", middle(took[0][how]))
+	}
+	return nil
 }

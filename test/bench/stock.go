@@ -49,7 +49,7 @@ func (b *bench) stock(rounds int) error {
 	}
 	var own, others []time.Duration
 	for range max(rounds/10, 3) + 1 { // the first is not counted
-		took, err := b.ownStart(2048)
+		took, err := b.coldStart()
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,10 @@ type SSHKeys struct {
 	Authorized string `json:"authorized"`
 }
 
+// Ready is what a guest that is to be a template says on its console when docker
+// answers: nobody has spoken with it yet, so that no session is saved with it.
+const Ready = "bee: docker answers"
+
 // Greeting is what a guest says first on a port, each time that it opens it: at
 // the start, and after the host's end has gone, as when the guest was brought up
 // elsewhere. What comes before it is of no use to anyone.
@@ -72,6 +76,9 @@ const (
 
 // Config is what a guest boots with.
 type Config struct {
+	// Template makes a guest of no run yet, which is told by CallAdopt what it
+	// is to be. Of the rest it has UID, GID, User, Bridge and Env.
+	Template bool   `json:"template,omitempty"`
 	Hostname string `json:"hostname"`
 	// UID, GID and User are those of the user outside, to whom what
 	// containers write shall belong.
@@ -192,6 +199,12 @@ type ClockRequest struct {
 	Seed []byte    `json:"seed,omitempty"`
 }
 
+// AdoptRequest makes a guest from a template one of a run.
+type AdoptRequest struct {
+	Config Config       `json:"config"`
+	Clock  ClockRequest `json:"clock"`
+}
+
 // PutDone tells that the files are there, or why not.
 type PutDone struct {
 	Error string `json:"error,omitempty"`
@@ -211,6 +224,7 @@ const (
 	CallFreeze = "freeze"
 	CallThaw   = "thaw"
 	CallVolume = "volume" // answered with VolumeState
+	CallAdopt  = "adopt"  // AdoptRequest; answered once the guest is what it says
 )
 
 // CallDial comes from the guest: the bytes that follow go to the node's own

@@ -35,15 +35,10 @@ func giveImage(root string, image agent.Image) error {
 		return errors.New("it has not one layer")
 	}
 	layer := strings.TrimPrefix(c.RootFS.DiffIDs[0], "sha256:")
-	short := strings.ToUpper(layer[:26])
-	overlay := filepath.Join(root, "overlay2")
-	if err := (mount{disk, filepath.Join(overlay, layer, "diff"), "erofs", unix.MS_RDONLY | unix.MS_NODEV, ""}).do(); err != nil {
+	if err := (mount{disk, layerDir(root, layer), "erofs", unix.MS_RDONLY | unix.MS_NODEV, ""}).do(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(overlay, "l"), 0o700); err != nil {
-		return err
-	}
-	if err := os.Symlink(filepath.Join("..", layer, "diff"), filepath.Join(overlay, "l", short)); err != nil {
+	if err := keepLayer(root, layer); err != nil {
 		return err
 	}
 	id := sha256.Sum256(image.Config)
@@ -54,15 +49,40 @@ func giveImage(root string, image agent.Image) error {
 		return err
 	}
 	store := filepath.Join(root, "image", "overlay2")
-	for file, text := range map[string]string{
-		filepath.Join(overlay, layer, "link"):                        short,
-		filepath.Join(overlay, layer, "committed"):                   "",
-		filepath.Join(store, "layerdb", "sha256", layer, "diff"):     "sha256:" + layer,
-		filepath.Join(store, "layerdb", "sha256", layer, "cache-id"): layer,
-		filepath.Join(store, "layerdb", "sha256", layer, "size"):     "0",
-		filepath.Join(store, "imagedb", "content", "sha256", name):   string(image.Config),
-		filepath.Join(store, "repositories.json"):                    string(names),
-	} {
+	return writeFiles(map[string]string{
+		filepath.Join(store, "imagedb", "content", "sha256", name): string(image.Config),
+		filepath.Join(store, "repositories.json"):                  string(names),
+	})
+}
+
+// layerDir is where docker has the files of a layer.
+func layerDir(root, layer string) string { return filepath.Join(root, "overlay2", layer, "diff") }
+
+// keepLayer has docker know a layer when it starts, whose files are there by
+// then or come later.
+func keepLayer(root, layer string) error {
+	overlay := filepath.Join(root, "overlay2")
+	short := strings.ToUpper(layer[:26])
+	for _, d := range []string{layerDir(root, layer), filepath.Join(overlay, "l")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink(filepath.Join("..", layer, "diff"), filepath.Join(overlay, "l", short)); err != nil {
+		return err
+	}
+	known := filepath.Join(root, "image", "overlay2", "layerdb", "sha256", layer)
+	return writeFiles(map[string]string{
+		filepath.Join(overlay, layer, "link"):      short,
+		filepath.Join(overlay, layer, "committed"): "",
+		filepath.Join(known, "diff"):               "sha256:" + layer,
+		filepath.Join(known, "cache-id"):           layer,
+		filepath.Join(known, "size"):               "0",
+	})
+}
+
+func writeFiles(files map[string]string) error {
+	for file, text := range files {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return err
 		}

@@ -26,6 +26,8 @@ func serveRoot(v *volume) {
 			return execIn(ctx, s, startProcess)
 		case agent.CallClock:
 			return setClock(s)
+		case agent.CallAdopt:
+			return adopt(ctx, s, v)
 		case agent.CallFreeze, agent.CallThaw, agent.CallVolume:
 			return v.handle(method, s)
 		}
@@ -34,13 +36,21 @@ func serveRoot(v *volume) {
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
 
-// setClock sets the guest's clock after it stood still, and stirs its random
-// numbers.
+// setClock wakes a guest that stood still.
 func setClock(s *wire.Stream) error {
 	var r agent.ClockRequest
 	if err := s.Params(&r); err != nil {
 		return err
 	}
+	if err := wake(r); err != nil {
+		return err
+	}
+	return s.Reply(nil)
+}
+
+// wake sets the guest's clock after it stood still, and stirs its random
+// numbers.
+func wake(r agent.ClockRequest) error {
 	if err := stir(r.Seed); err != nil {
 		return fmt.Errorf("stir random numbers: %w", err)
 	}
@@ -48,7 +58,7 @@ func setClock(s *wire.Stream) error {
 	if err := unix.Settimeofday(&now); err != nil {
 		return fmt.Errorf("set the clock: %w", err)
 	}
-	return s.Reply(nil)
+	return nil
 }
 
 // stir has the kernel mix a seed into its random numbers at once (random(4)).

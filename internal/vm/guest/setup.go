@@ -2,11 +2,11 @@ package guest
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
@@ -66,6 +64,15 @@ func runAgent() error {
 		return err
 	}
 	go serveRoot(v)
+	if c.Template {
+		if failed == nil {
+			failed = awaitDocker(context.Background())
+		}
+		if failed != nil { // its console tells
+			return failed
+		}
+		fmt.Println(agent.Ready)
+	}
 	return hand.Wait()
 }
 
@@ -78,30 +85,40 @@ func readConfig() (agent.Config, error) {
 	return c, err
 }
 
-// setUp brings everything up that needs root. Its parts wait for different
-// things, so they go side by side.
+// setUp brings everything up that needs root.
 func setUp(c agent.Config, v *volume) error {
-	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
+	if err := errors.Join(writeAccount(c), writeNames(c)); err != nil {
 		return err
 	}
-	if err := writeEtc(c); err != nil {
-		return err
-	}
-	modules := []string{"modprobe", "-a", "virtio_net", "virtio_rng", "9p", "9pnet_virtio"}
+	modules := []string{"virtio_net", "virtio_rng", "9p", "9pnet_virtio"}
 	if slices.ContainsFunc(c.Shares, func(s agent.Share) bool { return s.Type == "virtiofs" }) {
 		modules = append(modules, "virtiofs")
 	}
-	if err := command(modules...); err != nil {
+	if c.Template { // and what is else loaded when it is wanted
+		modules = append(modules, "erofs", "veth", "bridge")
+	}
+	if err := command(append([]string{"modprobe", "-a"}, modules...)...); err != nil {
 		return err
 	}
+	if c.Template {
+		return startDocker(c)
+	}
+	return sideBySide(append(personal(c, v), func() error { return startDocker(c) }))
+}
+
+// personal is what one run's guest has and others have not.
+func personal(c agent.Config, v *volume) []func() error {
 	online := make(chan struct{})
-	parts := []func() error{
+	return []func() error{
 		func() error { defer close(online); return network(c) },
 		func() error { return mountShares(c.Shares) },
 		func() error { return mountDisks(c) },
 		func() error { return v.mount(c, online) },
-		func() error { return startDocker(c) },
 	}
+}
+
+// sideBySide does things that wait for different ones.
+func sideBySide(parts []func() error) error {
 	errs := make(chan error, len(parts))
 	for _, part := range parts {
 		go func() { errs <- part() }()
@@ -122,19 +139,32 @@ func command(argv ...string) error {
 	return nil
 }
 
-// writeEtc writes the files that name the guest, its user and its peers.
-func writeEtc(c agent.Config) error {
+// writeNames names the guest and its peers.
+func writeNames(c agent.Config) error {
+	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
+		return err
+	}
 	hosts := "127.0.0.1 localhost\n::1 localhost\n"
 	if len(c.Hosts) == 0 { // nobody else names this guest
 		hosts += "127.0.1.1 " + c.Hostname + "\n"
 	}
 	hosts += strings.Join(c.Hosts, "\n") + "\n"
 	files := map[string]string{"/etc/hostname": c.Hostname + "\n", "/etc/hosts": hosts, "/run/resolv.conf": "nameserver " + outerDNS + "\n"}
+	if !c.Template {
+		id := make([]byte, 16)
+		rand.Read(id) //nolint:errcheck // never fails
+		files["/etc/machine-id"] = hex.EncodeToString(id) + "\n"
+	}
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// writeAccount makes the user's account.
+func writeAccount(c agent.Config) error {
 	if c.UID == 0 {
 		return nil
 	}
@@ -283,120 +313,3 @@ func mountWhatIs(disk, target string) error {
 	}
 	return fmt.Errorf("mount the disk for %s: it has none of these file systems: %w", target, all)
 }
-
-// makeExt4 makes a file system for one boot: without a journal, and quickly.
-func makeExt4(disk, extended string) error {
-	return command("mkfs.ext4", "-q", "-F", "-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,"+extended, "-m", "0", disk)
-}
-
-const data = "/var/lib/docker"
-
-// startDocker gives docker its disk and starts it; its hand waits for it.
-// containerd gets ready while dockerd does, which otherwise starts it late.
-func startDocker(c agent.Config) error {
-	disk, err := awaitDisk(agent.ScratchDisk)
-	if err != nil {
-		return err
-	}
-	if err := makeExt4(disk, "root_owner=0:0"); err != nil {
-		return err
-	}
-	if err := (mount{disk, data, "ext4", unix.MS_NOATIME, ""}).do(); err != nil {
-		return err
-	}
-	if c.Holds {
-		if err := makeHeld(c); err != nil {
-			return fmt.Errorf("make room for the run's directory: %w", err)
-		}
-	}
-	if c.Image != nil {
-		if err := giveImage(data, *c.Image); err != nil {
-			return fmt.Errorf("give docker its image: %w", err)
-		}
-	}
-	if err := os.WriteFile(containerdConfig, []byte(containerdText), 0o644); err != nil {
-		return err
-	}
-	if err := service(c, "containerd", "--config", containerdConfig); err != nil {
-		return err
-	}
-	argv := []string{"dockerd", "--host=unix://" + dockerSocket, "--containerd=" + containerdSocket, "--storage-driver=overlay2", "--data-root=" + data}
-	if !c.Bridge {
-		// Containers use the guest's own network. The rules for docker's
-		// bridge are half of its time to start.
-		argv = append(argv, "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-masq=false")
-	} else if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return err
-	}
-	return service(c, argv...)
-}
-
-const (
-	containerdConfig = "/run/bee/containerd.toml"
-	containerdSocket = "/run/containerd/containerd.sock"
-	containerdText   = `version = 2
-root = "/var/lib/docker/containerd"
-state = "/run/containerd"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
-  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.restart"]
-[grpc]
-address = "/run/containerd/containerd.sock"
-`
-)
-
-// service starts a program that stays, its words in a file of its name.
-func service(c agent.Config, argv ...string) error {
-	log, err := os.Create("/run/" + argv[0] + ".log")
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	d := exec.Command(argv[0], argv[1:]...)
-	d.Env = append(append(os.Environ(), imageEnvironment()...), c.Env...)
-	d.Stdout, d.Stderr = log, log
-	if err := d.Start(); err != nil {
-		return err
-	}
-	go d.Wait() //nolint:errcheck // its hand finds it silent, and tells its log
-	return nil
-}
-
-// imageEnvironment is what whoever built the image says that programs need, such
-// as a proxy. What the host has comes after it, and counts more.
-func imageEnvironment() []string {
-	raw, _ := os.ReadFile("/etc/environment")
-	var env []string
-	for line := range strings.Lines(string(raw)) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
-			env = append(env, key+"="+strings.Trim(value, `"`))
-		}
-	}
-	return env
-}
-
-// awaitDocker returns when dockerd answers.
-func awaitDocker(ctx context.Context) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", dockerSocket)
-	}}}
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(r)
-		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(answer.Status)
-		}
-		if ctx.Err() != nil || time.Since(begun) > dockerTimeout {
-			log, _ := os.ReadFile("/run/dockerd.log")
-			return &core.Error{Kind: core.Permanent, Op: "start docker in the guest", Err: fmt.Errorf("%w\n%s", err, log[max(0, len(log)-2000):])}
-		}
-	}
-}
-
-const dockerTimeout = 3 * time.Minute

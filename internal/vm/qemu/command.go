@@ -28,9 +28,11 @@ type Machine struct {
 	Accel, CPU string
 	Topology   Topology
 	Memory     int64 // bytes
-	// SharedMemory backs the guest's memory by a file that other processes
-	// (virtiofsd) can map; HugePages has it in huge pages.
-	SharedMemory, HugePages bool
+	// MemoryFile is what the guest's memory is at first, byte by byte. What the
+	// guest writes is its own, or with KeepMemory in that file. "": it is empty.
+	MemoryFile string
+	KeepMemory bool
+	HugePages  bool // has the memory in huge pages
 	// Kernel is booted, with Initrd and its command line Append; empty: the
 	// firmware finds something, or nothing.
 	Kernel, Initrd, Append string
@@ -116,10 +118,14 @@ func (m Machine) Command() ([]string, []*os.File) {
 	} else {
 		machine += ",accel=" + m.Accel
 	}
-	if m.SharedMemory || m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil }) {
+	switch {
+	case m.OwnMemory():
 		machine += ",memory-backend=ram"
 		// Huge pages that are not there show at once, not when they are used.
 		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s,prealloc=%s", m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
+	case m.MemoryFile != "": // called as QEMU calls what a machine has by itself, which so may take its state
+		machine += ",memory-backend=" + m.memoryName()
+		b.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%d,mem-path=%s,share=%s", m.memoryName(), m.Memory, comma(m.MemoryFile), onOff(m.KeepMemory)))
 	}
 	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
 	t := m.Topology
@@ -129,16 +135,7 @@ func (m Machine) Command() ([]string, []*os.File) {
 	}
 	b.add("-rtc", "base=utc,driftfix=slew", "-device", "virtio-rng-pci")
 	b.add("-chardev", "file,id=console,path="+comma(m.Console), "-serial", "chardev:console")
-	for i, d := range m.Disks {
-		id := "disk" + strconv.Itoa(i)
-		// Shared read-only images need no lock, scratch disks have one owner.
-		cache, device := "unsafe", "virtio-blk-pci,drive="+id+",serial="+d.Serial
-		if d.Durable { // and a full host is an error in the guest, where QEMU would stop it
-			cache, device = "writeback", device+",werror=report,rerror=report"
-		}
-		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,readonly=%s,file=%s", id, cache, onOff(d.ReadOnly), comma(d.File)),
-			"-device", device)
-	}
+	// What all guests have comes first, so that it is in the same places in all.
 	if len(m.Ports) > 0 {
 		b.add("-device", "virtio-serial-pci")
 	}
@@ -149,6 +146,16 @@ func (m Machine) Command() ([]string, []*os.File) {
 			chardev += ",server=on,wait=off"
 		}
 		b.add("-chardev", chardev, "-device", "virtserialport,chardev="+id+",name="+p.Name)
+	}
+	for i, d := range m.Disks {
+		id := "disk" + strconv.Itoa(i)
+		// Shared read-only images need no lock, scratch disks have one owner.
+		cache, device := "unsafe", "virtio-blk-pci,drive="+id+",serial="+d.Serial
+		if d.Durable { // and a full host is an error in the guest, where QEMU would stop it
+			cache, device = "writeback", device+",werror=report,rerror=report"
+		}
+		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,readonly=%s,file=%s", id, cache, onOff(d.ReadOnly), comma(d.File)),
+			"-device", device)
 	}
 	for i, n := range m.Nets {
 		b.net("net"+strconv.Itoa(i), n, m.rings())
@@ -171,6 +178,20 @@ func (m Machine) Command() ([]string, []*os.File) {
 	b.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 	b.add(m.Extra...)
 	return b.argv, b.files
+}
+
+// OwnMemory tells whether the machine's memory has to be of a kind of its own,
+// which MemoryFile cannot be: huge pages, or shared with who has the other end
+// of the rings of a network device, or serves a directory.
+func (m Machine) OwnMemory() bool {
+	return m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
+}
+
+func (m Machine) memoryName() string {
+	if archOr(m.Arch) == "arm64" {
+		return "mach-virt.ram"
+	}
+	return "pc.ram"
 }
 
 // board is the machine as QEMU calls it, without what no guest of ours uses.

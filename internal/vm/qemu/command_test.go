@@ -14,9 +14,9 @@ func TestCommand(t *testing.T) {
 	want := "ld.so qemu -nodefaults -no-user-config -no-reboot -display none -name guest=a,,b,debug-threads=on -accel tcg,thread=multi,tb-size=256 " +
 		"-machine q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off -cpu max -m 1024M -smp 6,sockets=2,cores=3,threads=1 -kernel k -initrd i -append x y " +
 		"-rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path=c,,d -serial chardev:console " +
+		"-device virtio-serial-pci -chardev socket,id=port0,fd=3 -device virtserialport,chardev=port0,name=p " +
 		"-drive if=none,id=disk0,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=on,file=r,,s -device virtio-blk-pci,drive=disk0,serial=one " +
 		"-drive if=none,id=disk1,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=off,file=w -device virtio-blk-pci,drive=disk1,serial=two " +
-		"-device virtio-serial-pci -chardev socket,id=port0,fd=3 -device virtserialport,chardev=port0,name=p " +
 		"-netdev user,id=net0,ipv6=off,restrict=off -device virtio-net-pci,netdev=net0,romfile= " +
 		"-netdev dgram,id=net1,local.type=fd,local.str=4 -device virtio-net-pci,netdev=net1,romfile=,host_mtu=65280,mac=02:be:e0:00:00:01 " +
 		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t " +
@@ -27,13 +27,17 @@ func TestCommand(t *testing.T) {
 	if len(files) != 3 {
 		t.Errorf("%d descriptors", len(files))
 	}
-	argv, _ = Machine{Accel: "kvm", Program: []string{"qemu"}, SharedMemory: true, Memory: 1 << 30, Topology: Topology{1, 1, 1}}.Command()
+	argv, _ = Machine{Accel: "kvm", Program: []string{"qemu"}, HugePages: true, Memory: 1 << 30, Topology: Topology{1, 1, 1}}.Command()
 	got := strings.Join(argv, " ")
 	shared, _ := Machine{Accel: "tcg", Program: []string{"qemu"}, Topology: Topology{1, 1, 1}, Shares: []Share{{Path: "/a", Tag: "t", Server: []string{"s"}, socket: f}}}.Command()
 	got += strings.Join(shared, " ")
-	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,vectors=0", "graphics=off,memory-backend=ram", "graphics=off,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=off,prealloc=off"} {
+	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,vectors=0", "graphics=off,memory-backend=ram", "graphics=off,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=on,prealloc=on"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
+	}
+	argv, _ = Machine{Program: []string{"qemu"}, MemoryFile: "/m,1", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64"}.Command()
+	if got := strings.Join(argv, " "); !strings.Contains(got, "memory-backend-file,id=pc.ram,size=1073741824,mem-path=/m,,1,share=off") || !strings.Contains(got, "memory-backend=pc.ram") {
+		t.Errorf("memory from a file: %s", got)
 	}
 }

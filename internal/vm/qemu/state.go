@@ -101,6 +101,12 @@ func (m *Monitor) LoadState(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
+// WithoutMemory has SaveState and LoadState leave the memory out, or not any
+// more, where it is a file (see Machine.MemoryFile).
+func (m *Monitor) WithoutMemory(ctx context.Context, on bool) error {
+	return m.Do(ctx, "migrate-set-capabilities", map[string]any{"capabilities": []map[string]any{{"capability": "x-ignore-shared", "state": on}}}, nil)
+}
+
 // cancelTimeout bounds how long QEMU may take to give a migration up.
 const cancelTimeout = 10 * time.Second
 

@@ -1,0 +1,144 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"golang.org/x/sys/unix"
+)
+
+// makeExt4 makes a file system for one boot: without a journal, and quickly.
+func makeExt4(disk, extended string) error {
+	return command("mkfs.ext4", "-q", "-F", "-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,"+extended, "-m", "0", disk)
+}
+
+const data = "/var/lib/docker"
+
+// startDocker gives docker its disk and starts it; its hand waits for it.
+// containerd gets ready while dockerd does, which otherwise starts it late.
+func startDocker(c agent.Config) error {
+	disk, err := awaitDisk(agent.ScratchDisk)
+	if err != nil {
+		return err
+	}
+	if err := makeExt4(disk, "root_owner=0:0"); err != nil {
+		return err
+	}
+	if err := (mount{disk, data, "ext4", unix.MS_NOATIME, ""}).do(); err != nil {
+		return err
+	}
+	if c.Holds {
+		if err := makeHeld(c); err != nil {
+			return fmt.Errorf("make room for the run's directory: %w", err)
+		}
+	}
+	if c.Template {
+		if err := keepLayer(data, placeholder); err != nil {
+			return fmt.Errorf("keep a place for docker's image: %w", err)
+		}
+	}
+	if c.Image != nil {
+		if err := giveImage(data, *c.Image); err != nil {
+			return fmt.Errorf("give docker its image: %w", err)
+		}
+	}
+	if err := os.WriteFile(containerdConfig, []byte(containerdText), 0o644); err != nil {
+		return err
+	}
+	if err := service(c, "containerd", "--config", containerdConfig); err != nil {
+		return err
+	}
+	argv := []string{"dockerd", "--host=unix://" + dockerSocket, "--containerd=" + containerdSocket, "--storage-driver=overlay2", "--data-root=" + data}
+	if !c.Bridge {
+		// Containers use the guest's own network. The rules for docker's
+		// bridge are half of its time to start.
+		argv = append(argv, "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-masq=false")
+	} else if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return err
+	}
+	return service(c, argv...)
+}
+
+const (
+	containerdConfig = "/run/bee/containerd.toml"
+	containerdSocket = "/run/containerd/containerd.sock"
+	containerdText   = `version = 2
+root = "/var/lib/docker/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.restart"]
+[grpc]
+address = "/run/containerd/containerd.sock"
+`
+)
+
+// service starts a program that stays, its words in a file of its name.
+func service(c agent.Config, argv ...string) error {
+	log, err := os.Create("/run/" + argv[0] + ".log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d := exec.Command(argv[0], argv[1:]...)
+	d.Env = append(append(os.Environ(), imageEnvironment()...), c.Env...)
+	d.Stdout, d.Stderr = log, log
+	if err := d.Start(); err != nil {
+		return err
+	}
+	go d.Wait() //nolint:errcheck // its hand finds it silent, and tells its log
+	return nil
+}
+
+// imageEnvironment is what whoever built the image says that programs need, such
+// as a proxy. What the host has comes after it, and counts more.
+func imageEnvironment() []string {
+	raw, _ := os.ReadFile("/etc/environment")
+	var env []string
+	for line := range strings.Lines(string(raw)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			env = append(env, key+"="+strings.Trim(value, `"`))
+		}
+	}
+	return env
+}
+
+// dockerClient speaks with dockerd.
+func dockerClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", dockerSocket)
+	}}}
+}
+
+// awaitDocker returns when dockerd answers.
+func awaitDocker(ctx context.Context) error {
+	client := dockerClient()
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(r)
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(answer.Status)
+		}
+		if ctx.Err() != nil || time.Since(begun) > dockerTimeout {
+			log, _ := os.ReadFile("/run/dockerd.log")
+			return &core.Error{Kind: core.Permanent, Op: "start docker in the guest", Err: fmt.Errorf("%w\n%s", err, log[max(0, len(log)-2000):])}
+		}
+	}
+}
+
+const dockerTimeout = 3 * time.Minute

@@ -1,0 +1,115 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// makeTemplate boots a guest of no run, and saves it once docker answers.
+func (b boot) makeTemplate(ctx context.Context, t template) error {
+	own := b.impersonal()
+	dir := t.path() + ".new" // left by who was killed, perhaps
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	memory, err := memoryFile(own.qemu.Memory)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	own.qemu.MemoryFile, own.qemu.KeepMemory, own.qemu.ExtraFiles = "/proc/self/fd/"+qemu.FD(0), true, []*os.File{memory}
+	vm, err := own.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer vm.Kill()
+	if err := vm.awaitReady(ctx); err != nil {
+		return fmt.Errorf("%w: %s", err, vm.Said())
+	}
+	if err := errors.Join(vm.monitor.Stop(ctx), vm.monitor.WithoutMemory(ctx, true)); err != nil {
+		return err
+	}
+	i := templateInfo{Version: templateVersion, Files: map[string]content{}}
+	if i.Type, err = vm.monitor.Type(ctx); err != nil {
+		return err
+	}
+	state, err := os.OpenFile(filepath.Join(dir, templateState), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	if err := vm.monitor.SaveState(ctx, state); err != nil {
+		return err
+	}
+	scratch, err := os.Open(filepath.Join(own.dir, agent.ScratchDisk))
+	if err != nil {
+		return err
+	}
+	defer scratch.Close()
+	if i.Files[templateState], err = readBlocks(state, nil); err != nil {
+		return err
+	}
+	if i.Files[agent.ScratchDisk], err = copyBlocks(scratch, filepath.Join(dir, agent.ScratchDisk)); err != nil {
+		return err
+	}
+	if i.Files[templateMemory], err = copyBlocks(memory, filepath.Join(dir, templateMemory)); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	// Nothing need be on the disk: what a crash spoils does not match its sum.
+	record := filepath.Join(dir, templateRecord)
+	if err := errors.Join(renameio.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
+		return err
+	}
+	return os.Rename(dir, t.path())
+}
+
+// memoryFile is a file in memory, for a guest's.
+func memoryFile(size int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("bee-template", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "memory")
+	if err := f.Truncate(size); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// awaitReady waits until docker answers in a guest that is to be a template: by
+// its console, so that nobody has spoken with it when it is saved.
+func (vm *machine) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
+	defer cancel()
+	for {
+		text, err := os.ReadFile(vm.made.Console)
+		if err == nil && bytes.Contains(text, []byte(agent.Ready)) {
+			return nil
+		}
+		select {
+		case <-vm.Done():
+			return &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: fmt.Errorf("it ended (%s)", vm.State())}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond): // nothing tells when its console has a new line
+		}
+	}
+}

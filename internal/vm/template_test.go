@@ -1,0 +1,193 @@
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+)
+
+// up starts a guest, tells whether that came from a template, and gives what it
+// says of itself.
+func up(t *testing.T, b boot, script string) (templated bool, said []string) {
+	t.Helper()
+	b.dir = t.TempDir()
+	m, err := b.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill()
+	return m.made.Restore, strings.Split(strings.TrimSpace((&container{machine: m}).ask(script)), "\n")
+}
+
+// TestGuestsFromATemplate: what makes guests different is different in them, and
+// what they are given is there. A template that is damaged is not used.
+func TestGuestsFromATemplate(t *testing.T) {
+	testkit.Once(t)
+	r, _ := own(t)
+	var told []string
+	share := t.TempDir()
+	if err := os.WriteFile(filepath.Join(share, "word"), []byte("shared\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("plain"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
+		tell: func(message string) { told = append(told, message) }}
+	const script = `cat /proc/sys/kernel/random/boot_id /etc/machine-id; od -An -N16 -tx1 /dev/urandom; date +%s; hostname; cat /mnt/bee0/word; cat /sys/class/net/*/mtu | sort -n | paste -sd,`
+	if templated, _ := up(t, b, "true"); templated {
+		t.Fatal("the first guest came from a template")
+	}
+	b.config.Hostname = "second"
+	b.config.Shares = []agent.Share{{Tag: "bee0", Target: "/mnt/bee0", Type: "9p", Options: options9p, ReadOnly: true}}
+	b.qemu.Shares = []qemu.Share{{Path: share, Tag: "bee0", ReadOnly: true}}
+	templated, second := up(t, b, script)
+	if !templated {
+		t.Fatalf("the second one was booted: %q", told)
+	}
+	b.config.Hostname = "third"
+	templated, third := up(t, b, script)
+	if !templated || len(second) != 7 || len(third) != 7 {
+		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, told)
+	}
+	for i, what := range []string{"boot ID", "machine ID", "random numbers"} {
+		if second[i] == third[i] || len(strings.TrimSpace(third[i])) < 32 {
+			t.Errorf("both have the %s %q", what, second[i])
+		}
+	}
+	if seconds, err := time.ParseDuration(third[3] + "s"); err != nil || time.Since(time.Unix(0, 0).Add(seconds)).Abs() > time.Hour {
+		t.Errorf("the third's clock says %s", third[3])
+	}
+	if second[4] != "second" || third[4] != "third" || third[5] != "shared" {
+		t.Errorf("they say %q and %q", second, third)
+	}
+
+	memory, err := filepath.Glob(filepath.Join(b.templates, "*", templateMemory))
+	if err != nil || len(memory) != 1 {
+		t.Fatalf("the templates' memories: %q", memory)
+	}
+	damage(t, memory[0])
+	told = nil
+	templated, fourth := up(t, b, "hostname")
+	if templated || fourth[0] != "third" || len(told) != 1 || !strings.Contains(told[0], "it is damaged") {
+		t.Errorf("from a damaged template: %v; it says %q; told: %q", templated, fourth, told)
+	}
+	if _, err := os.Stat(memory[0]); err == nil {
+		t.Error("the damaged template is still there")
+	}
+}
+
+// damage changes one bit of a file where it is not zero.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := int64(-1)
+	if _, err := readBlocks(f, func(from int64, _ []byte) error { at = from; return nil }); err != nil || at < 0 {
+		t.Fatalf("nothing in %s (%v)", path, err)
+	}
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at+100); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b, at+100); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The content of a file is the same with holes and without, and another one with
+// any bit changed.
+func TestContentOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	full := make([]byte, 3<<20+777)
+	copy(full[5*blockSize:], "here")
+	copy(full[2<<20-3:], strings.Repeat("and there", 3000))
+	full[len(full)-1] = 1
+	path := filepath.Join(dir, "full")
+	if err := os.WriteFile(path, full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	was, err := copyBlocks(f, filepath.Join(dir, "copy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, "copy")); err != nil || string(raw) != string(full) {
+		t.Fatalf("the copy differs (%v)", err)
+	}
+	sum := func() content {
+		c, err := os.Open(filepath.Join(dir, "copy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		is, err := readBlocks(c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if is := sum(); is != was {
+		t.Errorf("%+v, and its copy with holes %+v", was, is)
+	}
+	damage(t, filepath.Join(dir, "copy"))
+	if is := sum(); is == was {
+		t.Error("damage changes nothing")
+	}
+}
+
+// Only those templates are kept that were used last, one that never worked is
+// not tried again, and one that is wanted once is not made.
+func TestWhichTemplatesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	var told []string
+	tell := func(message string) { told = append(told, message) }
+	begun := time.Now()
+	put := func(k template, age int) func() error {
+		return func() error {
+			when := begun.Add(-time.Duration(age) * time.Hour)
+			if age < 0 {
+				when = neverUsed
+			}
+			if err := os.MkdirAll(k.path(), 0o700); err != nil {
+				return err
+			}
+			if err := os.WriteFile(k.file(templateRecord), []byte("{}"), 0o600); err != nil {
+				return err
+			}
+			return os.Chtimes(k.file(templateRecord), when, when)
+		}
+	}
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		k := template{dir, name}
+		if k.ready(t.Context(), tell, put(k, 10-i)) || len(told) != i {
+			t.Fatalf("%s is there when it is wanted for the first time: %q", name, told)
+		}
+		if !k.ready(t.Context(), tell, put(k, 10-i)) || !k.ready(t.Context(), tell, nil) || len(told) != i+1 {
+			t.Fatalf("%s was not made when it was due: %q", name, told)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", templateRecord)); len(left) != mostTemplates || strings.Contains(strings.Join(left, ""), "/a/") {
+		t.Errorf("kept: %q", left)
+	}
+	never := template{dir, "never"}
+	never.ready(t.Context(), tell, nil)
+	if !never.ready(t.Context(), tell, put(never, -1)) {
+		t.Fatal("it was not made")
+	}
+	never.drop()
+	if never.ready(t.Context(), tell, put(never, -1)) {
+		t.Error("a template that never worked is made again")
+	}
+}

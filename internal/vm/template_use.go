@@ -1,0 +1,158 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"golang.org/x/sys/unix"
+)
+
+// start brings up a machine in which docker answers: from a template, or by
+// booting it where there is none or it does not do.
+func (b boot) start(ctx context.Context) (*machine, error) {
+	t, may := b.template(ctx)
+	if !may || !t.ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) }) {
+		return b.cold(ctx)
+	}
+	vm, err := b.fromTemplate(ctx, t)
+	if err == nil {
+		t.used()
+		return vm, nil
+	}
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	b.tell("booting the virtual machine, as its template does not do: " + err.Error())
+	vm, err = b.cold(ctx)
+	if err == nil { // else it was not the template's fault
+		t.drop()
+	}
+	return vm, err
+}
+
+// fromTemplate brings a machine up as the template was when it was saved, and
+// makes it what it is to be. Its devices beyond those of the template come after
+// them, and are found by the guest when it is told to look.
+func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err error) {
+	held, err := t.hold(unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			held.Close()
+			return
+		}
+		go func() {
+			<-vm.Done()
+			held.Close()
+		}()
+	}()
+	i, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	if i.Version != templateVersion || i.Files[templateMemory].Size != b.qemu.Memory {
+		return nil, damaged(t.file(templateRecord))
+	}
+	checked := make(chan error, 1) // while the machine starts
+	go func() { checked <- i.check(t, templateMemory, templateState) }()
+	vm, err = b.load(ctx, t, i)
+	if err = errors.Join(err, <-checked); err != nil {
+		if vm != nil {
+			err = fmt.Errorf("%w: %s", err, vm.Said())
+			vm.Kill()
+		}
+		return nil, err
+	}
+	if err := b.adopt(ctx, vm); err != nil {
+		err = fmt.Errorf("%w: %s", err, vm.Said())
+		vm.Kill()
+		return nil, err
+	}
+	return vm, nil
+}
+
+// load starts QEMU and gives it the template's state. The machine stays halted.
+func (b boot) load(ctx context.Context, t template, i templateInfo) (*machine, error) {
+	disk, err := os.Open(t.file(agent.ScratchDisk))
+	if err != nil {
+		return nil, err
+	}
+	defer disk.Close()
+	is, err := copyBlocks(disk, filepath.Join(b.dir, agent.ScratchDisk))
+	if err == nil && is != i.Files[agent.ScratchDisk] {
+		err = damaged(disk.Name())
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := b.assemble()
+	m.Type, m.MemoryFile, m.Restore = i.Type, t.file(templateMemory), true
+	if err := os.WriteFile(m.Initrd, make([]byte, 512), 0o600); err != nil { // the kernel runs already
+		return nil, err
+	}
+	state, err := os.ReadFile(t.file(templateState))
+	if err != nil {
+		return nil, err
+	}
+	vm, err := b.launch(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	err = vm.monitor.WithoutMemory(ctx, true)
+	if err == nil {
+		err = vm.monitor.LoadState(ctx, bytes.NewReader(state))
+	}
+	if err == nil { // whoever saves it saves its memory
+		err = vm.monitor.WithoutMemory(ctx, false)
+	}
+	return vm, err
+}
+
+// adopt lets a machine from a template go on, and makes it one of its run.
+func (b boot) adopt(ctx context.Context, vm *machine) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, fmt.Errorf("the guest did not answer within %v", adoptTimeout))
+	defer cancel()
+	go func() {
+		select {
+		case <-vm.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := vm.monitor.Continue(ctx); err != nil {
+		return err
+	}
+	if err := vm.meet(ctx, b, 0); err != nil {
+		return err
+	}
+	var err error
+	if vm.root, err = b.port(ctx, agent.RootPort, 0); err != nil {
+		return err
+	}
+	r := agent.AdoptRequest{Config: b.config, Clock: clock()}
+	if err := vm.root.Call(ctx, agent.CallAdopt, r, nil); err != nil {
+		return err
+	}
+	return vm.hand.Call(ctx, agent.CallHello, nil, &vm.hello)
+}
+
+// adoptTimeout is how long a guest from a template may take, before another one
+// is booted: many times of what it takes under software emulation.
+const adoptTimeout = time.Minute
+
+// clock is what wakes a guest that stood still.
+func clock() agent.ClockRequest {
+	r := agent.ClockRequest{Seed: make([]byte, 32)}
+	rand.Read(r.Seed) //nolint:errcheck // never fails
+	r.Now = time.Now()
+	return r
+}
