@@ -39,20 +39,6 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 		}}
 }
 
-func completeCommands(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, _, err := help.Root().Find(args)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			words = append(words, sub.Name()+"\t"+sub.Short)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
-}
-
 func wrongArguments(c *cobra.Command, args []string) error {
 	path := c.CommandPath()
 	e := &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: path, Remedy: "`" + path + " --help` tells more."}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
@@ -13,7 +14,7 @@ func (a *app) newCheckpointCommand() *cobra.Command {
 the signal that the Beefile names, its volume comes home, and the run goes on
 from there on the next site that can take it. With checkpoint: {mode: vm} the
 job is not asked: its virtual machines are saved as they are.`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) }}
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
@@ -19,7 +20,7 @@ func (a *app) newExecCommand() *cobra.Command {
 	)
 	c := &cobra.Command{Use: "exec RUN [flags] -- COMMAND...", Short: "Run a command inside a running job's container",
 		Example: "  bee exec lysozyme -- tail -f md.log\n  bee exec --node 1 lysozyme -- top -b -n 1\n  bee exec -t lysozyme -- bash",
-		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.completeRuns,
+		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: args[1:], Dir: dir, Env: env, TTY: tty})
 		}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
@@ -16,7 +17,7 @@ func (a *app) newFabricCommand() *cobra.Command {
 
 func (a *app) newFabricStatsCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			var all []fabric.Stats
 			for i := 0; i == 0 || i <= len(all[0].Peers); i++ {

@@ -25,7 +25,7 @@ type logsOptions struct {
 
 func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
-	c := &cobra.Command{Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+	c := &cobra.Command{Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
 		Long: `Show the output of a run's task: its standard output on ours, its standard
 error on ours. A run that moved or was tried again has several attempts, which
 follow one another. With --node the log of one of BEE's own nodes instead.`,

@@ -25,6 +25,7 @@ Nothing is submitted.`,
 			return a.plan(c.Context(), args[0], o, asJSON)
 		}}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
+	a.siteFlag(c)
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c

@@ -27,9 +27,10 @@ computes twice, until it answers again: it is told what that may be.
 With --from it takes over, from a store, a run that was submitted on another
 machine which is gone: there it cannot go on any more.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from, lost) }}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
+	a.siteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
 	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: go on without it")
 	c.MarkFlagsMutuallyExclusive("from", "site-lost")

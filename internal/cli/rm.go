@@ -12,7 +12,7 @@ import (
 
 func (a *app) newRmCommand() *cobra.Command {
 	var force, over, leave bool
-	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeRuns,
+	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
 		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
 were brought, stay. A run is named by its id, by four or more letters that the
 id begins with, or by a name that no other run has.`,

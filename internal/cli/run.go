@@ -57,6 +57,7 @@ Ctrl-C asks what to do.`,
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
 	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
 	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
+	a.siteFlag(c)
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")

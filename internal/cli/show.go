@@ -144,7 +144,7 @@ func timePointer(t time.Time) *time.Time {
 func (a *app) newShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "show RUN", Short: "Tell what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeRuns,
+		ValidArgsFunction: a.runsTo(state.ToSee),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context())
 			if err != nil {
@@ -264,22 +264,4 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// completeRuns completes run ids and names for the shell.
-func (a *app) completeRuns(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.openQuietly(c.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer s.close()
-	runs, err := s.Store.Runs(c.Context(), state.Filter{Limit: 50})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	words := make([]string, len(runs))
-	for i, r := range runs {
-		words[i] = r.ID + "\t" + r.Name + ", " + string(r.State)
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ rsync and editors reach all guests of the run; with --forward a port of this
 machine's loopback leads to the guest as long as the command runs, for tools that
 want one, and only the run's key opens it.`,
 		Example: "  bee ssh lysozyme\n  bee ssh lysozyme 1 -- uptime\n  bee ssh --config lysozyme >> ~/.ssh/config",
-		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.completeRuns,
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			rank, command, err := sshArgs(c, args)
 			if err != nil {

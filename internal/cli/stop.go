@@ -15,7 +15,7 @@ import (
 
 func (a *app) newStopCommand() *cobra.Command {
 	var noWait, all, siteLost bool
-	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.completeRuns,
+	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
 		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
 home; hosts are given back. A run is named by its id, by four or more letters
 that the id begins with, or by its name, which means the run of that name that

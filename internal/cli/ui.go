@@ -220,6 +220,7 @@ func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
 	}()
 	select {
 	case <-signals:
+		fmt.Fprintln(p.out) // below the question
 		return stopIt
 	case word := <-answers:
 		switch strings.ToLower(word) {
@@ -229,5 +230,6 @@ func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
 			return detach
 		}
 	}
+	p.note("it goes on")
 	return goOn
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
@@ -153,7 +154,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 	c := &cobra.Command{Use: "shell RUN [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
 		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme --node 1 -- dmesg",
-		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.completeRuns,
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			command := args[1:]
 			if len(command) == 0 {
@@ -168,7 +169,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
-	c := &cobra.Command{Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRuns,
+	c := &cobra.Command{Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			node, done, err := a.dialNode(c.Context(), args[0], rank)
 			if err != nil {

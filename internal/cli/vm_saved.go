@@ -7,6 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
@@ -19,7 +20,7 @@ Beefile has vm: and checkpoint: {mode: vm}. A directory may be used again: the
 last two are kept. What is in it has everything that the machines knew, secrets
 too.`,
 		Example: "  bee vm snapshot lysozyme ./saved",
-		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeRuns,
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.vmSnapshot(c.Context(), args[0], args[1], asJSON)
 		}}

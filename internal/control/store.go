@@ -224,7 +224,7 @@ func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint,
 
 // keepText says where a checkpoint has been brought.
 func (d *drive) keepText(m checkpoint.Manifest) string {
-	return fmt.Sprintf("checkpoint of attempt %d is %s: %d files", m.Attempt, d.storeText(), len(m.Files))
+	return fmt.Sprintf("checkpoint of attempt %d is %s, files: %d", m.Attempt, d.storeText(), len(m.Files))
 }
 
 // storeText is the store for people.

@@ -38,10 +38,23 @@ func (e *Errors) Error() string {
 			fmt.Fprintf(&b, " (%s)", p.Hint)
 		}
 		if p.Source != "" {
-			fmt.Fprintf(&b, "\n    %s\n    %s^", p.Source, strings.Repeat(" ", max(p.Column-1, 0)))
+			source, column := excerpt(p.Source, max(p.Column-1, 0))
+			fmt.Fprintf(&b, "\n    %s\n    %s^", source, strings.Repeat(" ", column))
 		}
 	}
 	return b.String()
+}
+
+// excerpt is what is shown of a line: what stands about a column, counted from 0,
+// and the column in that.
+func excerpt(line string, column int) (string, int) {
+	const before, most = 60, 160
+	text := []rune(line)
+	if len(text) <= most {
+		return line, column
+	}
+	from := min(max(column-before, 0), len(text)-1)
+	return string(text[from:min(from+most, len(text))]), column - from
 }
 
 // asError gives the problems as an error of kind Invalid, or nil.

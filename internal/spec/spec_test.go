@@ -486,3 +486,16 @@ func TestVolume(t *testing.T) {
 		}
 	}
 }
+
+func TestLongLinesAreShownAboutTheirMistake(t *testing.T) {
+	long := "image: a\nenv: {A: " + strings.Repeat("é", 500) + ", B: [x], C: " + strings.Repeat("z", 500) + "}\n"
+	_, err := ParseJob("x.yaml", []byte(long), "/d")
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 3 || len([]rune(lines[1])) > 170 {
+		t.Fatalf("got\n%v", err)
+	}
+	source, mark := []rune(lines[1]), strings.Index(lines[2], "^")
+	if got := string(source[mark : mark+1]); got != "[" {
+		t.Errorf("it points at %q:\n%v", got, err)
+	}
+}

@@ -19,7 +19,11 @@ type Lock struct{ f *os.File }
 // Lock takes the run for this process, or gives a Busy error when another
 // process controls it. The kernel frees it when the holder dies.
 func (s *Store) Lock(id string) (*Lock, error) {
-	return lock(filepath.Join(s.RunDir(id), "lock"), "lock run", id, "another bee process controls it")
+	l, err := lock(filepath.Join(s.RunDir(id), "lock"), "lock run", id, "another bee process controls it")
+	if e, busy := errors.AsType[*core.Error](err); busy {
+		e.Remedy = "`bee show " + id + "` tells what it does with it; `bee stop " + id + "` ends the run."
+	}
+	return l, err
 }
 
 // Carrier is the directory of the process that carries this user's detached

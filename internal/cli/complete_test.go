@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+func TestCompletion(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running}, state.Run{ID: "bbbb2222", Name: "md", State: state.Succeeded})
+	t.Setenv("SLURM_JOB_ID", "")
+	t.Setenv("BEE_SITES", beefile(t, "sites: [{name: lab, provider: local}, {name: rack, provider: ssh, hosts: [n1]}]\n"))
+	for line, want := range map[string]string{
+		"stop ":          "aaaa1111",
+		"stop aaaa1111 ": "aaaa1111",
+		"exec ":          "aaaa1111",
+		"exec aaaa1111 ": "",
+		"rm ":            "bbbb2222",
+		"show ":          "aaaa1111 bbbb2222",
+		"run --site ":    "lab rack",
+		"plan --site ":   "lab rack",
+		"resume --site ": "lab rack",
+	} {
+		words := strings.Split("__complete "+line, " ")
+		if err := d.bee(words...); err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		var got []string
+		for l := range strings.Lines(d.out.String()) {
+			if word, _, _ := strings.Cut(strings.TrimSpace(l), "\t"); !strings.HasPrefix(word, ":") {
+				got = append(got, word)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
