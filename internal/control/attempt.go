@@ -61,6 +61,8 @@ type attempt struct {
 	told     bool
 	toldOver bool
 	lost     *siteLost
+	// heldAsked is when the run's record was last asked for that.
+	heldAsked time.Time
 	// granted is when its hosts were, by the site's clock; zero: not known.
 	granted time.Time
 	// ran is set once the user's command may have done something.

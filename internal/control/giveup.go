@@ -81,12 +81,20 @@ func (c *Controller) answers(ctx context.Context, run state.Run) bool {
 	return ctx.Err() == nil && (err == nil || !core.IsKind(err, core.Transient))
 }
 
+// heldLook is how often the run's record is asked what its user has said of a site
+// that does not answer: less often than the site, which may be looked at for days.
+const heldLook = 30 * time.Second
+
 // heldLost tells whether the run's user has said that it shall not wait for this
 // attempt's site.
 func (a *attempt) heldLost(ctx context.Context) bool {
 	if a.lost != nil {
 		return true
 	}
+	if !a.heldAsked.IsZero() && time.Since(a.heldAsked) < heldLook {
+		return false
+	}
+	a.heldAsked = time.Now()
 	run, err := a.c.Store.Run(ctx, a.run.ID)
 	if err != nil || run.SiteLost == nil {
 		return false
