@@ -15,19 +15,54 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
 
-// TestGROMACSGoesFromSlurmToSSHToThisMachine: a slot too short for the job on a
-// cluster, a host lost among machines behind ssh, the end on this machine. What
-// it computes is the same, to the last digit, as without any of that.
+// journey is a job that travels: a slot too short for it on a cluster, a host lost
+// among machines behind ssh, the end on this machine.
+type journey struct {
+	// example is the job's, without a checkpoint, and ready makes it one that moves.
+	example string
+	ready   func(t *testing.T, b *testkit.Bee)
+	// keep, if set, takes what its setup makes, after it has run without moving, so
+	// that it needs no setup any more.
+	keep func(t *testing.T, b *testkit.Bee)
+	// onward is a command in its container that succeeds once an attempt has read a
+	// checkpoint.
+	onward []string
+	// finish is what it has computed.
+	finish func(t *testing.T, b *testkit.Bee) string
+}
+
+// TestGROMACSGoesFromSlurmToSSHToThisMachine: what it computes is the same, to the
+// last digit, as without any of that.
 func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	testkit.Once(t)
+	journey{
+		example: "gromacs",
+		ready: func(t *testing.T, b *testkit.Bee) {
+			edit(t, b, "gromacs/input/md.mdp", "nsteps          = 600", "nsteps          = 6000")
+			edit(t, b, "gromacs/job.yaml", "-deffnm md\noutputs", "-deffnm md -reprod\nresume: mpirun gmx_mpi -quiet mdrun -deffnm md -reprod -cpi md.cpt\nvolume: /data\ncheckpoint: {grace: 20s, paths: [/data/md.cpt]}\noutputs")
+		},
+		keep: func(t *testing.T, b *testkit.Bee) {
+			if err := os.Rename(filepath.Join(b.Work, "gromacs/results/md.tpr"), filepath.Join(b.Work, "gromacs/input/md.tpr")); err != nil {
+				t.Fatal(err)
+			}
+			b.File("gromacs/job.yaml", regexp.MustCompile(`(?ms)^setup:.*?(^run:)`).ReplaceAllString(b.Read("gromacs/job.yaml"), "$1"))
+		},
+		onward: []string{"grep", "-q", "Restarting from checkpoint", "/data/md.log"},
+		finish: energiesAndCoordinates,
+	}.travel(t)
+}
+
+// travel makes the journey, and holds it against one that stays at home.
+func (j journey) travel(t *testing.T) {
+	t.Helper()
 	testkit.RequireTool(t, "mmdebstrap")
 	farm := slurmfarm.Start(t, 2)
 	b := testkit.NewBee(t)
 	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"))
-	copyExample(t, b, "gromacs")
-	edit(t, b, "gromacs/input/md.mdp", "nsteps          = 600", "nsteps          = 6000")
-	edit(t, b, "gromacs/job.yaml", "-deffnm md\noutputs", "-deffnm md -reprod\nresume: mpirun gmx_mpi -quiet mdrun -deffnm md -reprod -cpi md.cpt\nvolume: /data\ncheckpoint: {grace: 20s, paths: [/data/md.cpt]}\noutputs")
-	b.File("gromacs/job.yaml", strings.ReplaceAll(b.Read("gromacs/job.yaml"), "/work", "/data"))
+	copyExample(t, b, j.example)
+	j.ready(t, b)
+	job := j.example + "/job.yaml"
+	b.File(job, strings.ReplaceAll(b.Read(job), "/work", "/data"))
 	sites := func(slot time.Duration) string {
 		return b.File("journey.yaml", fmt.Sprintf(`sites:
   - {name: cluster, provider: slurm, login: h0, scratch: %s, slot: %s, price: 0.5}
@@ -37,17 +72,17 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	}
 	// First without moving. Meanwhile the image is brought to the other sites, as
 	// by an earlier run there: else it would count against the cluster's slot.
-	home := strings.TrimSpace(b.Must("--sites", sites(20*time.Minute), "run", "-d", "--site", "laptop", "gromacs/job.yaml"))
+	home := strings.TrimSpace(b.Must("--sites", sites(20*time.Minute), "run", "-d", "--site", "laptop", job))
 	testkit.Eventually(t, 10*time.Minute, func() error { // in which the image may be built
 		if r := b.Try("exec", home, "--", "test", "-e", "/data"); r.Code != 0 {
 			return errors.New(b.Try("show", home).Stdout + b.Try("logs", "--controller", home).Stdout)
 		}
 		return nil
 	})
-	head := regexp.MustCompile(`(?s)^.*?env:[^\n]*\n`).FindString(b.Read("gromacs/job.yaml"))
-	b.File("gromacs/visit.yaml", head+"run: \"true\"\n")
+	head := regexp.MustCompile(`(?s)^.*?env:[^\n]*\n`).FindString(b.Read(job))
+	b.File(j.example+"/visit.yaml", head+"run: \"true\"\n")
 	for _, site := range []string{"cluster", "rack"} {
-		if r := b.Try("--sites", "journey.yaml", "run", "-q", "--site", site, "gromacs/visit.yaml"); r.Code != 0 {
+		if r := b.Try("--sites", "journey.yaml", "run", "-q", "--site", site, j.example+"/visit.yaml"); r.Code != 0 {
 			t.Fatalf("a visit to %s: %+v", site, r)
 		}
 	}
@@ -55,17 +90,16 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	if v.State != "succeeded" {
 		t.Fatalf("without moving: %s", b.Must("show", home))
 	}
-	want := finish(t, b)
-	// The rest needs no preparation, and gets time for a part of it on the
-	// cluster, whatever machine this is.
-	if err := os.Rename(filepath.Join(b.Work, "gromacs/results/md.tpr"), filepath.Join(b.Work, "gromacs/input/md.tpr")); err != nil {
-		t.Fatal(err)
+	want := j.finish(t, b)
+	// The rest needs no preparation, and gets time for a part of it on the cluster,
+	// whatever machine this is.
+	if j.keep != nil {
+		j.keep(t, b)
 	}
-	b.File("gromacs/job.yaml", regexp.MustCompile(`(?ms)^setup:.*?(^run:)`).ReplaceAllString(b.Read("gromacs/job.yaml"), "$1"))
 	takes := time.Duration(v.Attempts[0].Phases["run"] * float64(time.Second))
 	slot := 2 * (min(6*time.Second, takes/3) + takes/4) // at half of which it is asked to save itself
 	t.Logf("without moving it computes for %v: the slot is %v", takes, slot)
-	id := strings.TrimSpace(b.Must("--sites", sites(slot.Round(time.Second)), "run", "-d", "gromacs/job.yaml"))
+	id := strings.TrimSpace(b.Must("--sites", sites(slot.Round(time.Second)), "run", "-d", job))
 	// The rack's second host loses its power once the job has got further there.
 	testkit.Eventually(t, 4*time.Minute, func() error {
 		var v testkit.RunView
@@ -76,7 +110,7 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 			}
 			return fmt.Errorf("%d attempts, %s", len(v.Attempts), v.State)
 		}
-		if r := b.Try("exec", id, "--", "grep", "-q", "Restarting from checkpoint", "/data/md.log"); r.Code != 0 {
+		if r := b.Try(append([]string{"exec", id, "--"}, j.onward...)...); r.Code != 0 {
 			return fmt.Errorf("it has not begun: %s", r.Stderr)
 		}
 		return nil
@@ -90,7 +124,7 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 		t.Fatalf("the run: %+v", v)
 	}
 	accounted(t, b, id)
-	if got := finish(t, b); got != want {
+	if got := j.finish(t, b); got != want {
 		t.Errorf("it computed\n%s\nand without moving\n%s", got, want)
 	}
 	// What the lost host still holds would be tried to be removed for ever.
@@ -115,8 +149,8 @@ func edit(t *testing.T, b *testkit.Bee, name, old, text string) {
 	b.File(name, strings.Replace(raw, old, text, 1))
 }
 
-// finish is the last step's energies and the coordinates of all atoms.
-func finish(t *testing.T, b *testkit.Bee) string {
+// energiesAndCoordinates are the last step's, and those of all atoms.
+func energiesAndCoordinates(t *testing.T, b *testkit.Bee) string {
 	t.Helper()
 	log := b.Read("gromacs/results/md.log")
 	energies := regexp.MustCompile(`(?s)Energies \(kJ/mol\)\n.*?\n\n`).FindAllString(log, -1)
