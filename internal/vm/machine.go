@@ -111,10 +111,12 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer theirs.Close()
 		orders, m.Control = own, theirs
 	}
 	p, err := m.Start()
+	if m.Control != nil {
+		m.Control.Close() // else we would not see the machine close it, which ends
+	}
 	if err != nil {
 		if orders != nil {
 			orders.Close()
