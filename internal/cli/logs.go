@@ -154,6 +154,9 @@ func there(file string) bool {
 func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset int64, follow bool, show func(tasklog.Frame) error) error {
 	conn, err := s.DialNode(ctx, run, 0)
 	if err != nil {
+		if !core.IsKind(err, core.Transient) { // nobody is there: not yet, or no more
+			return nil
+		}
 		attempts, aerr := s.Store.Attempts(ctx, run.ID)
 		if aerr != nil || len(attempts) != n || !attempts[n-1].Launched || run.State.Final() {
 			return aerr

@@ -45,6 +45,9 @@ func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 			}
 			return nil
 		})
+		if r := b.Try("logs", id); r.Code != 205 || !strings.Contains(r.Stderr, "reach the output of run "+id+" on site rack") {
+			t.Errorf("its output: %+v", r)
+		}
 	}
 	back := func() {
 		t.Helper()
