@@ -77,8 +77,11 @@ func (l *modelLease) vanish() {
 // writeOff is what the run's user says of a site that does not answer.
 func (l *modelLease) writeOff() {
 	m := l.s.m
+	// What a user says is of the run's last attempt: see HoldLost.
+	attempts, err := m.store.Attempts(context.Background(), m.run)
+	last := err == nil && len(attempts) == l.owner.Attempt
 	m.mu.Lock()
-	if m.calm || !l.s.dead {
+	if m.calm || !l.s.dead || !last {
 		m.mu.Unlock()
 		return
 	}
