@@ -52,6 +52,7 @@ func (a *app) siteFlag(c *cobra.Command) {
 	}
 }
 
+// completeCommands completes the path of a command, for its help.
 func completeCommands(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	c, _, err := help.Root().Find(args)
 	if err != nil {

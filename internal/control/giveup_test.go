@@ -176,7 +176,7 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
 				}
 				w.sites["a"].silence(nil)
-				time.Sleep(2 * retryRelease)
+				time.Sleep(2 * retryRelease) // in virtual time, until what is left is tried again
 				w.drive(t, run, nil)
 				w.nothingHeld(t)
 				w.Store.Close()

@@ -98,7 +98,7 @@ func (b boot) assemble() qemu.Machine {
 // saved or comes from elsewhere, its monitor.
 func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 	for _, name := range []string{agent.NodePort, agent.RootPort} {
-		f, err := listen(filepath.Join(b.dir, name))
+		f, err := wire.ListenFile(filepath.Join(b.dir, name)) // at which we knock later
 		if err != nil {
 			return nil, err
 		}
@@ -137,20 +137,6 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 	}
 	return vm, nil
-}
-
-// listen makes a socket for a port of the machine's, at which we knock later.
-func listen(path string) (*os.File, error) {
-	l, err := wire.ListenUnix(path)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	own, ok := l.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, errors.New("a listening socket has no descriptor")
-	}
-	return own.File()
 }
 
 // port begins a session with the guest by one of its ports. A guest that was

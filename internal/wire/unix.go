@@ -42,6 +42,17 @@ func ListenUnix(path string) (net.Listener, error) {
 	return &ownListener{l.(*net.UnixListener)}, nil
 }
 
+// ListenFile is ListenUnix for another process: the socket takes connections for
+// as long as somebody has it open.
+func ListenFile(path string) (*os.File, error) {
+	l, err := ListenUnix(path)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.(*ownListener).File() //nolint:forcetypeassert // what ListenUnix gives
+}
+
 // DialUnix connects to a socket, however long its path.
 func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	short, done, err := shortPath(path)

@@ -80,16 +80,7 @@ func StartShareServer(command []string, dir string) (*ShareServer, error) {
 	}
 	defer os.RemoveAll(place)
 	path := filepath.Join(place, "socket")
-	l, err := wire.ListenUnix(path)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	own, ok := l.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, errors.New("a listening socket has no descriptor")
-	}
-	theirs, err := own.File()
+	theirs, err := wire.ListenFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,476 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// die may have a site fall silent for good that has ended an attempt whose
+// checkpoint is at home: what else is there is lost.
+func (l *modelLease) die() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	home := func(k checkpoint.Kept) bool {
+		return k.Attempt == l.owner.Attempt && k.Snapshot == 0 && readCount(k.Volume()) == l.saved
+	}
+	if !m.calm && !l.s.dead && l.saved > 0 && l.head.ended && slices.ContainsFunc(m.kept(), home) && m.once("dies."+l.s.name, 8) {
+		m.say("%s does not answer any more", l.s.name)
+		l.s.dead = true
+	}
+}
+
+// vanish has a site fall silent for good while it computes. Its user notices, some
+// time.
+func (l *modelLease) vanish() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calm || l.s.dead || l.head.ended {
+		return
+	}
+	m.say("%s does not answer any more, in mid-run", l.s.name)
+	l.s.dead = true
+	time.AfterFunc(time.Duration(1+m.of("noticed", 6))*time.Hour, l.writeOff)
+}
+
+// writeOff is what the run's user says of a site that does not answer.
+func (l *modelLease) writeOff() {
+	m := l.s.m
+	// What a user says is of the run's last attempt: see HoldLost.
+	attempts, err := m.store.Attempts(context.Background(), m.run)
+	last := err == nil && len(attempts) == l.owner.Attempt
+	m.mu.Lock()
+	if m.calm || !l.s.dead || !last {
+		m.mu.Unlock()
+		return
+	}
+	m.say("its user holds %s for lost", l.s.name)
+	l.written = true
+	m.mu.Unlock()
+	raw, err := json.Marshal(siteLost{Attempt: l.owner.Attempt})
+	if err == nil {
+		err = m.store.HoldLost(context.Background(), m.run, raw)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+type modelLease struct {
+	s       *modelSite
+	owner   core.Owner
+	dir     string
+	live    bool
+	ready   time.Time
+	dropped bool
+	draft   []byte // orders, before they are in force and then
+	orders  []byte
+	// deadline is when the site takes its hosts back, by its own clock.
+	deadline time.Time
+	// stuck is when a release first failed, and sticks how many more will.
+	stuck  time.Time
+	sticks int
+	head   *modelHead
+	// saved is the count of the whole checkpoint that the head has left here.
+	saved int
+	// unsure is set when whoever launched the head was told that it had failed.
+	unsure bool
+	// written is set when the run's user has said not to wait for it.
+	written bool
+}
+
+// form gives the lease with the interfaces of its kind of site.
+func (l *modelLease) form() driver.Lease {
+	switch {
+	case l.s.alone:
+		return &modelAlone{&modelQueued{l}}
+	case l.s.queue:
+		return &modelQueued{l}
+	}
+	return l
+}
+
+// modelAlone is a lease of a site that starts by itself what was left with it.
+type modelAlone struct{ *modelQueued }
+
+func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
+	l.s.m.step()
+	err := l.reach("entrust")
+	l.s.m.mu.Lock()
+	if l.orders != nil {
+		l.s.m.wrong("attempt %d on %s gets orders anew, with others in force", l.owner.Attempt, l.s.name)
+	}
+	if err == nil {
+		l.draft = orders
+	}
+	l.s.m.mu.Unlock()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) Commit(context.Context) error {
+	l.s.m.step()
+	err := l.commit()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) commit() error {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := l.s.way("commit", 20); err != nil {
+		return err
+	}
+	switch {
+	case l.orders != nil:
+		return nil
+	case l.s.leases[l.owner] != l.modelLease || l.draft == nil:
+		return &core.Error{Kind: core.NotFound, Err: errors.New("there are no orders")}
+	}
+	l.orders = l.draft
+	time.AfterFunc(time.Until(l.ready), l.obey)
+	if m.once("committed."+l.s.name, 20) {
+		return m.passing("commit, which has worked,")
+	}
+	return nil
+}
+
+// obey carries the orders out.
+func (l *modelLease) obey() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.live || m.calm {
+		return
+	}
+	if l.dropped {
+		l.gone()
+		return
+	}
+	var o orders
+	err := json.Unmarshal(l.orders, &o)
+	if err == nil {
+		_, err = o.configs(l)
+	}
+	if err != nil {
+		panic(err)
+	}
+	if l.head != nil {
+		m.wrong("attempt %d was started twice on %s", l.owner.Attempt, l.s.name)
+		return
+	}
+	l.begin(o.Plan)
+}
+
+// tire gives hosts back that nobody uses.
+func (l *modelLease) tire() {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if l.live && l.head == nil {
+		l.s.m.say("%s gives its hosts back", l.s.name)
+		l.gone()
+	}
+}
+
+type modelQueued struct{ *modelLease }
+
+func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
+	l.s.m.step()
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	switch {
+	case l.s.cut():
+		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+	case l.s.alone && l.head != nil: // it was granted, whatever came then
+		return driver.Waiting{Ready: true, Since: l.ready}, nil
+	case !l.live:
+		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job is gone")}
+	case time.Now().Before(l.ready):
+		return driver.Waiting{Reason: "others are before us", Expected: l.ready}, nil
+	case l.dropped:
+		l.gone()
+		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job was cancelled")}
+	case l.s.m.once("ready."+l.s.name, 15):
+		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+	}
+	return driver.Waiting{Ready: true}, nil
+}
+
+func (l *modelLease) Handle() core.Handle {
+	return core.Handle{Driver: "model", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}
+}
+
+func (l *modelLease) Hosts() []core.Host {
+	name := l.s.name + "-0"
+	if l.s.alone && time.Now().Before(l.ready) {
+		name = ""
+	}
+	return []core.Host{{Name: name, Dir: l.dir, Cache: "same", Slots: 1}}
+}
+
+func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
+func (l *modelLease) Deadline() time.Time { return l.deadline }
+
+func (l *modelLease) Status(context.Context) (driver.Status, error) {
+	l.s.m.step()
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if err := l.s.way("status", 25); err != nil {
+		return driver.Status{}, err
+	}
+	return driver.Status{Live: l.live, Reason: "its hosts are gone"}, nil
+}
+
+func (l *modelLease) NodeAlive(context.Context, int) (bool, error) {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if l.s.cut() {
+		return false, l.s.m.passing("a look at a node")
+	}
+	return l.live && l.head != nil && !l.head.ended, nil
+}
+
+// lose takes the hosts away, with everything on them.
+func (l *modelLease) lose(why string) {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if !l.live || l.s.m.calm {
+		return
+	}
+	l.s.m.say("%s: %s", l.s.name, why)
+	if l.head != nil {
+		l.head.end()
+	}
+	l.gone()
+}
+
+// gone is what a site does that has taken its hosts back. The model is locked.
+func (l *modelLease) gone() {
+	l.live = false
+	if !l.s.keeps {
+		os.RemoveAll(l.dir)
+		delete(l.s.leases, l.owner)
+	}
+}
+
+// reach fails when there is no way to the hosts' files.
+func (l *modelLease) reach(what string) error {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if !l.live && !l.s.keeps {
+		return &core.Error{Kind: core.Lost, Op: what, Err: errors.New("its hosts are gone")}
+	}
+	return l.s.way(what, 25)
+}
+
+func (l *modelLease) Stage(_ context.Context, t driver.Transfer) error {
+	l.s.m.step()
+	err := l.reach("stage")
+	l.s.m.mu.Lock()
+	if l.head != nil || l.orders != nil {
+		l.s.m.wrong("attempt %d on %s gets files under its feet", l.owner.Attempt, l.s.name)
+	}
+	l.s.m.mu.Unlock()
+	if err == nil {
+		err = os.RemoveAll(t.Remote)
+	}
+	switch {
+	case err != nil:
+	case l.torn():
+		tornCopy(t.Local, t.Remote)
+		err = &core.Error{Kind: core.Transient, Err: errors.New("the line broke in the midst of it")}
+	default:
+		err = copyTree(t.Local, t.Remote)
+	}
+	l.s.m.step()
+	return err
+}
+
+// torn tells whether a copy to the site breaks off.
+func (l *modelLease) torn() bool {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	return l.s.m.once("torn."+l.s.name, 40)
+}
+
+func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
+	l.s.m.step()
+	l.die()
+	err := l.reach("fetch")
+	if t.Again && err == nil { // a volume takes its time, and its hosts may go meanwhile
+		time.Sleep(l.s.m.size) // in virtual time, as all of the model
+		err = l.reach("fetch")
+	}
+	if err == nil {
+		if _, serr := os.Stat(t.Remote); serr != nil {
+			return &core.Error{Kind: core.NotFound, Err: serr}
+		}
+		var torn bool
+		if torn, err = l.s.m.wayHome(); torn {
+			os.RemoveAll(t.Local)
+			tornCopy(t.Remote, t.Local)
+		} else if err == nil {
+			err = errors.Join(os.RemoveAll(t.Local), copyTree(t.Remote, t.Local))
+		}
+	}
+	l.s.m.step()
+	return err
+}
+
+func (l *modelLease) Dial(context.Context, int, string) (net.Conn, error) {
+	l.s.m.step()
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	switch {
+	case !l.live || l.s.cut():
+		return nil, &core.Error{Kind: core.Transient, Err: errors.New("no way to the host")}
+	case l.head == nil || l.head.ended:
+		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("nobody listens")}
+	case l.s.m.once("dial."+l.s.name, 25):
+		return nil, l.s.m.passing("dial " + l.s.name)
+	}
+	return &modelConn{head: l.head}, nil
+}
+
+type modelConn struct {
+	net.Conn
+	head *modelHead
+}
+
+func (l *modelLease) Launch(_ context.Context, c driver.NodeCommand) error {
+	l.s.m.step()
+	err := l.launch(c)
+	l.s.m.step()
+	return err
+}
+
+func (l *modelLease) launch(c driver.NodeCommand) error {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.live || l.s.cut() {
+		return m.passing("launch")
+	}
+	var config protocol.Config
+	if err := json.Unmarshal(c.Config, &config); err != nil {
+		panic(err)
+	}
+	if l.orders != nil {
+		m.wrong("attempt %d, which %s starts by itself, is launched", l.owner.Attempt, l.s.name)
+	}
+	l.begin(config.Plan)
+	if m.once("launched."+l.s.name, 15) {
+		l.unsure = true
+		return m.passing("launch, which has worked,")
+	}
+	return nil
+}
+
+// begin starts the head. The model is locked.
+func (l *modelLease) begin(plan *protocol.Plan) {
+	m := l.s.m
+	for _, other := range m.heads {
+		if !other.ended && !other.l.givenUp() && !other.l.written {
+			m.wrong("two heads at once, on %s and %s", other.l.s.name, l.s.name)
+		}
+	}
+	skew := m.offset("skew."+l.s.name, 40)
+	plan.Begin(time.Now().Add(skew))
+	h := &modelHead{l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
+	m.reached = max(m.reached, m.good())
+	if h.count < m.reached {
+		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
+	}
+	if err := os.MkdirAll(protocol.VolumeDir(l.dir), 0o700); err != nil { // as a node does
+		panic(err)
+	}
+	m.say("attempt %d begins at %d on %s", l.owner.Attempt, h.count, l.s.name)
+	l.head = h
+	m.heads = append(m.heads, h)
+	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+	h.live()
+}
+
+// givenUp tells whether releases have failed for so long that the run goes on
+// elsewhere, with a volume of its own there.
+func (l *modelLease) givenUp() bool {
+	return !l.stuck.IsZero() && time.Since(l.stuck) >= releasePatience
+}
+
+// writtenOff tells whether the run has rightly gone on without what the attempt has
+// left here: its user has said so, or its slot was over and nobody had seen its end.
+func (l *modelLease) writtenOff() bool {
+	attempts, err := l.s.m.store.Attempts(context.Background(), l.s.m.run)
+	if err != nil || l.head == nil || l.owner.Attempt > len(attempts) {
+		return false
+	}
+	rec := attempts[l.owner.Attempt-1]
+	return rec.GivenUp && (l.written || !rec.Over && l.s.slot > 0 && time.Since(l.head.begun) >= l.s.slot)
+}
+
+func (l *modelLease) Release(context.Context) error {
+	l.s.m.step()
+	err := l.release()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelLease) release() error {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.sticks > 0 && !m.calm || l.s.cut() || m.once("release."+l.s.name, 10) {
+		if l.sticks--; l.stuck.IsZero() { // for a moment, or for good as far as this attempt goes
+			l.stuck, l.sticks = time.Now(), []int{0, 2, 90}[m.of("release.sticks", 3)]
+		}
+		return m.passing("release of " + l.s.name)
+	}
+	if l.writtenOff() {
+		l.saved = 0
+	}
+	if l.saved > max(m.good(), m.reached) && !m.stopped && !l.givenUp() {
+		m.wrong("%s is released with the only checkpoint at %d; at home there is %d", l.s.name, l.saved, m.good())
+	}
+	if l.saved > m.reached && !m.stopped && !l.givenUp() {
+		if m.homed++; len(m.kept()) < min(m.homed, 2) {
+			m.wrong("%d checkpoints have come home, and %d are kept", m.homed, len(m.kept()))
+		}
+		m.reached = max(m.reached, l.saved)
+	}
+	if l.head != nil {
+		l.head.end()
+	}
+	l.live = false
+	delete(l.s.leases, l.owner)
+	os.RemoveAll(l.dir)
+	m.say("%s is released", l.s.name)
+	return nil
+}
+
+// readCount reads a checkpoint: -1 when its two files do not agree.
+func readCount(volume string) int {
+	raw, err := os.ReadFile(filepath.Join(volume, "count"))
+	twin, terr := os.ReadFile(filepath.Join(volume, "twin"))
+	if err != nil && terr != nil {
+		return 0
+	}
+	n, nerr := strconv.Atoi(string(raw))
+	if nerr != nil || string(raw) != string(twin) {
+		return -1
+	}
+	return n
+}
