@@ -25,15 +25,20 @@ func newConn(dsn string) (*conn, error) {
 
 func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.ready[query]; s != nil {
+	s := c.ready[query]
+	c.mu.Unlock()
+	if s != nil {
 		return s, nil
 	}
+	// Not locked: it waits for the connection, which may wait for other processes.
 	s, err := c.PrepareContext(ctx, query)
-	if err == nil {
-		c.ready[query] = s
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready[query] = s // another one made meanwhile goes with the connection
+	return s, nil
 }
 
 // exec changes something.

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -129,6 +130,51 @@ func TestManyProcessesOpenOneStateAtOnce(t *testing.T) {
 	runs, err := open(t, dir).Runs(t.Context(), Filter{})
 	if err != nil || len(runs) != 160 {
 		t.Errorf("%d runs, %v; want 160", len(runs), err)
+	}
+}
+
+// TestWaitingForAWriterHoldsNobodyElse: who waits for another process that writes,
+// or for those that do, keeps nobody from giving up.
+func TestWaitingForAWriterHoldsNobodyElse(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	r := put(t, s, Run{Name: "x", State: Queued})
+	tx, err := other.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	asked := make(chan error, 1)
+	go func() { asked <- s.AskStop(context.Background(), r.ID) }()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if s.db.Stats().InUse == 0 {
+			return errors.New("the write has not begun")
+		}
+		return nil
+	})
+	looked := make(chan error, 1)
+	go func() { _, err := s.Run(context.Background(), r.ID); looked <- err }()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if s.db.Stats().WaitCount == 0 {
+			return errors.New("nobody waits for the write")
+		}
+		return nil
+	})
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Attempts(impatient, r.ID); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cancelled", err)
+	}
+	select {
+	case err := <-asked:
+		t.Fatalf("the write ended first: %v", err)
+	default:
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(<-asked, <-looked); err != nil {
+		t.Error(err)
 	}
 }
 
