@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"database/sql"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -135,6 +136,36 @@ func drawn(seed, n uint64) *choices {
 	}}
 }
 
+// watchdog ends the process when no history has ended for a while: one that waits
+// outside of virtual time would hold the test for ever. It tells what in it does.
+func watchdog(t testing.TB, seed uint64, next *atomic.Int64) (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		const patience = 5 * time.Minute
+		for last := int64(-1); ; {
+			select {
+			case <-over:
+				return
+			case <-time.After(patience):
+			}
+			if n := next.Load(); n != last {
+				last = n
+				continue
+			}
+			stacks := make([]byte, 64<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			fmt.Printf("%s: no history has ended for %v; about the %dth of seed %d hangs\n", t.Name(), patience, last, seed)
+			for one := range strings.SplitSeq(string(stacks), "\n\n") {
+				if head, _, _ := strings.Cut(one, "\n"); strings.Contains(head, "synctest bubble") {
+					fmt.Printf("%s\n\n", one)
+				}
+			}
+			os.Exit(1)
+		}
+	}()
+	return func() { close(over) }
+}
+
 // TestRandomHistories lets sites be lost and cut off, queues be slow,
 // controllers and heads die at any step, clocks jump, checkpoints tear, fail,
 // rot, or find no space, and users stop and resume, in virtual time. Whatever
@@ -151,6 +182,7 @@ func TestRandomHistories(t *testing.T) {
 		fault string
 		all   sync.WaitGroup
 	)
+	unwatch := watchdog(t, seed, &next)
 	for worker := range runtime.NumCPU() {
 		h := newHome(t, filepath.Join(root, strconv.Itoa(worker)))
 		all.Go(func() {
@@ -164,6 +196,7 @@ func TestRandomHistories(t *testing.T) {
 		})
 	}
 	all.Wait()
+	unwatch()
 	c := found.Load()
 	if c == nil {
 		return

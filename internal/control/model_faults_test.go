@@ -25,11 +25,16 @@ func (m *model) offset(what string, n int) time.Duration {
 // process times are counted by a clock that never jumps; what is exposed are
 // the times in the records. So it is those that are moved, the other way.
 func (m *model) jump() {
+	m.mu.Lock()
 	d := m.offset("clock", 40)
-	if d == 0 || m.calm {
+	if d != 0 {
+		m.say("the clock jumps by %v", d)
+		m.space()
+	}
+	m.mu.Unlock()
+	if d == 0 {
 		return
 	}
-	m.say("the clock jumps by %v", d)
 	if err := m.shiftRecords(-d); err != nil {
 		m.wrong("the model could not move its records: %v", err)
 	}
@@ -37,7 +42,6 @@ func (m *model) jump() {
 
 func (m *model) shiftRecords(by time.Duration) error {
 	ctx := context.Background()
-	m.space()
 	attempts, err := m.store.Attempts(ctx, m.run)
 	if err != nil {
 		return err
@@ -60,6 +64,9 @@ func (m *model) shiftRecords(by time.Duration) error {
 
 // rot damages the newest checkpoint at home, between two controllers.
 func (m *model) rot() {
+	attempts := m.attempts()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	way := m.of("rot", 40)
 	list := m.kept()
 	if way == 0 || way > 4 || len(list) == 0 {
@@ -80,7 +87,6 @@ func (m *model) rot() {
 	if err == nil {
 		m.reached, m.homed = m.good(), 0
 		// What is recorded as being at home is not looked for on the site again.
-		attempts, _ := m.store.Attempts(context.Background(), m.run)
 		for _, h := range m.heads {
 			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp {
 				h.l.saved = 0
@@ -185,8 +191,8 @@ func tornCopy(from, to string) {
 // forget leaves nothing of a run at home.
 func (m *model) forget() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.space()
+	m.mu.Unlock()
 	os.RemoveAll(m.store.RunDir(m.run))
 	m.store.RemoveRun(context.Background(), m.run) //nolint:errcheck // the home is removed in the end
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // die may have a site fall silent for good that has ended an attempt whose
@@ -49,9 +50,7 @@ func (l *modelLease) vanish() {
 // writeOff is what the run's user says of a site that does not answer.
 func (l *modelLease) writeOff() {
 	m := l.s.m
-	// What a user says is of the run's last attempt: see HoldLost.
-	attempts, err := m.store.Attempts(context.Background(), m.run)
-	last := err == nil && len(attempts) == l.owner.Attempt
+	last := len(m.attempts()) == l.owner.Attempt // what a user says is of that one: see HoldLost
 	m.mu.Lock()
 	if m.calm || !l.s.dead || !last {
 		m.mu.Unlock()
@@ -413,9 +412,8 @@ func (l *modelLease) givenUp() bool {
 
 // writtenOff tells whether the run has rightly gone on without what the attempt has
 // left here: its user has said so, or its slot was over and nobody had seen its end.
-func (l *modelLease) writtenOff() bool {
-	attempts, err := l.s.m.store.Attempts(context.Background(), l.s.m.run)
-	if err != nil || l.head == nil || l.owner.Attempt > len(attempts) {
+func (l *modelLease) writtenOff(attempts []state.Attempt) bool {
+	if l.head == nil || l.owner.Attempt > len(attempts) {
 		return false
 	}
 	rec := attempts[l.owner.Attempt-1]
@@ -431,6 +429,7 @@ func (l *modelLease) Release(context.Context) error {
 
 func (l *modelLease) release() error {
 	m := l.s.m
+	attempts := m.attempts()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.sticks > 0 && !m.calm || l.s.cut() || m.once("release."+l.s.name, 10) {
@@ -439,7 +438,7 @@ func (l *modelLease) release() error {
 		}
 		return m.passing("release of " + l.s.name)
 	}
-	if l.writtenOff() {
+	if l.writtenOff(attempts) {
 		l.saved = 0
 	}
 	if l.saved > max(m.good(), m.reached) && !m.stopped && !l.givenUp() {

@@ -77,6 +77,17 @@ type life struct {
 	cancel context.CancelFunc
 }
 
+// attempts are the run's, as recorded. The model must not be locked here, nor
+// wherever records are read or written: whoever waits for those does so in virtual
+// time, which stands still as long as anybody waits for a lock.
+func (m *model) attempts() []state.Attempt {
+	list, err := m.store.Attempts(context.Background(), m.run)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
 // wrong notes a broken promise.
 func (m *model) wrong(format string, a ...any) {
 	m.faults = append(m.faults, fmt.Sprintf(format, a...))
@@ -232,9 +243,9 @@ func (m *model) play(ctx context.Context) {
 		if m.run != "" {
 			m.mu.Lock()
 			m.reached = max(m.reached, m.good())
+			m.mu.Unlock()
 			m.rot()
 			m.jump()
-			m.mu.Unlock()
 		}
 		c, alive := m.controller(ctx)
 		if m.run == "" {
