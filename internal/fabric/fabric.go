@@ -52,7 +52,7 @@ type Fabric struct {
 	links []atomic.Pointer[Link] // by host
 	ports []atomic.Pointer[port] // of this host's guests
 
-	store *store // of what waits
+	store *store // for what waits
 
 	mu      sync.Mutex
 	closed  bool
@@ -84,7 +84,7 @@ func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 	}
 	return &Fabric{kind: kind, header: header, place: place, log: log,
 		links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
-		store: newStore(place.Hosts + place.Guests)}
+		store: &store{}}
 }
 
 // socketBuffer is asked for; the system may grant less.

@@ -408,28 +408,33 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 		}
 		return n
 	}
-	most := int64(0)
+	held := func() int {
+		f.store.mu.Lock()
+		defer f.store.mu.Unlock()
+		return f.store.held
+	}
+	most := 0
 	testkit.Eventually(t, 60*time.Second, func() error {
 		for range 50 {
 			for host := 1; host < hosts; host++ {
 				c.Write(frame(macOf(host), macOf(0), string(make([]byte, 60000))))
 			}
-			most = max(most, f.store.held.Load())
+			most = max(most, held())
 		}
 		if dropped() < 1000 {
 			return fmt.Errorf("%d frames dropped", dropped())
 		}
 		return nil
 	})
-	if limit := int64(storeLimit + 2*hosts*f.store.share); most > limit { // waiting, and on their way
-		t.Errorf("%d bytes waited, more than %d", most, limit)
+	if limit := storeChunks + leastChunks*hosts; most > limit {
+		t.Errorf("%d chunks waited, more than %d", most, limit)
 	}
 	for _, y := range ends {
 		y.Close()
 	}
 	testkit.Eventually(t, 20*time.Second, func() error {
-		if held := f.store.held.Load(); held != 0 {
-			return fmt.Errorf("%d bytes are held for nobody", held)
+		if held := held(); held != 0 {
+			return fmt.Errorf("%d chunks are held for nobody", held)
 		}
 		return nil
 	})

@@ -96,27 +96,25 @@ func (l *Link) queue(frame []byte) {
 	}
 }
 
-// write sends all that waits at once, while more comes in behind.
+// write sends what waits, many frames at once, while more comes in behind.
 func (l *Link) write() {
 	defer l.out.close()
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	for {
+		var err error
 		select {
 		case <-l.out.wake:
+			err = l.out.drain(func(frames []byte) error { _, err := l.c.Write(frames); return err })
 		case <-beats.C:
+			_, err = l.c.Write(make([]byte, lengthSize))
 		case <-l.done:
 			return
 		}
-		out := l.out.take()
-		if len(out) == 0 {
-			out = append(out, 0, 0, 0, 0)
-		}
-		if _, err := l.c.Write(out); err != nil {
+		if err != nil {
 			l.fail(err)
 			return
 		}
-		l.out.giveBack(out)
 	}
 }
 

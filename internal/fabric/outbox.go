@@ -2,25 +2,54 @@ package fabric
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
-	"sync/atomic"
 )
 
-// store is what all outboxes of a switch hold together. A few may be long; once
-// the switch holds much, each has its share only, so that many links cost no more
-// memory than few.
+// Chunks are what outboxes are made of.
+const (
+	// chunkSize holds the largest frame, and many small ones.
+	chunkSize = 72 << 10
+	// storeChunks is what all outboxes of a switch hold together, 8 MiB; beyond
+	// that each has its least only, so that many links cost little more memory
+	// than few.
+	storeChunks = 8 << 20 / chunkSize
+	// leastChunks is one that fills while the other is on its way out.
+	leastChunks = 2
+)
+
+// store is where all outboxes of a switch get their chunks, and give them back:
+// few, used again and again, stay in the processor's caches.
 type store struct {
-	held  atomic.Int64 // bytes
-	share int          // of one outbox, in bytes
+	mu    sync.Mutex
+	spare [][]byte
+	held  int // chunks, by outboxes
 }
 
-// storeLimit is beyond what outboxes are held to their shares.
-const storeLimit = 8 << 20
+// get gives an empty chunk to an outbox that has some, or nil.
+func (s *store) get(has int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if has >= queueLimit/chunkSize || has >= leastChunks && s.held >= storeChunks {
+		return nil
+	}
+	s.held++
+	if last := len(s.spare) - 1; last >= 0 {
+		c := s.spare[last]
+		s.spare = s.spare[:last]
+		return c
+	}
+	return make([]byte, 0, chunkSize)
+}
 
-// newStore is for so many outboxes at most. The least share is two of the
-// largest frames.
-func newStore(outboxes int) *store {
-	return &store{share: min(max(storeLimit/max(outboxes, 1), 2*(maxFrame+lengthSize)), queueLimit)}
+func (s *store) put(chunks ...[]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range chunks {
+		if s.held--; s.held+len(s.spare) < storeChunks { // more are left to the collector
+			s.spare = append(s.spare, c[:0])
+		}
+	}
 }
 
 // outbox holds the frames that wait for a way out, one after another with their
@@ -28,9 +57,8 @@ func newStore(outboxes int) *store {
 type outbox struct {
 	in      *store
 	mu      sync.Mutex
-	pending []byte
-	spare   []byte
-	taken   int // bytes on their way out
+	pending [][]byte // the last one fills
+	taken   int      // chunks on their way out
 	closed  bool
 	wake    chan struct{} // holds one
 }
@@ -39,20 +67,9 @@ func newOutbox(in *store) *outbox { return &outbox{in: in, wake: make(chan struc
 
 // add tells whether there was room for a frame.
 func (o *outbox) add(frame []byte) bool {
-	n := lengthSize + len(frame)
-	limit := queueLimit
-	if o.in.held.Load() > storeLimit {
-		limit = o.in.share
-	}
-	o.mu.Lock()
-	if o.closed || len(o.pending)+n > limit {
-		o.mu.Unlock()
+	if !o.append(frame) {
 		return false
 	}
-	o.pending = binary.BigEndian.AppendUint32(o.pending, uint32(len(frame)))
-	o.pending = append(o.pending, frame...)
-	o.mu.Unlock()
-	o.in.held.Add(int64(n))
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -60,24 +77,53 @@ func (o *outbox) add(frame []byte) bool {
 	return true
 }
 
-// take gives all that waits, while more comes in behind. The caller gives the
-// buffer back before it takes again.
+func (o *outbox) append(frame []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false
+	}
+	last := len(o.pending) - 1
+	if last < 0 || len(o.pending[last])+lengthSize+len(frame) > chunkSize {
+		c := o.in.get(o.taken + len(o.pending))
+		if c == nil {
+			return false
+		}
+		o.pending = append(o.pending, c)
+		last++
+	}
+	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(len(frame)))
+	o.pending[last] = append(c, frame...)
+	return true
+}
+
+// drain gives what waits to use, many frames at once, until nothing waits any
+// more or use fails; more comes in behind.
+func (o *outbox) drain(use func(frames []byte) error) error {
+	for c := o.take(); c != nil; c = o.take() {
+		err := use(c)
+		o.mu.Lock()
+		o.taken--
+		o.mu.Unlock()
+		o.in.put(c)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take gives the chunk that has waited longest, or nil.
 func (o *outbox) take() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := o.pending
-	o.pending, o.spare, o.taken = o.spare[:0], nil, len(out)
-	return out
-}
-
-func (o *outbox) giveBack(buffer []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if cap(buffer) <= o.in.share { // a longer one is seldom needed again
-		o.spare = buffer
+	if len(o.pending) == 0 {
+		return nil
 	}
-	o.in.held.Add(-int64(o.taken))
-	o.taken = 0
+	c := o.pending[0]
+	o.pending = slices.Delete(o.pending, 0, 1)
+	o.taken++
+	return c
 }
 
 // close lets go of all that waits.
@@ -85,6 +131,6 @@ func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.in.held.Add(-int64(o.taken + len(o.pending)))
-	o.pending, o.spare, o.taken = nil, nil, 0
+	o.in.put(o.pending...)
+	o.pending = nil
 }

@@ -97,12 +97,15 @@ func (p *port) write() {
 		case <-p.done:
 			return
 		}
-		all := p.out.take()
-		for rest := all; len(rest) > 0; {
-			n := int(binary.BigEndian.Uint32(rest))
-			p.put(rest[lengthSize : lengthSize+n])
-			rest = rest[lengthSize+n:]
-		}
-		p.out.giveBack(all)
+		p.out.drain(p.putAll) //nolint:errcheck // what is lost is counted
 	}
+}
+
+func (p *port) putAll(frames []byte) error {
+	for len(frames) > 0 {
+		n := int(binary.BigEndian.Uint32(frames))
+		p.put(frames[lengthSize : lengthSize+n])
+		frames = frames[lengthSize+n:]
+	}
+	return nil
 }

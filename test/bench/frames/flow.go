@@ -203,6 +203,7 @@ func processorTime() float64 {
 func pingPong(a, b end) float64 {
 	const rounds = 2000
 	stop := make(chan struct{})
+	b.Wait(time.Time{})
 	go func() {
 		defer close(stop)
 		buf, answer := make([]byte, 1<<17), makeFrame(64, 1, 0, ackTag, 0, 0)
@@ -216,7 +217,6 @@ func pingPong(a, b end) float64 {
 			}
 		}
 	}()
-	b.Wait(time.Time{})
 	question, buf := makeFrame(64, 0, 1, dataTag, 0, 0), make([]byte, 1<<17)
 	var times []float64
 	for range rounds {
