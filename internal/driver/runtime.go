@@ -92,6 +92,9 @@ type ContainerSpec struct {
 	// Seccomp asks for a filter that refuses system calls which no job needs.
 	// A runtime that has none says that it is Unsupported.
 	Seccomp bool
+	// TimerSlack is how late timers of its processes may be, so that many of them
+	// go at once; 0 leaves it to the system. Runtimes may pass it over.
+	TimerSlack time.Duration
 }
 
 // Mount binds a host directory or file into a container.

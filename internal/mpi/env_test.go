@@ -80,6 +80,12 @@ func TestRanksAreNotBoundWhereHostsShareProcessors(t *testing.T) {
 			if got := strings.Contains(all, "yield_when_idle=1"); got != c.yield {
 				t.Errorf("ranks yield: %v", got)
 			}
+			if got := TimerSlack(testJob(c.hosts...)) > 0; got != c.yield {
+				t.Errorf("timers may be late: %v", got)
+			}
+			if got, shared := strings.Contains(all, "HWLOC_COMPONENTS="), strings.HasPrefix(c.name, "one machine"); got != shared {
+				t.Errorf("devices are not looked for: %v", got)
+			}
 		})
 	}
 }

@@ -98,6 +98,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
+	spec.TimerSlack = mpi.TimerSlack(job)
 	if plan.Restore {
 		b.Container, err = n.restoreBox(ctx, rt, spec)
 	} else {

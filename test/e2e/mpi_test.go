@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,17 @@ func TestMPIRanksOfAHostUseCMA(t *testing.T) {
 				t.Errorf("got %+v", r)
 			}
 		})
+	}
+}
+
+// Ranks that share processors do not wake each other all the time.
+func TestMPICrowdedRanksHaveLateTimers(t *testing.T) {
+	for nodes, want := range map[int]string{1: "50000", 2: "2000000"} {
+		ranks := map[int]int{1: 1, 2: runtime.NumCPU()}[nodes]
+		r := mpiJob{family: mpiFamilies()[0], nodes: nodes, ranks: ranks, run: "mpirun cat /proc/self/timerslack_ns"}.try(t)
+		if r.Code != 0 || r.Stdout != strings.Repeat(want+"\n", nodes*ranks) || r.Stderr != "" {
+			t.Errorf("want %d times %s, got %+v", nodes*ranks, want, r)
+		}
 	}
 }
 

@@ -75,6 +75,11 @@ func (s *setup) enter(ready *os.File) error {
 	if err := dropPrivileges(); err != nil {
 		return err
 	}
+	if s.TimerSlack > 0 {
+		if err := onAllThreads("timer slack", unix.PR_SET_TIMERSLACK, uintptr(s.TimerSlack)); err != nil {
+			return err
+		}
+	}
 	if s.Seccomp {
 		if err := confine(); err != nil {
 			return err
@@ -302,13 +307,20 @@ func bindAny(source, target string) error {
 // every thread (capabilities(7), securebits).
 func dropPrivileges() error {
 	const noRoot = 1<<0 | 1<<1 // SECBIT_NOROOT, and its lock
-	for _, call := range []struct {
-		what       string
-		option, to uintptr
-	}{{"no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1}, {"securebits", unix.PR_SET_SECUREBITS, noRoot}} {
-		if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, call.option, call.to, 0, 0, 0, 0); errno != 0 {
-			return fmt.Errorf("set %s: %w", call.what, errno)
-		}
+	err := onAllThreads("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
+	if err == nil {
+		err = onAllThreads("securebits", unix.PR_SET_SECUREBITS, noRoot)
 	}
-	return capset()
+	if err == nil {
+		err = capset()
+	}
+	return err
+}
+
+// onAllThreads sets what belongs to a thread, and to those it starts, by prctl(2).
+func onAllThreads(what string, option, to uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, option, to, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("set %s: %w", what, errno)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -26,6 +27,7 @@ type setup struct {
 	Upper       Upper          `json:"upper"`
 	Devices     []string       `json:"devices"`
 	Seccomp     bool           `json:"seccomp"`
+	TimerSlack  time.Duration  `json:"timer_slack,omitempty"`
 	UserName    string         `json:"user_name"`
 	// HostRoot tells that the container's files are root's on the host.
 	HostRoot bool `json:"host_root,omitempty"`
@@ -37,7 +39,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, UserName: "user", HostRoot: os.Geteuid() == 0}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, UserName: "user", HostRoot: os.Geteuid() == 0}
 	var err error
 	abs := func(p string) string {
 		a, e := filepath.Abs(p)
