@@ -11,6 +11,7 @@ type tail struct {
 	lines []string
 	part  string
 	line  func(string)
+	skip  func(string) bool // lines that are neither kept nor told
 }
 
 const tailLines = 15
@@ -25,6 +26,9 @@ func (t *tail) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		t.part = rest
+		if t.skip != nil && t.skip(l) {
+			continue
+		}
 		if t.lines = append(t.lines, l); len(t.lines) > tailLines {
 			t.lines = t.lines[1:]
 		}
@@ -34,4 +38,6 @@ func (t *tail) Write(b []byte) (int, error) {
 	}
 }
 
-func (t *tail) String() string { return strings.Join(append(t.lines, t.part), "\n") }
+func (t *tail) String() string {
+	return strings.TrimRight(strings.Join(append(t.lines, t.part), "\n"), "\n")
+}

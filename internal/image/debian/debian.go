@@ -7,6 +7,7 @@ package debian
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,9 @@ func Command(b spec.Build, o Options) []string {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 	}
 	for _, c := range b.Copy {
-		argv = append(argv, `--customize-hook=mkdir -p "$1"`+shell.Quote(filepath.Dir(c.To)), "--customize-hook="+copyHook(c))
+		for _, hook := range copyHooks(c) {
+			argv = append(argv, "--customize-hook="+hook)
+		}
 	}
 	for i, r := range b.Run {
 		script := shell.Quote(r)
@@ -88,6 +91,12 @@ func Environment(b spec.Build) []string {
 	return env
 }
 
+var tidyingUp = regexp.MustCompile(`^(umount: |W: (umount|unlink|cannot unlink|cannot rmdir) (\./|/)(dev|proc|sys)\b)`)
+
+// TidyingUp tells of a line of mmdebstrap's that it is about taking down what a
+// build that failed no longer has: some dozens of them follow the reason.
+func TidyingUp(line string) bool { return tidyingUp.MatchString(line) }
+
 // keysNamed tells whether every source says by which key it is signed.
 func keysNamed(sources []string) bool {
 	for _, s := range sources {
@@ -98,11 +107,22 @@ func keysNamed(sources []string) bool {
 	return len(sources) > 0
 }
 
-// copyHook is mmdebstrap's own way to bring files in, which works in every
-// mode: a file under its name, a directory's contents.
-func copyHook(c spec.Copy) string {
-	if info, err := os.Stat(c.From); err == nil && !info.IsDir() {
-		return "upload " + shell.Quote(c.From) + " " + shell.Quote(c.To)
+// copyHooks bring files in by mmdebstrap's own commands, which work in every
+// mode: a file under its name (or into a directory, where To ends with a slash),
+// a directory's contents.
+func copyHooks(c spec.Copy) []string {
+	mkdir := func(dir string) string { return `mkdir -p "$1"` + shell.Quote(dir) }
+	info, err := os.Stat(c.From)
+	if err != nil || info.IsDir() {
+		return []string{mkdir(c.To), "sync-in " + shell.Quote(c.From) + " " + shell.Quote(c.To)}
 	}
-	return "sync-in " + shell.Quote(c.From) + " " + shell.Quote(c.To)
+	to := c.To
+	if strings.HasSuffix(to, "/") {
+		to += filepath.Base(c.From)
+	}
+	hooks := []string{mkdir(filepath.Dir(to)), "upload " + shell.Quote(c.From) + " " + shell.Quote(to)}
+	if info.Mode()&0o111 != 0 { // upload forgets the mode
+		hooks = append(hooks, `chmod 755 "$1"`+shell.Quote(to))
+	}
+	return hooks
 }

@@ -66,3 +66,19 @@ func TestDateOfRelease(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// What mmdebstrap wrote about a build whose step had failed.
+func TestOnlyTidyingUpIsPassedOver(t *testing.T) {
+	for _, l := range []string{"umount: /tmp/mmdebstrap.tqHJpN_dpd/proc: not mounted.", "W: umount /proc failed: 8192", "W: umount ./dev/zero failed: 8192",
+		"W: cannot unlink ./dev/zero: No such file or directory", "W: cannot rmdir ./dev/pts/: No such file or directory", "W: unlink /dev/ptmx"} {
+		if !TidyingUp(l) {
+			t.Errorf("%q is told", l)
+		}
+	}
+	for _, l := range []string{"E: setup failed: E: hookhelper failed: E: path does not exist: /tmp/x/opt/src", "ring.c:3: error: expected ';'",
+		"W: unlink /opt/x", "W: Download is performed unsandboxed", "E: Unable to locate package umount"} {
+		if TidyingUp(l) {
+			t.Errorf("%q is passed over", l)
+		}
+	}
+}
