@@ -30,6 +30,8 @@ func TestHowRunsEnd(t *testing.T) {
 	}{
 		{"success", func(*world) {}, state.Succeeded, 0, "", "a"},
 		{"the task's own failure", func(w *world) { w.sites["a"].head = exiting(7) }, state.Failed, 7, "exit code 7", "a"},
+		{"a task that a signal ended", func(w *world) { w.sites["a"].head = exiting(139) }, state.Failed, 139, "exit code 139, as after signal 11 (SIGSEGV, segmentation fault)", "a"},
+		{"a high code that is no signal's", func(w *world) { w.sites["a"].head = exiting(250) }, state.Failed, 250, "exit code 250", "a"},
 		{"an unusable site is passed over", func(w *world) { w.sites["a"].probe = driver.Facts{Reason: "closed"} }, state.Succeeded, 0, "", "b"},
 		{"so is one that grants nothing now", func(w *world) { w.sites["a"].acquire = transient }, state.Succeeded, 0, "", "a b"},
 		{"and one whose nodes do not start", func(w *world) { w.sites["a"].launch = transient }, state.Succeeded, 0, "", "a b"},

@@ -101,7 +101,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 				what = "setup"
 			}
 			out.state = state.Failed
-			out.err = &core.Error{Op: "the job's `" + what + "` command", Err: fmt.Errorf("ended with exit code %d", code)}
+			out.err = endedBadly(what, code)
 		}
 		return out
 	}

@@ -61,17 +61,19 @@ func TestExitCodeIsTheTasks(t *testing.T) {
 	for _, c := range []struct {
 		name, run string
 		want      int
+		says      string
 	}{
-		{"success", "true", 0},
-		{"failure", "exit 7", 7},
-		{"high code", "exit 250", 250},
-		{"not found", "[no-such-program]", 127},
-		{"signal", "kill -9 $$", 137},
+		{"success", "true", 0, "succeeded"},
+		{"failure", "exit 7", 7, "exit code 7\n"},
+		{"high code", "exit 250", 250, "exit code 250\n"},
+		{"not found", "[no-such-program]", 127, "no-such-program: not found"},
+		{"signal", "kill -SEGV $$", 139, "segmentation fault"},
+		{"killed", "kill -9 $$", 137, "memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, job := busyboxJob(t, "run: "+c.run)
-			if r := b.Try("run", job); r.Code != c.want {
-				t.Errorf("ended with %d, want %d\n%s", r.Code, c.want, r.Stderr)
+			if r := b.Try("run", job); r.Code != c.want || !strings.Contains(r.Stderr, c.says) {
+				t.Errorf("ended with %d, want %d and %q\n%s", r.Code, c.want, c.says, r.Stderr)
 			}
 		})
 	}
