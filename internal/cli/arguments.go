@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,31 @@ func refuseWrongArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseWrongArguments(sub)
 	}
+}
+
+// wrongFlags is the error of flags that cannot be read, without the words of
+// Go's own parsers.
+func wrongFlags(c *cobra.Command, err error) error {
+	if value, _, is := strings.Cut(err.Error(), ": strconv.ParseInt:"); is {
+		err = errors.New(value + ": it is no whole number")
+	} else if value, _, is := strings.Cut(err.Error(), ": time: "); is {
+		err = errors.New(value + ": it is no duration (such as 90s, 15m or 2h30m)")
+	}
+	return &core.Error{Kind: core.Invalid, Op: "read flags of", Object: c.CommandPath(), Err: err,
+		Remedy: "`" + c.CommandPath() + " --help` lists them."}
+}
+
+// elsewhere are the words by which other tools call what our commands do.
+var elsewhere = map[string][]string{
+	"check": {"validate", "lint"},
+	"exec":  {"shell", "enter"},
+	"logs":  {"tail", "attach", "output"},
+	"ps":    {"list", "jobs", "status", "squeue", "qstat"},
+	"rm":    {"delete", "remove"},
+	"run":   {"submit", "start", "sbatch", "qsub"},
+	"show":  {"info", "inspect", "history", "status"},
+	"stop":  {"kill", "cancel", "scancel", "qdel"},
+	"sweep": {"clean", "cleanup", "gc"},
 }
 
 // newHelpCommand is cobra's own, but for the words about commands that there are

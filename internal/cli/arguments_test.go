@@ -17,7 +17,12 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"stpo", `no command "stpo"`, "stop"},
 		{"--nosuch", "unknown flag: --nosuch", "`bee --help`"},
 		{"stop --nosuch", "unknown flag: --nosuch", "`bee stop --help`"},
-		{"ps --limit x", "--limit", "`bee ps --help`"},
+		{"ps --limit x", `"x" for "--limit" flag: it is no whole number`, "`bee ps --help`"},
+		{"run -n job.yaml", `"job.yaml" for "-n, --nodes" flag: it is no whole number`, "`bee run --help`"},
+		{"run --wait 5 job.yaml", `"5" for "--wait" flag: it is no duration (such as 90s, 15m or 2h30m)`, "`bee run --help`"},
+		{"status", `no command "status"`, "Did you mean ps or show?"},
+		{"kill pi", `no command "kill"`, "Did you mean stop?"},
+		{"sbatch job.yaml", `no command "sbatch"`, "Did you mean run?"},
 		{"help nosuch", `no command "nosuch"`, "`bee --help`"},
 		{"help image nosuch", `no command "nosuch"`, "`bee image --help`"},
 		{"image nosuch", `no command "nosuch"`, "`bee image --help`"},
@@ -68,4 +73,15 @@ func TestEveryCommandLooksAtItsArguments(t *testing.T) {
 		}
 	}
 	visit(new(app).newRoot())
+}
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	d := newDesk(t)
+	if err := d.bee("version"); err != nil {
+		t.Fatal(err)
+	}
+	want := d.out.String()
+	if err := d.bee("--version"); err != nil || d.out.String() != want || want == "" {
+		t.Errorf("got %q, %v, want %q", d.out.String(), err, want)
+	}
 }

@@ -66,14 +66,13 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.cacheDir, "cache", "", "`directory` of the image cache (default $BEE_CACHE, else $XDG_CACHE_HOME/bee)")
 	flags.StringVar(&a.sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log what happens inside, to standard error")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &core.Error{Kind: core.Invalid, Op: "read flags of", Object: c.CommandPath(), Err: err,
-			Remedy: "`" + c.CommandPath() + " --help` lists them."}
-	})
+	root.SetFlagErrorFunc(wrongFlags)
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "files", Title: "Files and images:"}, &cobra.Group{ID: "machine", Title: "Machines:"})
 	group := func(id string, commands ...*cobra.Command) {
 		for _, c := range commands {
-			c.GroupID = id
+			c.GroupID, c.SuggestFor = id, elsewhere[c.Name()]
 			root.AddCommand(c)
 		}
 	}

@@ -15,15 +15,20 @@ func (a *app) newVersionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "version", Short: "Show the version of bee", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info := map[string]string{"version": Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "commit": commit()}
 			if asJSON {
-				return a.writeJSON(info)
+				return a.writeJSON(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "commit": commit()})
 			}
-			_, err := fmt.Fprintf(a.stdout, "bee %s (%s, %s, %s)\n", info["version"], info["commit"], info["platform"], info["go"])
+			_, err := fmt.Fprintln(a.stdout, versionText())
 			return err
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+func versionText() string {
+	return fmt.Sprintf("bee %s (%s, %s, %s)", Version, commit(), platform, runtime.Version())
 }
 
 func commit() string {
