@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/google/renameio/v2"
 )
 
@@ -25,7 +26,7 @@ func automatic(ctx context.Context, all []driver.Runtime, dir string) (driver.Ru
 // firstUsable tries runtimes in order, unless the verdict of this boot is kept.
 func firstUsable(ctx context.Context, all []driver.Runtime, dir string) (driver.Runtime, string, error) {
 	file := filepath.Join(dir, "runtime")
-	boot := readWord("/proc/sys/kernel/random/boot_id")
+	boot, _ := procid.Boot()
 	if kept := strings.Fields(readWord(file)); len(kept) == 2 && kept[0] == boot && boot != "" {
 		for _, rt := range all {
 			if rt.Info().Name == kept[1] {

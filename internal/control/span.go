@@ -2,10 +2,9 @@ package control
 
 import (
 	"context"
-	"os"
-	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/state"
 	"golang.org/x/sys/unix"
 )
@@ -20,11 +19,11 @@ func (c *Controller) moment() state.Moment {
 		return c.clock()
 	}
 	var up unix.Timespec
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := procid.Boot()
 	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
 		return state.Moment{}
 	}
-	return state.Moment{Boot: strings.TrimSpace(string(boot)), Up: time.Duration(up.Nano())}
+	return state.Moment{Boot: boot, Up: time.Duration(up.Nano())}
 }
 
 // canComputeFor is how much longer the attempt can compute at most. bounded is

@@ -54,7 +54,7 @@ func allowed() map[string][]string {
 		"internal/fabric":               {"internal/core", "internal/fabric/vhost"},
 		"internal/fabric/vhost":         {},
 		"internal/node": {"internal/core", "internal/driver", "internal/fabric", "internal/filestream", "internal/mpi", "internal/mpi/ranks", "internal/node/client", "internal/node/execute",
-			"internal/node/protocol", "internal/runtime/pid1", "internal/tasklog", "internal/volume/dataimage", "internal/wire"},
+			"internal/node/protocol", "internal/procid", "internal/runtime/pid1", "internal/tasklog", "internal/volume/dataimage", "internal/wire"},
 		"internal/volume/dataimage": {"internal/core", "internal/filestream"},
 		"internal/vm/agent":         {"internal/core", "internal/driver"},
 		"internal/vm/guestimage":    {"internal/shell", "internal/spec"},
@@ -64,7 +64,7 @@ func allowed() map[string][]string {
 			"internal/runtime/pid1", "internal/vm/agent", "internal/wire"},
 		"internal/vm": {"internal/core", "internal/driver", "internal/filestream", "internal/node/client", "internal/runtime/pid1", "internal/vm/agent", "internal/vm/initrd",
 			"internal/vm/qemu", "internal/wire"},
-		"internal/control": {"internal/checkpoint", "internal/core", "internal/driver", "internal/filestream", "internal/node/protocol", "internal/spec", "internal/state",
+		"internal/control": {"internal/checkpoint", "internal/core", "internal/driver", "internal/filestream", "internal/node/protocol", "internal/procid", "internal/spec", "internal/state",
 			"internal/tasklog", "internal/vm/guestimage", "internal/volume/dataimage", "internal/wire"},
 	}
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/procid"
 )
 
 // listeners are a node's TCP sockets for the other nodes.
@@ -157,6 +156,6 @@ func rankName(rank int) string { return "node " + strconv.Itoa(rank) }
 
 // machine names the running kernel: hosts with the same one share processors.
 func machine() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id))
+	boot, _ := procid.Boot()
+	return boot
 }

@@ -134,35 +134,34 @@ func unknown(method string) error {
 	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this node does not know it")}
 }
 
+// keepTelling answers a call by telling, which ends with the line to whoever asked.
+func (h *head) keepTelling(ctx context.Context, s *wire.Stream, params any, tell func(context.Context) error) error {
+	if err := s.Params(params); err != nil {
+		return err
+	}
+	h.n.serving.Add(1)
+	defer h.n.serving.Done()
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	ctx, cancel := s.Broken(ctx)
+	defer cancel()
+	return tell(ctx)
+}
+
 // handle answers the calls that only the head knows.
 func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method string, s *wire.Stream) error {
 	switch method {
 	case client.CallWatch:
 		var r client.WatchRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		h.n.serving.Add(1)
-		defer h.n.serving.Done()
-		if err := s.Reply(nil); err != nil {
-			return err
-		}
-		ctx, cancel := s.Broken(ctx)
-		defer cancel()
-		return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return wire.WriteMessage(s, e) })
+		return h.keepTelling(ctx, s, &r, func(ctx context.Context) error {
+			return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return wire.WriteMessage(s, e) })
+		})
 	case client.CallOutput:
 		var r client.OutputRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		h.n.serving.Add(1)
-		defer h.n.serving.Done()
-		if err := s.Reply(nil); err != nil {
-			return err
-		}
-		ctx, cancel := s.Broken(ctx)
-		defer cancel()
-		return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(s, f) })
+		return h.keepTelling(ctx, s, &r, func(ctx context.Context) error {
+			return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(s, f) })
+		})
 	case client.CallStop:
 		var r client.StopRequest
 		if err := s.Params(&r); err != nil {

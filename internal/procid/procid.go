@@ -31,7 +31,7 @@ func Of(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	boot, err := bootID()
+	boot, err := Boot()
 	if err != nil {
 		return ID{}, err
 	}
@@ -135,7 +135,7 @@ func (i ID) open() (int, error) {
 		return -1, err
 	}
 	start, err := started(i.PID)
-	boot, _ := bootID()
+	boot, _ := Boot()
 	if err != nil || start != i.Start || boot != i.Boot || ended(fd) {
 		_ = unix.Close(fd)
 		return -1, errGone
@@ -165,7 +165,8 @@ func started(pid int) (ticks uint64, err error) {
 	return strconv.ParseUint(rest[19], 10, 64)
 }
 
-func bootID() (string, error) {
+// Boot names the kernel that runs here, since it started.
+func Boot() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }

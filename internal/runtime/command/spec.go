@@ -126,8 +126,26 @@ func MountOption(m driver.Mount) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// HostOptions turns lines of /etc/hosts into values of --add-host.
-func HostOptions(lines []string) []string {
+// InitOptions are the last ones of a docker's or podman's run: what the container
+// gets from its host, and bee's init in its image.
+func InitOptions(s driver.ContainerSpec, h Host, env []string) (argv []string) {
+	for _, e := range env {
+		argv = append(argv, "--env", e)
+	}
+	for _, e := range hostOptions(s.Hosts) {
+		argv = append(argv, "--add-host", e)
+	}
+	for _, d := range h.Devices {
+		argv = append(argv, "--device", d)
+	}
+	for _, m := range s.Mounts {
+		argv = append(argv, "--mount", MountOption(m))
+	}
+	return append(argv, "--entrypoint", InsideBinary, s.Image.ArchiveTag, "init")
+}
+
+// hostOptions turns lines of /etc/hosts into values of --add-host.
+func hostOptions(lines []string) []string {
 	var out []string
 	for _, line := range lines {
 		fields := strings.Fields(line)

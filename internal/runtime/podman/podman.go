@@ -84,19 +84,7 @@ func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile 
 	if s.Hostname != "" {
 		argv = append(argv, "--uts=private", "--hostname", s.Hostname)
 	}
-	for _, e := range env {
-		argv = append(argv, "--env", e)
-	}
-	for _, e := range command.HostOptions(s.Hosts) {
-		argv = append(argv, "--add-host", e)
-	}
-	for _, d := range h.Devices {
-		argv = append(argv, "--device", d)
-	}
-	for _, m := range s.Mounts {
-		argv = append(argv, "--mount", command.MountOption(m))
-	}
-	return append(argv, "--entrypoint", command.InsideBinary, s.Image.ArchiveTag, "init")
+	return append(argv, command.InitOptions(s, h, env)...)
 }
 
 // Recover implements driver.Runtime.
