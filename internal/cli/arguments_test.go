@@ -85,3 +85,13 @@ func TestVersionIsAFlagToo(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", d.out.String(), err, want)
 	}
 }
+
+func TestNothingToRemoveIsTold(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, line := range []string{"sweep", "sweep --dry-run", "image prune"} {
+		d := newDesk(t)
+		if err := d.bee(strings.Fields(line)...); err != nil || d.out.Len() > 0 || !strings.HasPrefix(d.err.String(), "bee: no") {
+			t.Errorf("bee %s: %v, wrote %q and %q", line, err, d.out.String(), d.err.String())
+		}
+	}
+}

@@ -84,6 +84,9 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 			for _, i := range freed {
 				fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref)
 			}
+			if len(freed) == 0 {
+				fmt.Fprintln(a.stderr, "bee: no image is without use")
+			}
 			return nil
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)

@@ -146,10 +146,12 @@ func (s *session) nudge(id string) error {
 }
 
 // endTries is how many controllers may give up before a run's end is not waited
-// for any more, and startTime how long one may take to show up.
+// for any more, startTime how long one may take to show up, and silence how long
+// nothing need be said of a run that takes its time.
 const (
 	endTries  = 4
 	startTime = 3 * time.Second
+	silence   = 2 * time.Second
 )
 
 // awaitEnd waits until a run is over, and tells what is in the way meanwhile.
@@ -178,6 +180,9 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		if n := len(notes); n > 0 && (tries > 1 || notes[n-1].Time.After(begun)) && notes[n-1].Text != last {
 			last = notes[n-1].Text
 			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, last)
+		} else if last == "" && time.Since(begun) > silence {
+			last = s.endingText(ctx, run)
+			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, last)
 		}
 		if s.Store.Controlled(run.ID) {
 			started = time.Time{}
@@ -196,4 +201,13 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		}
 	}
 	return run, nil
+}
+
+// endingText tells what a run that does not end at once is waited for.
+func (s *session) endingText(ctx context.Context, run state.Run) string {
+	text := "it has been told to end"
+	if attempts, err := s.Store.Attempts(ctx, run.ID); err == nil && len(attempts) > 0 {
+		text += " on site " + attempts[len(attempts)-1].Site
+	}
+	return text + ", which is waited for; Ctrl-C leaves it to end by itself"
 }

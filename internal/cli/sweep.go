@@ -44,6 +44,9 @@ over runs whose controller died; sweep finds what even that could not.`,
 			for _, f := range found {
 				fmt.Fprintf(a.stdout, "%s\t%s\n", f.Site, f.Owner)
 			}
+			if len(found) == 0 && err == nil {
+				fmt.Fprintln(a.stderr, "bee: nothing is left behind")
+			}
 			return err
 		}}
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only tell")

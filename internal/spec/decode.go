@@ -66,10 +66,22 @@ func (d *decoder) root(data []byte) ast.Node {
 func (d *decoder) syntax(err error) {
 	p := Problem{File: d.file, Line: 1, Column: 1, Message: "not valid YAML: " + firstLine(err.Error())}
 	if e, ok := err.(interface{ GetToken() *token.Token }); ok && e.GetToken() != nil { //nolint:errorlint // the parser's own, bare
-		d.problem(e.GetToken(), "", "not valid YAML: %s", messageOf(err))
+		message := "not valid YAML: " + messageOf(err)
+		if d.tabBegins(e.GetToken()) {
+			message = "a tab begins this line: YAML wants spaces there"
+		}
+		d.problem(e.GetToken(), "", "%s", message)
 		return
 	}
 	d.problems = append(d.problems, p)
+}
+
+// tabBegins tells whether the line of a token is indented by a tab.
+func (d *decoder) tabBegins(at *token.Token) bool {
+	if at.Position == nil || at.Position.Line < 1 || at.Position.Line > len(d.lines) {
+		return false
+	}
+	return strings.HasPrefix(strings.TrimLeft(d.lines[at.Position.Line-1], " "), "\t")
 }
 
 func messageOf(err error) string {

@@ -110,6 +110,8 @@ func bad() map[string]struct {
 		"not a mapping":                {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
 		"empty":                        {"", []string{"the file is empty"}},
 		"not YAML":                     {"image: [a\n", []string{"not valid YAML"}},
+		"a tab":                        {"image: a\nenv:\n\tA: x\n", []string{"3:1: a tab begins this line: YAML wants spaces there"}},
+		"a tab in a block":             {"image: a\nrun: |\n  if true; then\n\techo a\n  fi\n", []string{"4:1: a tab begins this line: YAML wants spaces there"}},
 		"missing value":                {"image:\n", []string{"image: a value is missing"}},
 		"empty command":                {"image: a\nrun: ''\n", []string{"the command is empty"}},
 		"types and values at once": {"image: a\nnodes: 0\nretry: many\nuser: ann\nenv: {1A: x}\n",
