@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
@@ -57,10 +59,24 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 	return exitError{exitUnsupported}
 }
 
-// explain lists what each site would do, and which is the first to be tried.
+// explain lists what each site would do, and which is the first to be tried. Why
+// one cannot take the job stands below, where there is room for it; columns of
+// which no site has anything are left out.
 func explain(out io.Writer, list []control.Prospect) error {
+	slots := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.SlotSeconds > 0 })
+	prices := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.CostPerHour > 0 })
 	w := newTable(out)
-	w.row("SITE", "WHAT", "START", "SLOT", "TO COMPUTE", "COST/H", "")
+	row := func(site, what, start, slot, compute, cost, remark string) {
+		cells := []any{site, what, start}
+		if slots {
+			cells = append(cells, slot, compute)
+		}
+		if prices {
+			cells = append(cells, cost)
+		}
+		w.row(append(cells, remark)...)
+	}
+	row("SITE", "WHAT", "START", "SLOT", "COMPUTE", "COST/H", "")
 	chosen := false
 	for _, p := range list {
 		slot, compute, cost, remark := "-", "-", "-", ""
@@ -72,14 +88,23 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 		switch {
 		case !p.Usable:
-			remark = "cannot take it: " + p.Reason
+			remark = "cannot"
 		case !chosen:
-			chosen, remark = true, "would be taken"
+			chosen, remark = true, "taken"
 		}
-		w.row(p.Site, p.Summary, startText(p), slot, compute, cost, remark)
+		row(p.Site, p.Summary, startText(p), slot, compute, cost, remark)
 	}
 	if err := w.flush(); err != nil {
 		return err
+	}
+	for _, p := range list {
+		if p.Usable {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s cannot take it: %s\n", p.Site, printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
+		if p.Remedy != "" {
+			fmt.Fprintf(out, "  → %s\n", printable(p.Remedy))
+		}
 	}
 	for _, p := range list {
 		if p.Unsaved && p.Usable {

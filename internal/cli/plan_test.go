@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+)
+
+func TestAPlanFitsATerminal(t *testing.T) {
+	list := []control.Prospect{
+		{Site: "rack", Summary: "2 hosts by ssh", Reason: "use site rack: connect by ssh to n1.example.org: ssh: Could not resolve hostname", Remedy: "Check the name."},
+		{Site: "lab", Summary: "4 emulated hosts on this machine", Usable: true, Start: time.Now()},
+		{Site: "spare", Summary: "this machine", Usable: true, Start: time.Now()},
+	}
+	const reason = "\nrack cannot take it: connect by ssh to n1.example.org: ssh: Could not resolve hostname\n  → Check the name.\n"
+	plan := func() string {
+		var out bytes.Buffer
+		if err := explain(&out, list); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	want := "SITE   WHAT                              START  \n" +
+		"rack   2 hosts by ssh                    -      cannot\n" +
+		"lab    4 emulated hosts on this machine  now    taken\n" +
+		"spare  this machine                      now    \n" + reason
+	if got := plan(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	list[1].SlotSeconds, list[1].ComputeSeconds, list[2].CostPerHour = 4*3600, 3*3600, 1.5
+	got := plan()
+	for _, part := range []string{"SLOT", "COMPUTE", "COST/H", "4h0m0s", "3h0m0s", "1.50", reason} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is missing in\n%s", part, got)
+		}
+	}
+	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
+		if len(line) > 81 {
+			t.Errorf("wider than a terminal: %q", line)
+		}
+	}
+}
