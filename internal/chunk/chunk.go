@@ -60,6 +60,16 @@ func (c Cutter) Cut(b []byte) int {
 		at   int
 		mask uint64
 	}{{min(c.average, n), c.hard}, {n, c.easy}} {
+		// Two bytes at a time: the hash of the first waits for nothing.
+		for ; i+1 < end.at; i += 2 {
+			first, second := gear[b[i]], gear[b[i+1]]
+			if (hash<<1+first)&end.mask == 0 {
+				return i + 1
+			}
+			if hash = hash<<2 + (first<<1 + second); hash&end.mask == 0 {
+				return i + 2
+			}
+		}
 		for ; i < end.at; i++ {
 			if hash = hash<<1 + gear[b[i]]; hash&end.mask == 0 {
 				return i + 1

@@ -3,6 +3,7 @@ package chunk
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -61,6 +62,17 @@ func TestChangesAreLocal(t *testing.T) {
 		if fresh == 0 || fresh > 8*New(SmallestBits).Most() {
 			t.Errorf("%s: %d bytes are new", name, fresh)
 		}
+	}
+}
+
+// Where the cuts are must not change: what is kept already is cut there.
+func TestCutsStayWhereTheyAre(t *testing.T) {
+	ends := sha256.New()
+	for i, c := range cut(New(SmallestBits), random(8<<20, 4)) {
+		fmt.Fprintln(ends, i, len(c))
+	}
+	if got := fmt.Sprintf("%x", ends.Sum(nil)[:8]); got != "b7f4ab9fc5731e16" {
+		t.Errorf("the cuts are others: %s", got)
 	}
 }
 

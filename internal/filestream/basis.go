@@ -5,17 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/chunk"
-	"github.com/bee-hpc/bee/internal/core"
-	"golang.org/x/sys/unix"
+	"golang.org/x/sync/errgroup"
 )
 
 // sum names a chunk by the first half of its SHA-256.
@@ -43,6 +42,7 @@ type Basis struct {
 	at    map[sum]place
 	open  *os.File // the file read last
 	last  uint32
+	run   run
 }
 
 // place is where a chunk lies.
@@ -58,7 +58,8 @@ type place struct {
 // are a million or two at most.
 func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
 	adopt(path)
-	b := &Basis{at: map[sum]place{}}
+	b := &Basis{}
+	var sizes []int64
 	total := int64(0)
 	for _, root := range append([]string{partial(path), path}, others...) {
 		if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) { // as "" is
@@ -70,7 +71,7 @@ func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error
 			}
 			info, err := e.Info()
 			if err == nil {
-				b.files, total = append(b.files, name), total+info.Size()
+				b.files, sizes, total = append(b.files, name), append(sizes, info.Size()), total+info.Size()
 			}
 			return err
 		})
@@ -82,89 +83,70 @@ func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error
 		return nil, nil
 	}
 	b.bits = chunk.BitsFor(total)
-	var (
-		mu   sync.Mutex
-		wg   sync.WaitGroup
-		next = make(chan int)
-		errs = make([]error, len(b.files))
-	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := range next {
-				found, err := chunksOf(ctx, b.files[i], chunk.New(b.bits))
-				mu.Lock()
-				for s, p := range found {
-					p.file = uint32(i)
-					b.at[s] = p
-				}
-				errs[i] = err
-				mu.Unlock()
-			}
-		})
+	b.at = make(map[sum]place, min(total>>b.bits, maxKnown))
+	if err := b.read(ctx, sizes); err != nil {
+		return nil, err
 	}
-	for i := range b.files {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 	if len(b.at) > maxKnown { // of many terabytes: telling all of it would not pay
 		return nil, nil
 	}
-	return b, errors.Join(errs...)
+	return b, nil
 }
 
-// chunksOf reads a file's chunks.
-func chunksOf(ctx context.Context, name string, c chunk.Cutter) (map[sum]place, error) {
-	f, err := os.Open(name)
+// stretch is what a processor reads of a file at a time.
+type stretch struct {
+	file     int
+	from, to int64
+}
+
+// read finds the chunks of all files, with all processors.
+func (b *Basis) read(ctx context.Context, sizes []int64) error {
+	c, parts := chunk.New(b.bits), make(chan stretch)
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		defer close(parts)
+		for i, size := range sizes {
+			for from := int64(0); from < size; from = spanEnd(c, from) {
+				select {
+				case parts <- stretch{i, from, min(spanEnd(c, from), size)}:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		return nil
+	})
+	var mu sync.Mutex
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() error {
+			s := &span{}
+			for p := range parts {
+				if err := b.chunksOf(p, s, c, &mu); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
+
+func (b *Basis) chunksOf(p stretch, s *span, c chunk.Cutter, mu *sync.Mutex) error {
+	f, err := os.Open(b.files[p.file])
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	found := map[sum]place{}
-	_, err = segments(f, &meta{size: info.Size()}, func(from, to int64) (int64, error) {
-		return eachChunk(ctx, f, from, to, c, func(at int64, b []byte) error {
-			found[sumOf(b)] = place{offset: at, length: uint32(len(b))}
+	_, err = segments(f, p.from, p.to, func(from, to int64) (int64, error) {
+		s.read(f, from, to, c)
+		mu.Lock()
+		defer mu.Unlock()
+		return s.end(), s.each(func(at int64, data []byte, name sum) error {
+			b.at[name] = place{file: uint32(p.file), offset: at, length: uint32(len(data))}
 			return nil
 		})
 	})
-	return found, err
-}
-
-// eachChunk gives the chunks of a stretch of f, and the offset that it came to:
-// less than to where the file has become shorter.
-func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunk.Cutter, do func(at int64, b []byte) error) (int64, error) {
-	buf := make([]byte, min(int64(max(blockSize, 2*c.Most())), to-from))
-	have := 0
-	for from < to {
-		if err := ctx.Err(); err != nil {
-			return from, err
-		}
-		want := min(int64(len(buf)), to-from)
-		n, err := f.ReadAt(buf[have:want], from+int64(have))
-		have += n
-		ended := errors.Is(err, io.EOF)
-		if err != nil && !ended {
-			return from, err
-		}
-		ended = ended || int64(have) == to-from
-		b := buf[:have]
-		for len(b) >= c.Most() || ended && len(b) > 0 {
-			n := c.Cut(b)
-			if err := do(from, b[:n]); err != nil {
-				return from, err
-			}
-			b, from = b[n:], from+int64(n)
-		}
-		have = copy(buf, b)
-		if ended {
-			return from, nil
-		}
-	}
-	return from, nil
+	return err
 }
 
 // maxKnown bounds what a sender takes: no more than a Basis has.
@@ -203,44 +185,15 @@ func ReadKnown(r io.Reader) (*Known, error) {
 		return nil, nil
 	}
 	k := &Known{cutter: chunk.New(int(bits)), sums: make(map[sum]struct{}, min(n, 1<<16))}
-	var s sum
-	for range n {
-		if _, err := io.ReadFull(r, s[:]); err != nil {
+	names := make([]byte, min(n, 1<<12)*uint32(len(sum{})))
+	for left := int(n) * len(sum{}); left > 0; left -= len(names) {
+		names = names[:min(left, len(names))]
+		if _, err := io.ReadFull(r, names); err != nil {
 			return nil, cut(err)
 		}
-		k.sums[s] = struct{}{}
+		for s := range slices.Chunk(names, len(sum{})) {
+			k.sums[sum(s)] = struct{}{}
+		}
 	}
 	return k, nil
-}
-
-// copyTo puts a chunk of the basis into a file.
-func (b *Basis) copyTo(out *os.File, at int64, s sum) error {
-	p, ok := b.at[s]
-	if !ok {
-		return errRecord
-	}
-	if b.open == nil || b.last != p.file {
-		b.close()
-		f, err := os.OpenFile(b.files[p.file], os.O_RDONLY|unix.O_NOFOLLOW, 0)
-		if err != nil {
-			return err
-		}
-		b.open, b.last = f, p.file
-	}
-	buf := make([]byte, p.length)
-	if _, err := b.open.ReadAt(buf, p.offset); err != nil {
-		return fmt.Errorf("read the earlier copy: %w", err)
-	}
-	if sumOf(buf) != s {
-		return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: b.files[p.file], Err: errors.New("it has changed meanwhile")}
-	}
-	_, err := out.WriteAt(buf, at)
-	return err
-}
-
-func (b *Basis) close() {
-	if b != nil && b.open != nil {
-		b.open.Close()
-		b.open = nil
-	}
 }

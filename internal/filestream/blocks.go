@@ -9,10 +9,11 @@ import (
 
 // blocks reads a stream block by block, and finds what was damaged or cut.
 type blocks struct {
-	r     io.Reader
-	table *crc32.Table
-	crc   uint32
-	buf   []byte
+	r        io.Reader
+	table    *crc32.Table
+	crc      uint32
+	buf      []byte
+	unpacker unpacker
 }
 
 // magic reads the beginning, and gives the kind of stream.
@@ -35,7 +36,8 @@ func (s *blocks) next() ([]byte, error) {
 	if _, err := io.ReadFull(s.r, head[:]); err != nil {
 		return nil, cut(err)
 	}
-	n, crc := int(binary.LittleEndian.Uint32(head[:])), binary.LittleEndian.Uint32(head[4:])
+	length, crc := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
+	n := int(length &^ packedBlock)
 	if n == 0 && crc == 0 { // see Relay
 		return nil, cut(io.ErrUnexpectedEOF)
 	}
@@ -49,6 +51,12 @@ func (s *blocks) next() ([]byte, error) {
 	b := s.buf[:n]
 	if _, err := io.ReadFull(s.r, b); err != nil {
 		return nil, cut(err)
+	}
+	if length&packedBlock != 0 {
+		var err error
+		if b, err = s.unpacker.unpack(b); err != nil {
+			return nil, err
+		}
 	}
 	if s.crc = crc32.Update(s.crc, s.table, b); s.crc != crc {
 		return nil, errDamaged

@@ -21,7 +21,7 @@ func (t *tree) file(ctx context.Context, m *meta, f *os.File) error {
 	if m.size > 0 && unix.IoctlFileClone(int(out.Fd()), int(f.Fd())) == nil {
 		t.report(m.size)
 	} else {
-		size, err = segments(f, m, func(from, to int64) (int64, error) { return t.move(ctx, f, out, from, to) })
+		size, err = segments(f, 0, m.size, func(from, to int64) (int64, error) { return t.move(ctx, f, out, from, to) })
 	}
 	if err != nil {
 		_ = out.Close()

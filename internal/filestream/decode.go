@@ -111,6 +111,9 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if len(b) != 8 {
 			return errRecord
 		}
+		if err := d.basis.flush(d.open); err != nil {
+			return err
+		}
 		f := d.open
 		d.open = nil
 		return d.t.finish(f, d.meta, int64(binary.LittleEndian.Uint64(b)))

@@ -39,7 +39,7 @@ func Relay(receiver io.Writer, sender io.Reader) error {
 		if _, err = io.ReadFull(sender, buf[:blockHead]); err != nil {
 			break
 		}
-		size := int(binary.LittleEndian.Uint32(buf))
+		size := int(binary.LittleEndian.Uint32(buf) &^ packedBlock)
 		if size > blockSize {
 			return errDamaged
 		}

@@ -63,6 +63,7 @@ func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, shelf Shelf
 		return errRecord
 	}
 	s := &shelver{out: newEncoder(w, kindOne, nil), shelf: shelf}
+	s.out.plain = true // a shelf may be what is written to
 	s.choose(bits)
 	for !s.ended {
 		if err := ctx.Err(); err != nil {

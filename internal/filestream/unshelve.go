@@ -61,7 +61,9 @@ func Unshelve(ctx context.Context, w io.Writer, r io.Reader, known *Known, stock
 		}
 	}
 	if !ended {
-		return fail("send", "a tree", cut(io.EOF))
+		err := cut(io.EOF)
+		e.abort(err)
+		return fail("send", "a tree", err)
 	}
 	return nil
 }

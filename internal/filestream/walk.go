@@ -186,18 +186,17 @@ func (k *walker) file(at int, m *meta, path string) error {
 	return k.to.file(k.ctx, m, f)
 }
 
-// segments calls move for each stretch of f that holds data, and gives the
-// size that the copy shall have.
-func segments(f *os.File, m *meta, move func(from, to int64) (int64, error)) (int64, error) {
+// segments calls move for each stretch of f that holds data, between two offsets,
+// and gives the offset to which f goes, or would.
+func segments(f *os.File, at, end int64, move func(from, to int64) (int64, error)) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return 0, err
 	}
-	if st.Blocks*512 >= m.size {
-		end, err := move(0, m.size)
-		return end, err
+	if st.Blocks*512 >= st.Size {
+		return move(at, end)
 	}
-	for at := int64(0); at < m.size; {
+	for at < end {
 		from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 		if err == unix.ENXIO {
 			break // only a hole is left
@@ -205,16 +204,19 @@ func segments(f *os.File, m *meta, move func(from, to int64) (int64, error)) (in
 		if err != nil {
 			return 0, err
 		}
+		if from >= end {
+			break
+		}
 		to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
 		if err != nil {
 			return 0, err
 		}
-		to = min(to, m.size)
+		to = min(to, end)
 		if at, err = move(from, to); err != nil || at < to {
 			return at, err
 		}
 	}
-	return m.size, nil
+	return end, nil
 }
 
 // readXattrs gives the user.* attributes; a file system without any has none.

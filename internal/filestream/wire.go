@@ -10,10 +10,10 @@ import (
 )
 
 // A stream is a magic string, then blocks. A block is its length and its
-// checksum (4 bytes each, little endian), then records; the checksum goes on
-// from the block before, so that a block lost, doubled or moved is noticed. A
-// record is a type byte, its length (4 bytes), and its content. The last
-// record is the trailer.
+// checksum (4 bytes each, little endian), then records, compressed where the
+// length says so (packedBlock); the checksum goes on from the block before, so
+// that a block lost, doubled or moved is noticed. A record is a type byte, its
+// length (4 bytes), and its content. The last record is the trailer.
 const (
 	magicLen   = 8
 	blockSize  = 1 << 20
@@ -42,6 +42,8 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 // encoder writes a stream. It is a sink of the walker.
 type encoder struct {
 	w        io.Writer
+	plain    bool     // w is written to by whoever calls, and nothing is compressed
+	carrier  *carrier // else, for a stream of several blocks
 	table    *crc32.Table
 	crc      uint32
 	buf      []byte // block head, then records; before the first, the magic
@@ -50,6 +52,7 @@ type encoder struct {
 	done     int64
 	progress func(int64)
 	known    *Known // what the receiver has; nil: nothing
+	span     span   // of the file, where something is known
 	err      error  // of w; sticks
 }
 
@@ -61,20 +64,54 @@ func newEncoder(w io.Writer, kind byte, progress func(int64)) *encoder {
 	return e
 }
 
+// seal completes a block. It tells where the records begin, and whether there are any.
+func (e *encoder) seal() (records int, some bool) {
+	at := e.skip + blockHead
+	if len(e.buf) == at {
+		return at, false
+	}
+	e.crc = crc32.Update(e.crc, e.table, e.buf[at:])
+	binary.LittleEndian.PutUint32(e.buf[at-8:], uint32(len(e.buf)-at))
+	binary.LittleEndian.PutUint32(e.buf[at-4:], e.crc)
+	e.skip = 0
+	return at, true
+}
+
+// flush sends a block to which others follow.
 func (e *encoder) flush() error {
-	if e.err != nil {
+	at, some := e.seal()
+	if e.err != nil || !some {
 		return e.err
 	}
-	at := e.skip + blockHead
-	records := e.buf[at:]
-	if len(records) == 0 {
-		return nil
+	if e.plain {
+		_, e.err = e.w.Write(e.buf)
+		e.buf = e.buf[:blockHead]
+		return e.err
 	}
-	e.crc = crc32.Update(e.crc, e.table, records)
-	binary.LittleEndian.PutUint32(e.buf[at-8:], uint32(len(records)))
-	binary.LittleEndian.PutUint32(e.buf[at-4:], e.crc)
-	_, e.err = e.w.Write(e.buf)
-	e.buf, e.skip = e.buf[:blockHead], 0
+	if e.carrier == nil {
+		e.carrier = newCarrier(e.w)
+	}
+	if e.err = e.carrier.put(e.buf, at); e.err == nil {
+		e.buf = append(e.carrier.buffer(), make([]byte, blockHead)...)
+	}
+	return e.err
+}
+
+// last sends the last block, and waits until all is written.
+func (e *encoder) last() error {
+	at, some := e.seal()
+	if e.carrier == nil {
+		if e.err == nil && some {
+			_, e.err = e.w.Write(e.buf)
+		}
+		return e.err
+	}
+	if e.err == nil && some {
+		e.err = e.carrier.put(e.buf, at)
+	}
+	if err := e.carrier.end(); e.err == nil {
+		e.err = err
+	}
 	return e.err
 }
 
@@ -123,7 +160,7 @@ func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
 	if err := e.record(recEntry, m.append(nil)); err != nil {
 		return err
 	}
-	size, err := segments(f, m, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
+	size, err := segments(f, 0, m.size, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
 	if err != nil {
 		return err
 	}
@@ -134,7 +171,7 @@ func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
 // than to where the file has become shorter.
 func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, error) {
 	if e.known != nil {
-		return eachChunk(ctx, f, from, to, e.known.cutter, e.chunk)
+		return eachChunk(ctx, f, from, to, e.known.cutter, &e.span, e.chunk)
 	}
 	const head, least = recHead + 8, 64 << 10
 	for from < to {
@@ -171,14 +208,13 @@ func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, 
 }
 
 // chunk sends a chunk, or its name where the receiver has it.
-func (e *encoder) chunk(at int64, b []byte) error {
+func (e *encoder) chunk(at int64, b []byte, s sum) error {
 	e.done += int64(len(b))
 	if e.progress != nil {
 		e.progress(e.done)
 	}
 	var head [8 + len(sum{})]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(at))
-	s := sumOf(b)
 	if _, has := e.known.sums[s]; has {
 		copy(head[8:], s[:])
 		return e.record(recSame, head[:])
@@ -202,16 +238,13 @@ func (e *encoder) pieces(offset, b []byte) error {
 }
 
 func (e *encoder) end() error {
-	if err := e.number(recTrailer, e.count); err != nil {
-		return err
-	}
-	return e.flush()
+	_ = e.number(recTrailer, e.count) // last tells
+	return e.last()
 }
 
 // abort tells the receiver why nothing more comes, as far as that works.
 func (e *encoder) abort(cause error) {
 	text := cause.Error()
-	if e.record(recError, []byte(text[:min(len(text), 4096)])) == nil {
-		_ = e.flush()
-	}
+	_ = e.record(recError, []byte(text[:min(len(text), 4096)]))
+	_ = e.last()
 }

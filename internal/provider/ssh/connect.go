@@ -17,6 +17,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // link is one ssh connection to a host, with our agent at its far end. All
@@ -52,6 +53,8 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	if err := c.Start(); err != nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start", Object: p.s.Client, Err: err, Remedy: "Install the OpenSSH client."}
 	}
+	widen(stdin)
+	widen(stdout)
 	pipes := &pipes{bufio.NewReaderSize(stdout, 64<<10), stdin, stdout}
 	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
 	err = p.greet(pipes, host)
@@ -200,6 +203,18 @@ func (p *provider) explain(host, words string, err error) error {
 		e.Remedy = "Try `ssh " + host + " true`."
 	}
 	return e
+}
+
+// widen has a pipe hold more than the kernel's first choice of 64 KiB: else both ends
+// of a busy one do little but wake each other.
+func widen(pipe any) {
+	f, ok := pipe.(*os.File)
+	if !ok {
+		return
+	}
+	if raw, err := f.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) }) //nolint:errcheck // then it stays as it is
+	}
 }
 
 // pipes are ssh's standard streams as one connection.

@@ -98,6 +98,8 @@ type facts struct {
 // Main is `bee remote`: it serves one controller over standard input and
 // output, until that goes away.
 func (a Agent) Main() int {
+	widen(os.Stdin)
+	widen(os.Stdout)
 	peer, err := wire.NewPeer(stdio{}, false, "the controller")
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)

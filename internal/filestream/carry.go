@@ -1,0 +1,136 @@
+package filestream
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// carrier writes blocks while the next is being made. Where one has to wait for the
+// way, there is time to compress it.
+type carrier struct {
+	w      io.Writer
+	queue  chan []byte
+	spare  chan []byte // buffers of blocks that are written
+	packer packer
+	failed chan struct{}
+	ended  chan struct{}
+	err    error // once failed is closed
+}
+
+func newCarrier(w io.Writer) *carrier {
+	c := &carrier{w: w, queue: make(chan []byte, 1), spare: make(chan []byte, 2), failed: make(chan struct{}), ended: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+func (c *carrier) run() {
+	defer close(c.ended)
+	for b := range c.queue {
+		if c.err == nil {
+			if _, c.err = c.w.Write(b); c.err != nil {
+				close(c.failed)
+			}
+		}
+		c.done(b)
+	}
+}
+
+// done takes a buffer back.
+func (c *carrier) done(b []byte) {
+	select {
+	case c.spare <- b[:0]:
+	default:
+	}
+}
+
+// buffer gives an empty one.
+func (c *carrier) buffer() []byte {
+	select {
+	case b := <-c.spare:
+		return b
+	default:
+		return make([]byte, 0, blockSize)
+	}
+}
+
+// put sends a block, whose records begin at an offset; it is the carrier's then.
+func (c *carrier) put(b []byte, at int) error {
+	select {
+	case <-c.failed:
+		return c.err
+	default:
+	}
+	if len(c.queue) == cap(c.queue) {
+		if packed := c.packer.pack(c.buffer(), b, at); packed != nil {
+			c.done(b)
+			b = packed
+		}
+	}
+	c.queue <- b
+	return nil
+}
+
+// end waits until all is written.
+func (c *carrier) end() error {
+	close(c.queue)
+	<-c.ended
+	return c.err
+}
+
+// packedBlock marks, in the length of a block, one whose records are compressed by
+// zstd. The checksum is that of the records as they were.
+const packedBlock = 1 << 31
+
+// packer compresses blocks. Of data that do not get smaller, it tries ever fewer.
+type packer struct {
+	zstd       *zstd.Encoder
+	pass, skip int // blocks: since the last that was tried, and how many shall be
+}
+
+// pack appends what b becomes to an empty buffer; nil where it stays as it is.
+func (p *packer) pack(to, b []byte, at int) []byte {
+	if p.pass < p.skip {
+		p.pass++
+		return nil
+	}
+	p.pass = 0
+	if p.zstd == nil {
+		var err error
+		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(blockSize))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+	}
+	to = p.zstd.EncodeAll(b[at:], append(to, b[:at]...))
+	if len(to) > len(b)-len(b)/8 {
+		p.skip = min(2*p.skip+1, 63)
+		return nil
+	}
+	p.skip = 0
+	binary.LittleEndian.PutUint32(to[at-blockHead:], packedBlock|uint32(len(to)-at))
+	return to
+}
+
+// unpacker undoes what a packer has done.
+type unpacker struct {
+	zstd *zstd.Decoder
+	buf  []byte
+}
+
+// unpack gives the records of a compressed block, until the next call.
+func (u *unpacker) unpack(b []byte) ([]byte, error) {
+	if u.zstd == nil {
+		var err error
+		if u.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true)); err != nil {
+			panic(err) // the options are constants
+		}
+		u.buf = make([]byte, 0, blockSize)
+	}
+	out, err := u.zstd.DecodeAll(b, u.buf)
+	if err != nil || len(out) == 0 {
+		return nil, errDamaged
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package filestream
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// run are chunks that follow one another in an earlier copy as in the new file: they
+// are read and written at once.
+type run struct {
+	to   int64 // offset in the new file
+	from place // all of them
+	ends []named
+	buf  []byte
+}
+
+// copyTo has a chunk of the basis put into a file, at the latest by flush.
+func (b *Basis) copyTo(out *os.File, at int64, s sum) error {
+	p, ok := b.at[s]
+	if !ok {
+		return errRecord
+	}
+	r := &b.run
+	end := int64(r.from.length)
+	if len(r.ends) == 0 || p.file != r.from.file || p.offset != r.from.offset+end || at != r.to+end || end+int64(p.length) > blockSize {
+		if err := b.flush(out); err != nil {
+			return err
+		}
+		r.to, r.from = at, place{file: p.file, offset: p.offset}
+	}
+	r.from.length += p.length
+	r.ends = append(r.ends, named{int(r.from.length), s})
+	return nil
+}
+
+// flush writes what waits, each chunk checked against its name.
+func (b *Basis) flush(out *os.File) error {
+	if b == nil || len(b.run.ends) == 0 {
+		return nil
+	}
+	r := &b.run
+	p := r.from
+	if b.open == nil || b.last != p.file {
+		b.close()
+		f, err := os.OpenFile(b.files[p.file], os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		b.open, b.last = f, p.file
+	}
+	if cap(r.buf) < int(p.length) {
+		r.buf = make([]byte, max(p.length, blockSize))
+	}
+	data := r.buf[:p.length]
+	if _, err := b.open.ReadAt(data, p.offset); err != nil {
+		return fmt.Errorf("read the earlier copy: %w", err)
+	}
+	begin := 0
+	for _, c := range r.ends {
+		if sumOf(data[begin:c.end]) != c.name {
+			return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: b.files[p.file], Err: errors.New("it has changed meanwhile")}
+		}
+		begin = c.end
+	}
+	r.ends = r.ends[:0]
+	_, err := out.WriteAt(data, r.to)
+	return err
+}
+
+func (b *Basis) close() {
+	if b != nil && b.open != nil {
+		b.open.Close()
+		b.open = nil
+	}
+}
