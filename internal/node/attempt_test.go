@@ -209,6 +209,11 @@ func TestTimeLimits(t *testing.T) {
 			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", ""},
 		{"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
 			func(p *protocol.Plan) { p.Deadline = time.Now().Add(3 * time.Second) }, "lost", "time slot", "saved\n"},
+		{"a task that does not save itself when it is asked to", "trap '' TERM; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) {
+				p.Deadline = time.Now().Add(3 * time.Second)
+				p.Checkpoint = &protocol.Checkpoint{Signal: int(syscall.SIGTERM), Grace: 500 * time.Millisecond}
+			}, "lost", "had not ended within its `grace` of 500ms after it was asked to save itself", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := newCluster(t, 1, c.run, withPlan(c.plan)).startAll()

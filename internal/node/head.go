@@ -124,7 +124,7 @@ func (h *head) carryOut(ctx context.Context) {
 	if err == nil {
 		err = h.work(h.over)
 	}
-	if cause := context.Cause(h.over); cause != nil && h.exit == nil {
+	if cause := context.Cause(h.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {
 		err = cause
 	}
 	h.output.Close() //nolint:errcheck // its frames were written one by one
@@ -354,7 +354,9 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 		return core.Exit{}, cause
 	} else if is {
-		h.saveAndEnd(rest, p, why, grace)
+		if h.saveAndEnd(rest, p, why, grace); !h.saved {
+			return core.Exit{}, unanswered(cause, grace)
+		}
 		return core.Exit{}, cause
 	}
 	p.Signal(rest, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
