@@ -75,6 +75,12 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		}
 		return a.copyFile(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)))
 	}
+	switch {
+	case run.State == state.Queued && len(attempts) <= 1:
+		fmt.Fprintf(a.stderr, "bee: run %s has not begun; `bee show %s` tells what it waits for\n", run.ID, run.ID)
+	case run.State.Final() && len(attempts) == 0:
+		fmt.Fprintf(a.stderr, "bee: run %s never began; `bee show %s` tells why\n", run.ID, run.ID)
+	}
 	return a.taskOutput(ctx, s, run.ID, o)
 }
 

@@ -73,3 +73,16 @@ func TestLogsBeforeThereIsAHead(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsOfARunThatHasNotBegunSaySo: silence would be taken for its output.
+func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "waits", State: state.Queued}, state.Run{ID: "bbbb1111", Name: "never", State: state.Failed})
+	for name, want := range map[string]string{
+		"waits": "bee: run aaaa1111 has not begun; `bee show aaaa1111` tells what it waits for\n",
+		"never": "bee: run bbbb1111 never began; `bee show bbbb1111` tells why\n",
+	} {
+		if err := d.bee("logs", name); err != nil || d.out.Len() > 0 || d.err.String() != want {
+			t.Errorf("%s: %v, %q, %q", name, err, d.out.String(), d.err.String())
+		}
+	}
+}
