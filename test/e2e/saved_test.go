@@ -77,6 +77,10 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 			last, _ = strconv.Atoi(f[len(f)-1])
 		}
 		if last <= after {
+			var v testkit.RunView
+			if b.JSON(&v, "show", "--json", id); v.State != "queued" && v.State != "running" {
+				t.Fatalf("the run is over: %s", b.Must("show", id))
+			}
 			return fmt.Errorf("attempt %d has printed %d\n%s%s", attempt, last, r.Stderr, b.Try("logs", "--controller", id).Stdout)
 		}
 		return nil

@@ -173,11 +173,14 @@ run: |
 	}
 }
 
-// machinesOf gives the processes of a run's virtual machines, by rank.
-func machinesOf(run string) []int {
+// machinesOf gives the processes of a run's virtual machines in its first
+// attempt, by rank.
+func machinesOf(run string) []int { return machinesIn(run, 1) }
+
+func machinesIn(run string, attempt int) []int {
 	var pids []int
 	for rank := range 4 {
-		name := []byte(fmt.Sprintf("guest=bee-%s-1-%d,", run, rank))
+		name := []byte(fmt.Sprintf("guest=bee-%s-%d-%d,", run, attempt, rank))
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {
 			raw, err := os.ReadFile(f)

@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestKilledWhileMachinesAreSaved: controllers, a hypervisor and the head are
+// killed while a run's machines are saved, each at another moment of it. A
+// checkpoint that was cut short is never one: each time the run goes on from the
+// one that is whole, and its result is right.
+func TestKilledWhileMachinesAreSaved(t *testing.T) {
+	testkit.Once(t)
+	b, sites, job := ringBee(t)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	printed(t, b, id, 1, 50)
+
+	t.Log("the controller, while the machines are saved at an attempt's end, and the next one, while it brings that home")
+	b.Must("checkpoint", id)
+	cutShort(t, b, id, "node0/memory.zst", func() { kill(eventuallyControllers(t, b, 1)[0]) })
+	b.Must("ps") // starts another
+	home := filepath.Join(b.Dir, "state/runs", id, "checkpoints/1")
+	appears(t, b, id, home)
+	kill(eventuallyControllers(t, b, 1)[0])
+	t.Logf("killed with %s at home", matches(filepath.Join(home, "*"), filepath.Join(home, "*/*")))
+	printed(t, b, id, 2, 0)
+	lines := strings.Fields(b.Must("logs", "--attempt", "1", id))
+	if last, err := strconv.Atoi(lines[len(lines)-1]); err != nil || first(t, b, id, 2) != last+50 {
+		t.Fatalf("attempt 1 ended with %d, and attempt 2 began with %d", last, first(t, b, id, 2))
+	}
+
+	t.Log("a hypervisor, while its memory is saved and the machines shall go on")
+	saved := filepath.Join(b.Work, "saved")
+	snapshot := b.Command("vm", "snapshot", id, saved)
+	var said strings.Builder
+	snapshot.Stderr = &said
+	if err := snapshot.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cutShort(t, b, id, "node1/memory.zst", func() { kill(machinesIn(id, 2)[1]) })
+	if err := snapshot.Wait(); err == nil || !strings.Contains(said.String(), "two-1") {
+		t.Errorf("the command says: %v, %s", err, said.String())
+	}
+	checkGoesOn(t, b, id, 3)
+
+	t.Log("the head, when its own machine is saved")
+	b.Must("checkpoint", id)
+	cutShort(t, b, id, "node0/machine.json", func() { kill(parentOf(t, machinesIn(id, 3)[0])) })
+	checkGoesOn(t, b, id, 4)
+
+	b.Must("exec", id, "--", "touch", "enough")
+	v := b.Await(id, savedTime)
+	if v.State != "succeeded" || len(v.Attempts) != 4 || v.Attempts[1].Error == nil || v.Attempts[2].Error == nil {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	t.Log(v.Attempts[1].Error.Message, "and", v.Attempts[2].Error.Message)
+	ringed(t, b)
+	if r := b.Try("vm", "restore", saved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
+		t.Errorf("bringing up machines that were half saved: %d %s", r.Code, r.Stderr)
+	}
+	b.CheckNothingLeft(30 * time.Second)
+}
+
+// cutShort does something as soon as a file of a node's machine is there in a
+// snapshot that is not whole.
+func cutShort(t *testing.T, b *testkit.Bee, id, file string, do func()) {
+	t.Helper()
+	run := filepath.Join(b.Dir, "scratch/bee", id)
+	fresh := []string{filepath.Join(run, "snapshots/*.new"), filepath.Join(run, "host*/run/snapshots/*.new")} // shared, or each host's own
+	appears(t, b, id, filepath.Join(fresh[0], file), filepath.Join(fresh[1], file))
+	do()
+	t.Logf("killed with %s", matches(filepath.Join(fresh[0], "*/*"), filepath.Join(fresh[1], "*/*")))
+}
+
+// appears waits for a file of which one of some patterns tells, without a pause
+// that the moment could pass in.
+func appears(t *testing.T, b *testkit.Bee, id string, patterns ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(savedTime); len(matches(patterns...)) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no %s\n%s", patterns, b.Try("logs", "--controller", id).Stdout)
+		}
+	}
+}
+
+func matches(patterns ...string) (all []string) {
+	for _, p := range patterns {
+		some, _ := filepath.Glob(p)
+		all = append(all, some...)
+	}
+	return all
+}
+
+// first gives the first number that an attempt has printed.
+func first(t *testing.T, b *testkit.Bee, id string, attempt int) int {
+	t.Helper()
+	word, _, _ := strings.Cut(b.Must("logs", "--attempt", strconv.Itoa(attempt), id), "\n")
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		t.Fatalf("attempt %d began with %q", attempt, word)
+	}
+	return n
+}
+
+// checkGoesOn waits for an attempt that goes on where attempt 2 did, from what
+// attempt 1 has saved.
+func checkGoesOn(t *testing.T, b *testkit.Bee, id string, attempt int) {
+	t.Helper()
+	printed(t, b, id, attempt, 0)
+	if now, then := first(t, b, id, attempt), first(t, b, id, 2); now != then {
+		t.Fatalf("attempt %d began with %d, attempt 2 with %d\n%s", attempt, now, then, b.Must("show", id))
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if left := machinesIn(id, attempt-1); len(left) > 0 {
+			return errors.New("a machine of the attempt before is left")
+		}
+		return nil
+	})
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "PPid:")
+	parent, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil || parent <= 1 {
+		t.Fatalf("process %d has parent %d, %v", pid, parent, err)
+	}
+	return parent
+}
