@@ -26,7 +26,8 @@ type Movable interface {
 	// container, and leaves what else is there alone.
 	Put(ctx context.Context, target, source string) error
 	// Get copies what patterns, relative to a mount of the container, match
-	// into a directory on the host, likewise.
+	// into a directory on the host, likewise. From a halted guest nothing comes:
+	// NotFound.
 	Get(ctx context.Context, target string, patterns []string, into string) error
 }
 

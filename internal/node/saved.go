@@ -155,14 +155,17 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 }
 
 // takeHeld brings the outputs out of the machines, where they hold the volume. A
-// job that ended well and whose outputs were lost did not end well. Halted
-// machines were saved with theirs.
+// job that ended well and whose outputs were lost did not end well. Machines that
+// were saved at the attempt's end stay halted, with theirs in them; those that are
+// just being saved go on first.
 func (h *head) takeHeld(r *protocol.Result, globs []string) {
 	if !h.plan.SavesVM() || h.snapshot > 0 || len(globs) == 0 {
 		return
 	}
+	h.saving.Lock()
+	defer h.saving.Unlock()
 	for rank, err := range h.holdEach(h.n.life, holdRequest{Do: holdTake, Globs: globs}) {
-		if err == nil || core.IsKind(err, core.NotFound) { // it has ended, which is told elsewhere
+		if err == nil || core.IsKind(err, core.NotFound) { // it has ended or stays halted, which is told elsewhere
 			continue
 		}
 		h.journal.say("", "warning: "+err.Error())

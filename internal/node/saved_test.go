@@ -21,6 +21,7 @@ type fakeMachine struct {
 	driver.Movable // whose other methods nobody calls
 	done           []string
 	saving, going  error
+	meanwhile      func() // while it is saved
 }
 
 func (m *fakeMachine) Pause(context.Context) error { m.done = append(m.done, "pause"); return nil }
@@ -31,7 +32,15 @@ func (m *fakeMachine) Resume(context.Context) error {
 
 func (m *fakeMachine) Save(_ context.Context, dir string) error {
 	m.done = append(m.done, "save")
+	if m.meanwhile != nil {
+		m.meanwhile()
+	}
 	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "memory"), []byte("all of it"), 0o600), m.saving)
+}
+
+func (m *fakeMachine) Get(context.Context, string, []string, string) error {
+	m.done = append(m.done, "get")
+	return nil
 }
 
 // headOf is the head of an attempt on one host, with a machine.
@@ -82,5 +91,27 @@ func TestASnapshotThatFails(t *testing.T) {
 	m.going = errors.New("QEMU has ended")
 	if _, err := h.keepSnapshot(t.Context()); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
 		t.Errorf("with a machine that does not go on: %v, the attempt %v", err, context.Cause(h.over))
+	}
+}
+
+// TestAJobThatEndsWhileItsMachinesAreSaved loses no outputs: they are taken once the
+// machines go on.
+func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
+	m := &fakeMachine{}
+	h := headOf(t, m)
+	taken := make(chan struct{})
+	m.meanwhile = func() {
+		go func() { h.takeHeld(&protocol.Result{}, []string{"*"}); close(taken) }()
+		select {
+		case <-taken:
+		case <-time.After(100 * time.Millisecond): // it waits, as it ought to
+		}
+	}
+	if _, err := h.keepSnapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-taken
+	if want := []string{"pause", "save", "resume", "get"}; !slices.Equal(m.done, want) {
+		t.Errorf("done is %q, want %q", m.done, want)
 	}
 }

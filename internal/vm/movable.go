@@ -226,8 +226,11 @@ func (m *movable) Put(ctx context.Context, target, source string) error {
 
 // Get implements driver.Movable.
 func (m *movable) Get(ctx context.Context, target string, patterns []string, into string) error {
-	if err := m.await(ctx); err != nil {
-		return err
+	m.mu.Lock()
+	halted := m.halted
+	m.mu.Unlock()
+	if halted { // for ever, perhaps: another machine of its run could not be brought up
+		return &core.Error{Kind: core.NotFound, Op: "take files out of the virtual machine", Object: m.spec.Name, Err: errors.New("it is halted")}
 	}
 	inner, err := m.mount(target)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 )
 
 // TestKilledWhileMachinesAreSaved: controllers, a hypervisor and the head are
-// killed while a run's machines are saved, each at another moment of it. A
-// checkpoint that was cut short is never one: each time the run goes on from the
-// one that is whole, and its result is right.
+// killed while a run's machines are saved, each at another moment of it, and a
+// hypervisor while they are brought up again. A checkpoint that was cut short is
+// never one: each time the run goes on from the one that is whole, and its result is
+// right.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	testkit.Once(t)
 	b, sites, job := ringBee(t)
@@ -54,14 +55,26 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	t.Log("the head, when its own machine is saved")
 	b.Must("checkpoint", id)
 	cutShort(t, b, id, "node0/machine.json", func() { kill(parentOf(t, machinesIn(id, 3)[0])) })
-	checkGoesOn(t, b, id, 4)
+
+	t.Log("a hypervisor, while the machines are brought up again")
+	testkit.Eventually(t, savedTime, func() error {
+		machines := machinesIn(id, 4)
+		if len(machines) < 2 {
+			return errors.New("they are not there: " + b.Try("logs", "--controller", id).Stdout)
+		}
+		kill(machines[1])
+		return nil
+	})
+	checkGoesOn(t, b, id, 5)
 
 	b.Must("exec", id, "--", "touch", "enough")
 	v := b.Await(id, savedTime)
-	if v.State != "succeeded" || len(v.Attempts) != 4 || v.Attempts[1].Error == nil || v.Attempts[2].Error == nil {
+	if v.State != "succeeded" || len(v.Attempts) != 5 || v.Attempts[1].Error == nil || v.Attempts[2].Error == nil || v.Attempts[3].Error == nil {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
-	t.Log(v.Attempts[1].Error.Message, "and", v.Attempts[2].Error.Message)
+	for _, a := range v.Attempts[1:4] {
+		t.Log(a.Error.Message)
+	}
 	ringed(t, b)
 	if r := b.Try("vm", "restore", saved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
 		t.Errorf("bringing up machines that were half saved: %d %s", r.Code, r.Stderr)
