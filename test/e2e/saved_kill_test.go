@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	cutShort(t, b, id, "node0/memory.zst", func() { kill(eventuallyControllers(t, b, 1)[0]) })
 	b.Must("ps") // starts another
 	home := filepath.Join(b.Dir, "state/runs", id, "checkpoints/1")
-	appears(t, b, id, home)
+	appears(t, b, id, filepath.Join(home, "*"))
 	kill(eventuallyControllers(t, b, 1)[0])
 	t.Logf("killed with %s at home", matches(filepath.Join(home, "*"), filepath.Join(home, "*/*")))
 	printed(t, b, id, 2, 0)
@@ -46,15 +47,19 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	if err := snapshot.Start(); err != nil {
 		t.Fatal(err)
 	}
-	cutShort(t, b, id, "node1/memory.zst", func() { kill(machinesIn(id, 2)[1]) })
+	victim := machinesIn(id, 2)[1]
+	cutShort(t, b, id, "node1/memory.zst", func() { kill(victim) })
 	if err := snapshot.Wait(); err == nil || !strings.Contains(said.String(), "two-1") {
 		t.Errorf("the command says: %v, %s", err, said.String())
 	}
 	checkGoesOn(t, b, id, 3)
 
 	t.Log("the head, when its own machine is saved")
+	machines := machinesIn(id, 3)
+	head := parentOf(t, machines[0])
 	b.Must("checkpoint", id)
-	cutShort(t, b, id, "node0/machine.json", func() { kill(parentOf(t, machinesIn(id, 3)[0])) })
+	cutShort(t, b, id, "node1/memory.zst", func() { syscall.Kill(machines[1], syscall.SIGSTOP) }) // else it may be saved first
+	cutShort(t, b, id, "node0/machine.json", func() { kill(head) })
 
 	t.Log("a hypervisor, while the machines are brought up again")
 	testkit.Eventually(t, savedTime, func() error {
