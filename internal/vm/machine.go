@@ -132,11 +132,21 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 	}
 	if orders != nil {
 		if vm.monitor, err = qemu.NewMonitor(ctx, orders.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
+			err = vm.ifKilled(err)
 			p.Kill()
 			return nil, fmt.Errorf("%w: %s", err, p.Said())
 		}
 	}
 	return vm, nil
+}
+
+// ifKilled gives the error of a machine that does not come up: where it was killed,
+// nothing is wrong with what it was made of, and it may come up elsewhere.
+func (vm *machine) ifKilled(err error) error {
+	if !vm.Killed() {
+		return err
+	}
+	return &core.Error{Kind: core.Lost, Err: fmt.Errorf("its QEMU was killed (%v), by its host perhaps for want of memory: %w", vm.State(), err)}
 }
 
 // port begins a session with the guest by one of its ports. A guest that was

@@ -71,7 +71,11 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	}
 	err = unpack(filepath.Join(dir, memoryName), func(in io.Reader) error { return vm.monitor.LoadState(ctx, in) })
 	if err != nil {
+		err = vm.ifKilled(err)
 		vm.Kill()
+		if core.IsKind(err, core.Lost) {
+			return nil, err
+		}
 		if said := vm.Said(); said != "" {
 			err = fmt.Errorf("%w: %s", err, said)
 		}

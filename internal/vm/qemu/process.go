@@ -156,6 +156,18 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // State tells how the process ended; only after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
+// Killed tells of a machine that does not answer any more whether it was killed, by
+// whoever else or by the kernel that had no memory left, or crashed; only before Kill.
+func (p *Process) Killed() bool {
+	select {
+	case <-p.done:
+		status, is := p.State().Sys().(syscall.WaitStatus)
+		return is && status.Signaled()
+	case <-time.After(settleTime):
+		return false
+	}
+}
+
 // Kill ends the machine at once, and returns when it and its servers have ended.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // gone is success
