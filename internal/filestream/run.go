@@ -3,6 +3,7 @@ package filestream
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -14,8 +15,14 @@ import (
 type run struct {
 	to   int64 // offset in the new file
 	from place // all of them
-	ends []named
+	ends []checked
 	buf  []byte
+}
+
+// checked is a chunk of a run, by where it ends.
+type checked struct {
+	end   int
+	check uint64
 }
 
 // copyTo has a chunk of the basis put into a file, at the latest by flush.
@@ -33,11 +40,11 @@ func (b *Basis) copyTo(out *os.File, at int64, s sum) error {
 		r.to, r.from = at, place{file: p.file, offset: p.offset}
 	}
 	r.from.length += p.length
-	r.ends = append(r.ends, named{int(r.from.length), s})
+	r.ends = append(r.ends, checked{int(r.from.length), p.check})
 	return nil
 }
 
-// flush writes what waits, each chunk checked against its name.
+// flush writes what waits, once each chunk has proved to be what it was.
 func (b *Basis) flush(out *os.File) error {
 	if b == nil || len(b.run.ends) == 0 {
 		return nil
@@ -61,7 +68,7 @@ func (b *Basis) flush(out *os.File) error {
 	}
 	begin := 0
 	for _, c := range r.ends {
-		if sumOf(data[begin:c.end]) != c.name {
+		if maphash.Bytes(b.seed, data[begin:c.end]) != c.check {
 			return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: b.files[p.file], Err: errors.New("it has changed meanwhile")}
 		}
 		begin = c.end
