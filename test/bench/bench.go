@@ -25,9 +25,16 @@ type bench struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == wayArg {
+		if err := way(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds, and no large image")
-	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, stock, template, eight, volumes, network, frames, pull, records, active, slots")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, stock, template, eight, volumes, network, frames, pull, records, active, slots, moves")
 	flag.IntVar(&b.many, "active", 1000, "`runs` that are active at once, in the step of that name")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
@@ -61,7 +68,7 @@ func (b *bench) run(quick bool, only string) error {
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"stock", b.stock}, {"template", b.template}, {"eight", b.eight}, {"volumes", b.volumes}, {"network", b.network}, {"frames", b.frames}, {"pull", b.pull}, {"records", b.records}, {"active", b.active}, {"slots", b.slots}} {
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.vm}, {"stock", b.stock}, {"template", b.template}, {"eight", b.eight}, {"volumes", b.volumes}, {"network", b.network}, {"frames", b.frames}, {"pull", b.pull}, {"records", b.records}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}} {
 		wanted := only == "" && (!quick || step.name != "pull" && step.name != "active" && step.name != "slots") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue
