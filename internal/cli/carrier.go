@@ -153,7 +153,7 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 	ended, err := one.Drive(ctx, id, r.stop)
 	switch {
 	case err == nil:
-		own.sayEnding(ended, c.s)
+		own.sayEnding(ctx, ended, c.s)
 	default:
 		printError(log, err)
 		fmt.Fprintf(log, "     It is tried again at %s, and by any bee command before that.\n", time.Now().Add(wait).Format("15:04:05"))

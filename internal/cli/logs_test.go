@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +85,27 @@ func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
 		if err := d.bee("logs", name); err != nil || d.out.Len() > 0 || d.err.String() != want {
 			t.Errorf("%s: %v, %q, %q", name, err, d.out.String(), d.err.String())
 		}
+	}
+}
+
+// TestOnlyRunsThatBeganAreSaidToHaveOutput: the end of a run points to what there is.
+func TestOnlyRunsThatBeganAreSaidToHaveOutput(t *testing.T) {
+	never, began := state.Run{ID: "aaaa1111", State: state.Failed, Message: "none"}, state.Run{ID: "bbbb1111", State: state.Failed, Message: "none"}
+	d := newDesk(t, never, began)
+	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "bbbb1111", N: 1, Released: true, Started: time.Now()}, false); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stderr: &d.err, stateDir: filepath.Join(d.dir, "s"), cacheDir: filepath.Join(d.dir, "c")}
+	s, err := a.openQuietly(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	a.sayEnding(t.Context(), never, s)
+	a.sayEnding(t.Context(), began, s)
+	want := "bee: run aaaa1111: none\n     `bee show aaaa1111` tells more.\n" +
+		"bee: run bbbb1111: none\n     `bee show bbbb1111` tells more, `bee logs bbbb1111` shows its output.\n"
+	if d.err.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", d.err.String(), want)
 	}
 }

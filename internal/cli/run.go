@@ -150,7 +150,7 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 	// A task's own failure speaks for itself; what kept it from running, or
 	// from ending, must be said even where quiet is wanted.
 	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
-		a.sayEnding(run, s)
+		a.sayEnding(ctx, run, s)
 	}
 	if run.ExitCode != nil {
 		if *run.ExitCode == 0 {
@@ -161,7 +161,7 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 	return exitError{codeOfKind(core.KindNamed(run.Kind))}
 }
 
-func (a *app) sayEnding(run state.Run, s *session) {
+func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 	took := durationText(run.Ended.Sub(run.Created))
 	switch run.State {
 	case state.Succeeded:
@@ -172,7 +172,11 @@ func (a *app) sayEnding(run state.Run, s *session) {
 		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, run.Message, run.Remedy)
 	default:
 		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
-		fmt.Fprintf(a.stderr, "     `bee show %s` tells more, `bee logs %s` shows its output.\n", run.ID, run.ID)
+		logs := ""
+		if attempts, err := s.Store.Attempts(ctx, run.ID); err != nil || len(attempts) > 0 {
+			logs = ", `bee logs " + run.ID + "` shows its output"
+		}
+		fmt.Fprintf(a.stderr, "     `bee show %s` tells more%s.\n", run.ID, logs)
 	}
 }
 
