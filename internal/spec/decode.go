@@ -162,9 +162,22 @@ func (d *decoder) fields(n ast.Node, path string) []*ast.MappingValueNode {
 	case nil, *ast.NullNode:
 		return nil
 	default:
-		d.problem(n.GetToken(), "", "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
+		d.problem(n.GetToken(), mappingHint(path), "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
 		return nil
 	}
+}
+
+// mappingHint shows a mapping where people tend to write something shorter.
+func mappingHint(path string) string {
+	switch key, _, _ := strings.Cut(path, "["); key {
+	case "inputs":
+		return "such as {from: ./input, to: /work}"
+	case "outputs":
+		return "such as {from: /work/*.dat, to: ./results}"
+	case "env":
+		return "such as {KEY: value}"
+	}
+	return ""
 }
 
 func prefix(path string) string {

@@ -110,6 +110,7 @@ func bad() map[string]struct {
 		"not a mapping":                {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
 		"empty":                        {"", []string{"the file is empty"}},
 		"not YAML":                     {"image: [a\n", []string{"not valid YAML"}},
+		"a path for an output":         {"image: a\noutputs: [/work/x]\ninputs: [./a]\nenv: [A=1]\n", []string{"(such as {from: /work/*.dat, to: ./results})", "(such as {from: ./input, to: /work})", "(such as {KEY: value})"}},
 		"a tab":                        {"image: a\nenv:\n\tA: x\n", []string{"3:1: a tab begins this line: YAML wants spaces there"}},
 		"a tab in a block":             {"image: a\nrun: |\n  if true; then\n\techo a\n  fi\n", []string{"4:1: a tab begins this line: YAML wants spaces there"}},
 		"missing value":                {"image:\n", []string{"image: a value is missing"}},
