@@ -34,13 +34,18 @@ func example(t *testing.T, name string) *testkit.Bee {
 // copyExample puts one of examples/ into a bee's working directory.
 func copyExample(t *testing.T, b *testkit.Bee, name string) {
 	t.Helper()
-	root := filepath.Join(testkit.Root(t), "examples")
-	for _, part := range []string{name, "sites.yaml"} {
-		if out, err := exec.Command("cp", "-r", filepath.Join(root, part), b.Work).CombinedOutput(); err != nil {
+	copyInto(t, b, name, "sites.yaml")
+	os.RemoveAll(filepath.Join(b.Work, name, "results"))
+}
+
+// copyInto puts parts of examples/ into it.
+func copyInto(t *testing.T, b *testkit.Bee, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if out, err := exec.Command("cp", "-r", filepath.Join(testkit.Root(t), "examples", part), b.Work).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	os.RemoveAll(filepath.Join(b.Work, name, "results"))
 }
 
 func number(t *testing.T, text, pattern string) float64 {
@@ -60,6 +65,24 @@ func TestExampleMPI4Py(t *testing.T) {
 	got := example(t, "mpi4py").Read("mpi4py/results/pi.txt")
 	if !strings.HasPrefix(got, "pi = 3.1415926536 by ") || !strings.Contains(got, "lab-0, lab-1") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestTheReadmesFirstBeefile does what the README says, with the files that it shows.
+func TestTheReadmesFirstBeefile(t *testing.T) {
+	testkit.Once(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	b := testkit.NewBee(t)
+	b.File("sites.yaml", shown(t, "../README.md", "yaml", "sites:\n"))
+	job := b.File("job.yaml", shown(t, "../README.md", "yaml", "name: pi\n"))
+	copyInto(t, b, "mpi4py/input")
+	b.Must("--sites", "sites.yaml", "check", job)
+	b.Must("--sites", "sites.yaml", "run", job)
+	if got := b.Read("results/pi.txt"); !strings.HasPrefix(got, "pi = 3.1415926536 by ") {
+		t.Errorf("got %q", got)
+	}
+	if said := b.Must("show", "pi"); !strings.Contains(said, "lab-1") {
+		t.Errorf("it did not run on two hosts of the first site:\n%s", said)
 	}
 }
 
