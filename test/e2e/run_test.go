@@ -67,6 +67,7 @@ func TestExitCodeIsTheTasks(t *testing.T) {
 		{"failure", "exit 7", 7, "exit code 7\n"},
 		{"high code", "exit 250", 250, "exit code 250\n"},
 		{"not found", "[no-such-program]", 127, "no-such-program: not found"},
+		{"no shell", "echo\nsetup: [rm, /bin/sh]", 127, "write this one as a list"},
 		{"signal", "kill -SEGV $$", 139, "segmentation fault"},
 		{"killed", "kill -9 $$", 137, "memory"},
 	} {

@@ -186,9 +186,14 @@ func lookPath(args, env []string, dir string) (string, error) {
 	return "", &startError{127, fmt.Errorf("%s: not found in the container's PATH (%s)", name, pathOf(env))}
 }
 
+// shell is what commands go to that are strings.
+const shell = "/bin/sh"
+
 func executable(path string) error {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, os.ErrNotExist) && path == shell:
+		return &startError{127, errors.New("the image has no " + shell + ", which runs commands that are written as one string: write this one as a list, such as [/app, --flag]")}
 	case errors.Is(err, os.ErrNotExist):
 		return &startError{127, fmt.Errorf("%s: no such file in the container", path)}
 	case err != nil:
