@@ -67,8 +67,8 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log what happens inside, to standard error")
 	root.SetFlagErrorFunc(wrongFlags)
+	// A template for it would keep all methods of all types in the binary.
 	root.Version = versionText()
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "files", Title: "Files and images:"}, &cobra.Group{ID: "machine", Title: "Machines:"})
 	group := func(id string, commands ...*cobra.Command) {
 		for _, c := range commands {

@@ -18,7 +18,7 @@ func (a *app) newVersionCommand() *cobra.Command {
 			if asJSON {
 				return a.writeJSON(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "commit": commit()})
 			}
-			_, err := fmt.Fprintln(a.stdout, versionText())
+			_, err := fmt.Fprintln(a.stdout, "bee version", versionText())
 			return err
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -28,7 +28,7 @@ func (a *app) newVersionCommand() *cobra.Command {
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 func versionText() string {
-	return fmt.Sprintf("bee %s (%s, %s, %s)", Version, commit(), platform, runtime.Version())
+	return fmt.Sprintf("%s (%s, %s, %s)", Version, commit(), platform, runtime.Version())
 }
 
 func commit() string {
