@@ -44,22 +44,29 @@ func (l *modelLease) vanish() {
 	}
 	m.say("%s does not answer any more, in mid-run", l.s.name)
 	l.s.dead = true
-	time.AfterFunc(time.Duration(1+m.of("noticed", 6))*time.Hour, l.writeOff)
+	time.AfterFunc(time.Duration(1+m.of("noticed", 6))*time.Hour, l.s.writeOff)
 }
 
-// writeOff is what the run's user says of a site that does not answer.
-func (l *modelLease) writeOff() {
-	m := l.s.m
-	last := len(m.attempts()) == l.owner.Attempt // what a user says is of that one: see HoldLost
+// writeOff is what the run's user says of a site that does not answer: it is of the
+// last attempt, see HoldLost.
+func (s *modelSite) writeOff() {
+	m := s.m
+	attempts := m.attempts()
+	if len(attempts) == 0 || attempts[len(attempts)-1].Site != s.name {
+		return
+	}
+	last := attempts[len(attempts)-1].N
 	m.mu.Lock()
-	if m.calm || !l.s.dead || !last {
+	if m.calm || !s.dead {
 		m.mu.Unlock()
 		return
 	}
-	m.say("its user holds %s for lost", l.s.name)
-	l.written = true
+	m.say("its user holds %s for lost", s.name)
+	for owner, l := range s.leases {
+		l.written = l.written || owner.Attempt == last
+	}
 	m.mu.Unlock()
-	raw, err := json.Marshal(siteLost{Attempt: l.owner.Attempt})
+	raw, err := json.Marshal(siteLost{Attempt: last})
 	if err == nil {
 		err = m.store.HoldLost(context.Background(), m.run, raw)
 	}

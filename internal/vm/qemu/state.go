@@ -37,6 +37,10 @@ func (m *Monitor) SaveState(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if err := m.Do(ctx, "migrate", map[string]string{"uri": "fd:" + stateName}, nil); err != nil {
+		if ctx.Err() != nil { // it may have begun
+			r.Close()
+			m.cancelMigration(ctx)
+		}
 		return err
 	}
 	copied := make(chan error, 1)
@@ -49,10 +53,8 @@ func (m *Monitor) SaveState(ctx context.Context, w io.Writer) error {
 	}()
 	err = m.awaitMigration(ctx)
 	if err != nil {
-		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-		m.Do(rest, "migrate_cancel", nil, nil) //nolint:errcheck // then it has ended, or hangs
-		cancel()
-		r.Close()
+		r.Close() // else QEMU may wait for a reader
+		m.cancelMigration(ctx)
 		if werr := <-copied; werr != nil && !errors.Is(werr, os.ErrClosed) {
 			err = werr // whose consequence the other is
 		}
@@ -109,6 +111,14 @@ func (m *Monitor) WithoutMemory(ctx context.Context, on bool) error {
 
 // cancelTimeout bounds how long QEMU may take to give a migration up.
 const cancelTimeout = 10 * time.Second
+
+// cancelMigration has QEMU give a migration up, and returns once another may begin.
+func (m *Monitor) cancelMigration(ctx context.Context) {
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	m.Do(rest, "migrate_cancel", nil, nil) //nolint:errcheck // then it has ended, or hangs
+	m.awaitMigration(rest)                 //nolint:errcheck // likewise
+}
 
 // migrationPause is between two questions how far it is; nothing tells.
 const migrationPause = 10 * time.Millisecond
