@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -144,12 +145,15 @@ func (b *Basis) chunksOf(p stretch, s *span, c chunk.Cutter, mu *sync.Mutex) err
 	defer f.Close()
 	_, err = segments(f, p.from, p.to, func(from, to int64) (int64, error) {
 		s.read(f, from, to, c)
-		mu.Lock()
-		defer mu.Unlock()
-		return s.end(), s.each(func(at int64, data []byte, name sum) error {
-			b.at[name] = place{file: uint32(p.file), offset: at, length: uint32(len(data)), check: maphash.Bytes(b.seed, data)}
+		found := make(map[sum]place, len(s.chunks))
+		err := s.each(func(at int64, data []byte, name sum) error {
+			found[name] = place{file: uint32(p.file), offset: at, length: uint32(len(data)), check: maphash.Bytes(b.seed, data)}
 			return nil
 		})
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(b.at, found)
+		return s.end(), err
 	})
 	return err
 }

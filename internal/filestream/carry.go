@@ -63,10 +63,11 @@ func (c *carrier) put(b []byte, at int) error {
 	default:
 	}
 	if len(c.queue) == cap(c.queue) {
-		if packed := c.packer.pack(c.buffer(), b, at); packed != nil {
-			c.done(b)
-			b = packed
+		packed, smaller := c.packer.pack(c.buffer(), b, at)
+		if smaller {
+			b, packed = packed, b
 		}
+		c.done(packed)
 	}
 	c.queue <- b
 	return nil
@@ -89,11 +90,11 @@ type packer struct {
 	pass, skip int // blocks: since the last that was tried, and how many shall be
 }
 
-// pack appends what b becomes to an empty buffer; nil where it stays as it is.
-func (p *packer) pack(to, b []byte, at int) []byte {
+// pack appends what b becomes to an empty buffer, and tells whether that is worth it.
+func (p *packer) pack(to, b []byte, at int) (packed []byte, smaller bool) {
 	if p.pass < p.skip {
 		p.pass++
-		return nil
+		return to, false
 	}
 	p.pass = 0
 	if p.zstd == nil {
@@ -106,11 +107,11 @@ func (p *packer) pack(to, b []byte, at int) []byte {
 	to = p.zstd.EncodeAll(b[at:], append(to, b[:at]...))
 	if len(to) > len(b)-len(b)/8 {
 		p.skip = min(2*p.skip+1, 63)
-		return nil
+		return to, false
 	}
 	p.skip = 0
 	binary.LittleEndian.PutUint32(to[at-blockHead:], packedBlock|uint32(len(to)-at))
-	return to
+	return to, true
 }
 
 // unpacker undoes what a packer has done.

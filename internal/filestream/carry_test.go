@@ -33,7 +33,7 @@ func slowly(t *testing.T, path string) []byte {
 			break
 		}
 		must(t, err)
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // as a slow way does
 	}
 	must(t, <-sent)
 	return all.Bytes()
