@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -54,6 +55,34 @@ func (s *modelSite) way(what string, n int) error {
 		return s.m.passing(what + " on " + s.name)
 	}
 	return nil
+}
+
+// writeOff is what the run's user says of a site that does not answer: it is of the
+// last attempt, see HoldLost.
+func (s *modelSite) writeOff() {
+	m := s.m
+	attempts := m.attempts()
+	if len(attempts) == 0 || attempts[len(attempts)-1].Site != s.name {
+		return
+	}
+	last := attempts[len(attempts)-1].N
+	m.mu.Lock()
+	if m.calm || !s.dead {
+		m.mu.Unlock()
+		return
+	}
+	m.say("its user holds %s for lost", s.name)
+	for owner, l := range s.leases {
+		l.written = l.written || owner.Attempt == last
+	}
+	m.mu.Unlock()
+	raw, err := json.Marshal(siteLost{Attempt: last})
+	if err == nil {
+		err = m.store.HoldLost(context.Background(), m.run, raw)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func (s *modelSite) Info() driver.Info { return driver.Info{Name: "model", Summary: "a model"} }

@@ -1,0 +1,121 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// Leases of sites with a queue, and of those that start by themselves what was left
+// with them.
+
+// modelAlone is a lease of a site that starts by itself what was left with it.
+type modelAlone struct{ *modelQueued }
+
+func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
+	l.s.m.step()
+	err := l.reach("entrust")
+	l.s.m.mu.Lock()
+	if l.orders != nil {
+		l.s.m.wrong("attempt %d on %s gets orders anew, with others in force", l.owner.Attempt, l.s.name)
+	}
+	if err == nil {
+		l.draft = orders
+	}
+	l.s.m.mu.Unlock()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) Commit(context.Context) error {
+	l.s.m.step()
+	err := l.commit()
+	l.s.m.step()
+	return err
+}
+
+func (l *modelAlone) commit() error {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := l.s.way("commit", 20); err != nil {
+		return err
+	}
+	switch {
+	case l.orders != nil:
+		return nil
+	case l.s.leases[l.owner] != l.modelLease || l.draft == nil:
+		return &core.Error{Kind: core.NotFound, Err: errors.New("there are no orders")}
+	}
+	l.orders = l.draft
+	time.AfterFunc(time.Until(l.ready), l.obey)
+	if m.once("committed."+l.s.name, 20) {
+		return m.passing("commit, which has worked,")
+	}
+	return nil
+}
+
+// obey carries the orders out.
+func (l *modelLease) obey() {
+	m := l.s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.live || m.calm {
+		return
+	}
+	if l.dropped {
+		l.gone()
+		return
+	}
+	var o orders
+	err := json.Unmarshal(l.orders, &o)
+	if err == nil {
+		_, err = o.configs(l)
+	}
+	if err != nil {
+		panic(err)
+	}
+	if l.head != nil {
+		m.wrong("attempt %d was started twice on %s", l.owner.Attempt, l.s.name)
+		return
+	}
+	l.begin(o.Plan)
+}
+
+// tire gives hosts back that nobody uses.
+func (l *modelLease) tire() {
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if l.live && l.head == nil {
+		l.s.m.say("%s gives its hosts back", l.s.name)
+		l.gone()
+	}
+}
+
+type modelQueued struct{ *modelLease }
+
+func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
+	l.s.m.step()
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	switch {
+	case l.s.cut():
+		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+	case l.s.alone && l.head != nil: // it was granted, whatever came then
+		return driver.Waiting{Ready: true, Since: l.ready}, nil
+	case !l.live:
+		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job is gone")}
+	case time.Now().Before(l.ready):
+		return driver.Waiting{Reason: "others are before us", Expected: l.ready}, nil
+	case l.dropped:
+		l.gone()
+		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job was cancelled")}
+	case l.s.m.once("ready."+l.s.name, 15):
+		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+	}
+	return driver.Waiting{Ready: true}, nil
+}
