@@ -74,22 +74,18 @@ func (b *bench) onEmptyStore(script string) (time.Duration, error) {
 
 // registry starts a registry on a free port of loopback.
 func (b *bench) registry() (addr string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeAddress()
 	if err != nil {
 		return "", nil, err
 	}
-	addr = l.Addr().String()
-	l.Close()
+	addr = free.String()
 	text := "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: " + b.dir + "/registry}}\nhttp: {addr: " + strconv.Quote(addr) + "}\n"
 	if err := b.write("registry.yaml", text); err != nil {
 		return "", nil, err
 	}
-	c := b.command("docker-registry", "serve", "registry.yaml")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
+	if stop, err = b.serve("docker-registry", "serve", "registry.yaml"); err != nil {
 		return "", nil, err
 	}
-	stop = func() { c.Process.Kill(); c.Wait() } //nolint:errcheck // it ends with us
 	for range 200 {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()

@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // The way to the host named far, each direction.
@@ -18,12 +16,10 @@ const (
 // over an emulated way; it is the program whose path it gives.
 func (b *bench) sshHosts() (ssh string, stop func(), err error) {
 	dir := filepath.Join(b.dir, "ssh")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddress()
 	if err != nil {
 		return "", nil, err
 	}
-	addr := l.Addr().(*net.TCPAddr) //nolint:forcetypeassert // what Listen gives
-	l.Close()
 	script := `set -e
 mkdir ssh; cd ssh
 ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f user
@@ -61,13 +57,11 @@ Host *
 	if err := os.WriteFile(ssh, fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s/config \"$@\"\n", client, dir), 0o755); err != nil {
 		return "", nil, err
 	}
-	c := b.command(sshd, "-D", "-f", "/dev/null", "-p", fmt.Sprint(addr.Port), "-h", dir+"/host", "-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/user.pub",
+	stop, err = b.serve(sshd, "-D", "-f", "/dev/null", "-p", fmt.Sprint(addr.Port), "-h", dir+"/host", "-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/user.pub",
 		"-o", "SetEnv=XDG_CACHE_HOME="+dir+"/cache", "-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
+	if err != nil {
 		return "", nil, err
 	}
-	stop = func() { c.Process.Kill(); c.Wait() } //nolint:errcheck // it ends with us
 	if err := b.until(ssh, "near", "true"); err != nil {
 		stop()
 		return "", nil, err
