@@ -27,12 +27,12 @@ chmod 755 "$shared"
 install -m 755 bin/bee "$shared/bee"
 export BEE_TEST_BINARY=$shared/bee
 
-# Two packages at a time, as many tests wait more than they compute; the one
-# that takes longest first.
-longest=./test/e2e
+# Two packages at a time, as many tests wait more than they compute; those that
+# take longest first.
+longest="./test/vm ./test/e2e ./internal/control ./internal/vm"
 
 echo "== as root"
-BEE_TEST_CACHE=$shared/cache go test -p 2 -timeout 60m $longest ./...
+BEE_TEST_CACHE=$shared/cache go test -p 2 -timeout 40m $longest ./...
 
 echo "== as the ordinary user $user"
 mkdir "$shared/src" "$shared/tests"
@@ -52,13 +52,13 @@ dockerd --group "$user" -H "unix://$shared/docker.sock" --data-root "$shared/doc
 daemon=$!
 # as_user runs the tests of a package.
 as_user() {
-  local dir=$1 test=$2
+  local dir=$1 test=$2 begun=$SECONDS
   if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
       env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
-      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 60m > "$shared/out-$test" 2>&1); then
-    echo "ok   $dir (as $user)"
+      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 40m > "$shared/out-$test" 2>&1); then
+    echo "ok   $dir (as $user) $((SECONDS - begun)) s"
   else
-    echo "FAIL $dir (as $user)"
+    echo "FAIL $dir (as $user) $((SECONDS - begun)) s"
     tail -60 "$shared/out-$test"
     return 1
   fi

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,32 +9,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/testkit"
 )
-
-// controllers gives the processes that carry detached runs.
-func controllers(b *testkit.Bee) []int {
-	var pids []int
-	for _, p := range b.Processes() {
-		var pid int
-		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " drive ") {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// eventuallyControllers waits until there are n of them: whoever hands a run
-// over ends soon.
-func eventuallyControllers(t *testing.T, b *testkit.Bee, n int) []int {
-	t.Helper()
-	var pids []int
-	testkit.Eventually(t, 20*time.Second, func() error {
-		if pids = controllers(b); len(pids) != n {
-			return fmt.Errorf("%d controllers, want %d:\n%s", len(pids), n, strings.Join(b.Processes(), "\n"))
-		}
-		return nil
-	})
-	return pids
-}
 
 // counting waits until a run's command has begun.
 func counting(t *testing.T, b *testkit.Bee, id string) {
@@ -60,12 +33,12 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	for _, id := range ids {
 		counting(t, b, id)
 	}
-	first := eventuallyControllers(t, b, 1)
+	first := testkit.AwaitControllers(t, b, 1)
 	// Another environment may mean other secrets, and another way to a site.
 	b.Env = append(b.Env, "SSH_AUTH_SOCK=/elsewhere")
 	other := strings.TrimSpace(b.Must("run", "-d", job))
 	counting(t, b, other)
-	eventuallyControllers(t, b, 2)
+	testkit.AwaitControllers(t, b, 2)
 	b.Must("stop", other)
 	if v := b.Await(other, 20*time.Second); v.State != "stopped" {
 		t.Errorf("the one that was stopped: %+v", v)
@@ -75,11 +48,11 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 			t.Errorf("another run ended with it:\n%s", r.Stdout)
 		}
 	}
-	eventuallyControllers(t, b, 1)
-	kill(first[0])
-	eventuallyControllers(t, b, 0)
+	testkit.AwaitControllers(t, b, 1)
+	testkit.Kill(first[0])
+	testkit.AwaitControllers(t, b, 0)
 	b.Must("ps")
-	if again := eventuallyControllers(t, b, 1); again[0] == first[0] {
+	if again := testkit.AwaitControllers(t, b, 1); again[0] == first[0] {
 		t.Error("it was not killed")
 	}
 	for _, id := range ids {
@@ -90,7 +63,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 			t.Errorf("run %s: %+v\n%s", id, v, b.Try("logs", "--controller", id).Stdout)
 		}
 	}
-	eventuallyControllers(t, b, 0)
+	testkit.AwaitControllers(t, b, 0)
 }
 
 // TestABackgroundRunIsTriedAgainByItself: its results find no room; once they

@@ -9,5 +9,3 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func sysOf(info os.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
-
-func kill(pid int) { syscall.Kill(pid, syscall.SIGKILL) } //nolint:errcheck // it may have ended

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +64,7 @@ func (j journey) travel(t *testing.T) {
 	farm := slurmfarm.Start(t, 2)
 	b := testkit.NewBee(t)
 	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"))
-	copyExample(t, b, j.example)
+	b.CopyExample(j.example)
 	j.ready(t, b)
 	job := j.example + "/job.yaml"
 	b.File(job, strings.ReplaceAll(b.Read(job), "/work", "/data"))
@@ -130,14 +129,8 @@ func (j journey) travel(t *testing.T) {
 		t.Errorf("it computed\n%s\nand without moving\n%s", got, want)
 	}
 	// What the lost host still holds would be tried to be removed for ever.
-	for _, p := range b.Processes() {
-		if pid, rest, _ := strings.Cut(p, " "); strings.Contains(rest, " drive --state ") {
-			n, err := strconv.Atoi(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kill(n)
-		}
+	for _, pid := range b.Controllers() {
+		testkit.Kill(pid)
 	}
 }
 

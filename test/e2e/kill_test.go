@@ -185,7 +185,7 @@ func TestKillAnythingOnACluster(t *testing.T) {
 		}
 		time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond) // the random moment, not a wait for something
 		if list := victims(); len(list) > 0 {
-			kill(list[random.IntN(len(list))])
+			testkit.Kill(list[random.IntN(len(list))])
 		}
 		c.Wait()
 		ids := strings.Fields(b.Must("ps", "-aq"))

@@ -38,9 +38,9 @@ func undrain(t *testing.T, farm *slurmfarm.Farm) {
 func killControllers(t *testing.T, b *testkit.Bee) {
 	t.Helper()
 	testkit.Eventually(t, 10*time.Second, func() error {
-		list := controllers(b)
+		list := b.Controllers()
 		for _, pid := range list {
-			kill(pid)
+			testkit.Kill(pid)
 		}
 		if len(list) > 0 {
 			return errors.New("controllers are left")
@@ -53,7 +53,7 @@ func killControllers(t *testing.T, b *testkit.Bee) {
 func leftAlone(t *testing.T, b *testkit.Bee, farm *slurmfarm.Farm) {
 	t.Helper()
 	testkit.Eventually(t, 2*time.Minute, func() error {
-		if list := controllers(b); len(list) > 0 {
+		if list := b.Controllers(); len(list) > 0 {
 			t.Fatalf("there is a controller: %v", list)
 		}
 		if out := slurm(t, farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {

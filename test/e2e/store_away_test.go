@@ -62,7 +62,7 @@ func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
 				raw, _ := os.ReadFile(lock)
 				for _, p := range s.Processes() { // the number may be another's by now
 					if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && strings.HasPrefix(p, strconv.Itoa(pid)+" ") {
-						kill(pid)
+						testkit.Kill(pid)
 						deaths++
 					}
 				}

@@ -1,4 +1,4 @@
-package e2e
+package vm
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func vmBee(t *testing.T, example, vm string) *testkit.Bee {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
-	copyExample(t, b, example)
+	b.CopyExample(example)
 	job := filepath.Join(b.Work, example, "job.yaml")
 	raw, err := os.ReadFile(job)
 	if err != nil {
@@ -45,7 +45,7 @@ func thermo(log string) string {
 // between them; the same numbers as on the hosts themselves. The volume is the
 // hosts' directory for root, a data image for an ordinary user.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
-	outside := thermo(example(t, "lammps").Read("lammps/results/log.lammps"))
+	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	kind := "virtio"
 	if os.Geteuid() != 0 {
 		kind = "dataimage"
@@ -56,7 +56,7 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 	if inside := thermo(log); inside != outside || inside == "" {
 		t.Errorf("in virtual machines:\n%s\noutside:\n%s", inside, outside)
 	}
-	if procs := number(t, log, `Loop time of \S+ on (\d+) procs`); procs != 2 {
+	if procs := testkit.Number(t, log, `Loop time of \S+ on (\d+) procs`); procs != 2 {
 		t.Errorf("it ran on %v processes", procs)
 	}
 	var v testkit.RunView

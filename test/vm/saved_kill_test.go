@@ -1,4 +1,4 @@
-package e2e
+package vm
 
 import (
 	"errors"
@@ -27,11 +27,11 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 
 	t.Log("the controller, while the machines are saved at an attempt's end, and the next one, while it brings that home")
 	b.Must("checkpoint", id)
-	cutShort(t, b, id, "node0/memory.zst", func() { kill(eventuallyControllers(t, b, 1)[0]) })
+	cutShort(t, b, id, "node0/memory.zst", func() { testkit.Kill(testkit.AwaitControllers(t, b, 1)[0]) })
 	b.Must("ps") // starts another
 	home := filepath.Join(b.Dir, "state/runs", id, "checkpoints/1")
 	appears(t, b, id, filepath.Join(home, "*"))
-	kill(eventuallyControllers(t, b, 1)[0])
+	testkit.Kill(testkit.AwaitControllers(t, b, 1)[0])
 	t.Logf("killed with %s at home", matches(filepath.Join(home, "*"), filepath.Join(home, "*/*")))
 	printed(t, b, id, 2, 0)
 	lines := strings.Fields(b.Must("logs", "--attempt", "1", id))
@@ -48,7 +48,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	victim := machinesIn(id, 2)[1]
-	cutShort(t, b, id, "node1/memory.zst", func() { kill(victim) })
+	cutShort(t, b, id, "node1/memory.zst", func() { testkit.Kill(victim) })
 	if err := snapshot.Wait(); err == nil || !strings.Contains(said.String(), "two-1") {
 		t.Errorf("the command says: %v, %s", err, said.String())
 	}
@@ -59,7 +59,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	head := parentOf(t, machines[0])
 	b.Must("checkpoint", id)
 	cutShort(t, b, id, "node1/memory.zst", func() { syscall.Kill(machines[1], syscall.SIGSTOP) }) // else it may be saved first
-	cutShort(t, b, id, "node0/machine.json", func() { kill(head) })
+	cutShort(t, b, id, "node0/machine.json", func() { testkit.Kill(head) })
 
 	t.Log("a hypervisor, while the machines are brought up again")
 	testkit.Eventually(t, savedTime, func() error {
@@ -67,7 +67,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 		if len(machines) < 2 {
 			return errors.New("they are not there: " + b.Try("logs", "--controller", id).Stdout)
 		}
-		kill(machines[1])
+		testkit.Kill(machines[1])
 		return nil
 	})
 	checkGoesOn(t, b, id, 5)

@@ -1,4 +1,4 @@
-package e2e
+package vm
 
 import (
 	"fmt"
@@ -67,6 +67,7 @@ for turn in range(1, 301):
 // TestHostsDirectoryInGuests: by both ways, programs find what they are used to,
 // guests see at once what others wrote, and all of it belongs to the user.
 func TestHostsDirectoryInGuests(t *testing.T) {
+	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	for _, way := range []string{"9p", "virtiofs"} {

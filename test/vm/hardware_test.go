@@ -1,4 +1,4 @@
-package e2e
+package vm
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 // TestHardwareOfVirtualMachines: what the Beefile says is what the guest has,
 // seen from the inside, and from the outside where that is the place to look.
 func TestHardwareOfVirtualMachines(t *testing.T) {
+	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -54,10 +55,10 @@ run: |
 	if strings.Contains(said, "writable") {
 		t.Error("an image of the host can be written to")
 	}
-	if kib := number(t, said, `MemTotal:\s+(\d+) kB`); kib < 700<<10 || kib > 800<<10 {
+	if kib := testkit.Number(t, said, `MemTotal:\s+(\d+) kB`); kib < 700<<10 || kib > 800<<10 {
 		t.Errorf("it has %v KiB of memory", kib)
 	}
-	if mib := number(t, said, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
+	if mib := testkit.Number(t, said, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
 		t.Errorf("the empty disk has %v MiB", mib)
 	}
 	machines := machinesOf(id)
@@ -72,7 +73,7 @@ run: |
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mib := number(t, string(raw), `_Hugetlb: +([1-9]\d*) kB`); mib < 700<<10 {
+		if mib := testkit.Number(t, string(raw), `_Hugetlb: +([1-9]\d*) kB`); mib < 700<<10 {
 			t.Errorf("%v KiB of it lie in huge pages", mib)
 		}
 	}
