@@ -16,7 +16,7 @@ import (
 
 // savedTime bounds each of the steps below: two emulated machines beside others
 // are slow, and images may have to be built first.
-const savedTime = 10 * time.Minute
+const savedTime = 20 * time.Minute
 
 // ringBee is a bee with two sites of two hosts each, and a job of two ranks that
 // exchange messages all the time.
