@@ -1,0 +1,105 @@
+package fabric
+
+import (
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+)
+
+// guest is a test's end of a switch's port: it speaks what QEMU does.
+type guest struct {
+	t    *testing.T
+	rank int
+	f    *Fabric
+	c    net.Conn
+}
+
+func newGuest(t *testing.T, rank, size int) *guest { return newGuestOf(t, Switch, rank, size) }
+
+func newGuestOf(t *testing.T, kind string, rank, size int) *guest {
+	t.Helper()
+	g := &guest{t: t, rank: rank, f: New(kind, Sockets, Place{rank, size, 1}, slog.New(slog.DiscardHandler))}
+	file, err := g.f.Attach(rank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if g.c, err = net.FileConn(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.f.Close(); g.c.Close() })
+	return g
+}
+
+// pair gives both ends of a TCP connection.
+func pair(t testing.TB) (net.Conn, net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func mesh(t *testing.T, size int) []*guest { return fabricOf(t, Switch, size) }
+
+func fabricOf(t *testing.T, kind string, size int) []*guest {
+	t.Helper()
+	var guests []*guest
+	for rank := range size {
+		guests = append(guests, newGuestOf(t, kind, rank, size))
+	}
+	for a := range size {
+		for _, b := range Above(kind, a) {
+			link(t, guests[a], guests[b])
+		}
+	}
+	return guests
+}
+
+func link(t *testing.T, a, b *guest) (*Link, *Link) {
+	t.Helper()
+	x, y := pair(t)
+	la, err := a.f.Link(b.rank, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lb, err := b.f.Link(a.rank, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return la, lb
+}
+
+func frame(to, from mac, payload string) []byte {
+	return append(append(append(append([]byte{}, to[:]...), from[:]...), 0x08, 0x00), payload...)
+}
+
+func (g *guest) send(raw []byte) {
+	g.t.Helper()
+	if _, err := g.c.Write(raw); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// gets reads the next frame.
+func (g *guest) gets(within time.Duration) []byte {
+	g.t.Helper()
+	buf := make([]byte, maxFrame)
+	g.c.SetReadDeadline(time.Now().Add(within))
+	n, err := g.c.Read(buf)
+	if err != nil {
+		return nil
+	}
+	return buf[:n]
+}

@@ -1,0 +1,77 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func TestSites(t *testing.T) {
+	sites, err := ParseSites("sites.yaml", []byte(`sites:
+  - {name: laptop, provider: local}
+  - {name: lab, provider: local, hosts: 4, link_rate: 1.5gbit}
+  - {name: rack, provider: ssh, hosts: ["n1.example.org", "ann@n[2-9]"], scratch: /scratch/$USER, slots: 16}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sites) != 3 || sites[1].Hosts.Count != 4 || sites[1].LinkRate != 1.5e9 || len(sites[2].Hosts.Patterns) != 2 {
+		t.Errorf("got %+v", sites)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"no name":             {"sites: [{provider: local}]", "needs a `name`"},
+		"same name":           {"sites: [{name: a, provider: local}, {name: a, provider: local}]", "given twice"},
+		"unknown provider":    {"sites: [{name: a, provider: slrum}]", "is not known"},
+		"ssh without hosts":   {"sites: [{name: a, provider: ssh}]", "needs a list of `hosts`"},
+		"list for local":      {"sites: [{name: a, provider: local, hosts: [x]}]", "takes a number"},
+		"bad pattern":         {"sites: [{name: a, provider: ssh, hosts: ['n[2-']}]", "not closed"},
+		"bad rate":            {"sites: [{name: a, provider: local, link_rate: fast}]", "is no rate"},
+		"none":                {"sites: []", "no site is given"},
+		"relative scratch":    {"sites: [{name: a, provider: ssh, hosts: [n], scratch: rel}]", "scratch: \"rel\" is no absolute path"},
+		"home as scratch":     {"sites: [{name: a, provider: ssh, hosts: [n], scratch: ~/bee}]", "$HOME/bee"},
+		"slot too short":      {"sites: [{name: a, provider: local, slot: 1s}]", "slot: 1s leaves nothing to compute"},
+		"no slot":             {"sites: [{name: a, provider: local, slot: 0s}]", "slot: it cannot be nothing"},
+		"bad network":         {"sites: [{name: a, provider: local, network: 10/8}]", "is no range of addresses"},
+		"values beside types": {"sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]", "price: -1 cannot be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseSites("s", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSelectSites(t *testing.T) {
+	all := []Site{{Name: "laptop"}, {Name: "lab"}}
+	if got, err := SelectSites(&Job{}, all, ""); err != nil || len(got) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := SelectSites(&Job{Sites: []string{"lab", "laptop"}}, all, ""); err != nil || got[0].Name != "lab" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := SelectSites(&Job{Sites: []string{"labb"}}, all, "f"); err == nil || !strings.Contains(core.Remedy(err), `"lab"`) {
+		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+	}
+}
+
+func TestExpandHosts(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"n1":                "n1",
+		"ann@n[2-4]":        "ann@n2 ann@n3 ann@n4",
+		"c[08-10,20].x":     "c08.x c09.x c10.x c20.x",
+		"r[1-2]n[1-2]":      "r1n1 r1n2 r2n1 r2n2",
+		"n[":                "error",
+		"n[4-2]":            "error",
+		"n[1-999999999]":    "error",
+		"":                  "error",
+		"-oProxyCommand":    "error",
+		"n[1-1000][1-1000]": "error",
+	} {
+		got, err := ExpandHosts(pattern)
+		if text := strings.Join(got, " "); err == nil && text != want || err != nil && want != "error" {
+			t.Errorf("%s: got %q, %v; want %q", pattern, text[:min(len(text), 80)], err, want)
+		}
+	}
+}
