@@ -23,10 +23,10 @@ func TestAPlanFitsATerminal(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := "SITE   WHAT                              START  \n" +
+	want := "SITE   WHAT                              START\n" +
 		"rack   2 hosts by ssh                    -      cannot\n" +
 		"lab    4 emulated hosts on this machine  now    taken\n" +
-		"spare  this machine                      now    \n" + reason
+		"spare  this machine                      now\n" + reason
 	if got := plan(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

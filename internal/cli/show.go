@@ -177,8 +177,8 @@ func (a *app) showRun(v runView) error {
 	if v.ExitCode != nil {
 		row("exit code", "%d", *v.ExitCode)
 	}
-	showError(row, v.Error)
-	row("image", "%s", v.Image)
+	showError(row, "", v.Error)
+	row("image", "%s", orDash(v.Image))
 	row("created", "%s", v.Created.Local().Format(time.DateTime))
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), durationText(v.Ended.Sub(v.Created)))
@@ -199,7 +199,9 @@ func (a *app) showRun(v runView) error {
 		if at.ExitCode != nil {
 			row("  exit code", "%d", *at.ExitCode)
 		}
-		showError(row, at.Error)
+		if at.Error != nil && (v.Error == nil || *at.Error != *v.Error) { // the run's stands above
+			showError(row, "  ", at.Error)
+		}
 		row("  phases", "%s", phasesText(at.Phases))
 		if at.MarginSeconds > 0 {
 			row("  slot", "the job is asked to save itself %s before it ends (%s)", seconds(at.MarginSeconds), at.Margin)
@@ -230,13 +232,13 @@ func (a *app) showRun(v runView) error {
 	return w.flush()
 }
 
-func showError(row func(string, string, ...any), e *errorView) {
+func showError(row func(string, string, ...any), indent string, e *errorView) {
 	if e == nil {
 		return
 	}
-	row("  reason", "%s", e.Message)
+	row(indent+"reason", "%s", e.Message)
 	if e.Remedy != "" {
-		row("  remedy", "%s", e.Remedy)
+		row(indent+"remedy", "%s", e.Remedy)
 	}
 }
 

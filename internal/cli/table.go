@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,9 +12,16 @@ import (
 
 // table writes rows whose columns stand one below the other. What its cells say
 // comes from files, sites and tools, so none of it may break a row.
-type table struct{ w *tabwriter.Writer }
+type table struct {
+	w    *tabwriter.Writer
+	text *bytes.Buffer
+	out  io.Writer
+}
 
-func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)} }
+func newTable(out io.Writer) table {
+	var text bytes.Buffer
+	return table{tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), &text, out}
+}
 
 // row adds a row. Further lines of its last cell stand below it.
 func (t table) row(cells ...any) {
@@ -28,7 +36,17 @@ func (t table) row(cells ...any) {
 // gap adds an empty line.
 func (t table) gap() { fmt.Fprintln(t.w) }
 
-func (t table) flush() error { return t.w.Flush() }
+// flush writes the table, whose lines end with what they say: the columns are
+// padded even where nothing stands behind them.
+func (t table) flush() error {
+	t.w.Flush() //nolint:errcheck // to memory
+	for line := range strings.Lines(t.text.String()) {
+		if _, err := fmt.Fprintln(t.out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // printable gives a text in which nothing but its line breaks does more to a
 // terminal than to show: names and messages of others may hold anything.

@@ -12,13 +12,15 @@ func TestNothingBreaksATable(t *testing.T) {
 	w.row("SITE", "NODES", "WHY")
 	w.row("lab\nx", 2, "one\ntwo\n")
 	w.row("\x1b[31mred\tbox", 10, "\u202eback\x00")
+	w.row("rest", 1, "")
 	if err := w.flush(); err != nil {
 		t.Fatal(err)
 	}
 	want := "SITE             NODES  WHY\n" +
 		"lab; x           2      one\n" +
 		"                        two\n" +
-		`\x1b[31mred box  10     \u202eback\x00` + "\n"
+		`\x1b[31mred box  10     \u202eback\x00` + "\n" +
+		"rest             1\n"
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", out.String(), want)
 	}
