@@ -88,12 +88,20 @@ func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
 	}
 }
 
-// TestOnlyRunsThatBeganAreSaidToHaveOutput: the end of a run points to what there is.
-func TestOnlyRunsThatBeganAreSaidToHaveOutput(t *testing.T) {
+// TestTheEndOfARunPointsToWhatThereIs: to what it has printed where it began, and to
+// the outputs that have come home.
+func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 	never, began := state.Run{ID: "aaaa1111", State: state.Failed, Message: "none"}, state.Run{ID: "bbbb1111", State: state.Failed, Message: "none"}
-	d := newDesk(t, never, began)
-	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "bbbb1111", N: 1, Released: true, Started: time.Now()}, false); err != nil {
-		t.Fatal(err)
+	ended := state.Run{ID: "cccc1111", State: state.Succeeded, Created: time.Unix(0, 0), Ended: time.Unix(60, 0)}
+	d := newDesk(t, never, began, ended)
+	outputs := []state.Arrived{{To: "/there/logs", Count: 1, Names: []string{"md.log"}}, {To: "/there/results", Count: 20, Names: strings.Split("a,b,c,d,e,f,g,h", ",")}}
+	for _, id := range []string{began.ID, ended.ID} {
+		for n, came := range [][]state.Arrived{outputs, nil} { // what the second would have brought over the first's is not there
+			at := state.Attempt{Run: id, N: n + 1, Released: true, Started: time.Now(), Record: state.Record{Outputs: came}}
+			if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	a := &app{stderr: &d.err, stateDir: filepath.Join(d.dir, "s"), cacheDir: filepath.Join(d.dir, "c")}
 	s, err := a.openQuietly(t.Context())
@@ -103,8 +111,10 @@ func TestOnlyRunsThatBeganAreSaidToHaveOutput(t *testing.T) {
 	defer s.close()
 	a.sayEnding(t.Context(), never, s)
 	a.sayEnding(t.Context(), began, s)
+	a.sayEnding(t.Context(), ended, s)
 	want := "bee: run aaaa1111: none\n     `bee show aaaa1111` tells more.\n" +
-		"bee: run bbbb1111: none\n     `bee show bbbb1111` tells more, `bee logs bbbb1111` shows its output.\n"
+		"bee: run bbbb1111: none\n     Its outputs are in /there/logs: md.log.\n     Its outputs are in /there/results: a, b, c, d, e, f and 14 more.\n     `bee show bbbb1111` tells more, `bee logs bbbb1111` shows its output.\n" +
+		"bee: run cccc1111 succeeded after 1m0s; results are in /there/logs, /there/results\n"
 	if d.err.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", d.err.String(), want)
 	}

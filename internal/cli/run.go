@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,9 +166,9 @@ func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 	took := durationText(run.Ended.Sub(run.Created))
 	switch run.State {
 	case state.Succeeded:
-		fmt.Fprintf(a.stderr, "bee: run %s succeeded after %s%s\n", run.ID, took, s.resultsText(run))
+		fmt.Fprintf(a.stderr, "bee: run %s succeeded after %s%s\n", run.ID, took, s.resultsText(ctx, run))
 	case state.Stopped:
-		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(run))
+		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(ctx, run))
 	case state.Suspended:
 		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, run.Message, run.Remedy)
 	default:
@@ -175,6 +176,9 @@ func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 		logs := ""
 		if attempts, err := s.Store.Attempts(ctx, run.ID); err != nil || len(attempts) > 0 {
 			logs = ", `bee logs " + run.ID + "` shows its output"
+		}
+		for _, o := range s.outputsAtHome(ctx, run) {
+			fmt.Fprintf(a.stderr, "     Its outputs are in %s: %s.\n", shortPath(o.To), arrivedText(o))
 		}
 		fmt.Fprintf(a.stderr, "     `bee show %s` tells more%s.\n", run.ID, logs)
 	}
@@ -199,26 +203,42 @@ func countText(n int, what string) string {
 }
 
 // resultsText says where the outputs are, as far as any have come.
-func (s *session) resultsText(run state.Run) string {
-	sub, err := control.SubmissionOf(run)
-	if err != nil || len(sub.Job.Outputs) == 0 {
-		return ""
-	}
+func (s *session) resultsText(ctx context.Context, run state.Run) string {
 	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); there(volume) {
 		return "; its outputs were not there, and its volume is kept in " + volume
 	}
-	dirs := map[string]bool{}
-	var names []string
-	for _, o := range sub.Job.Outputs {
-		if !dirs[o.To] && there(o.To) {
-			dirs[o.To] = true
-			names = append(names, shortPath(o.To))
-		}
+	var dirs []string
+	for _, o := range s.outputsAtHome(ctx, run) {
+		dirs = append(dirs, shortPath(o.To))
 	}
-	if len(names) == 0 {
+	if len(dirs) == 0 {
 		return ""
 	}
-	return "; results are in " + strings.Join(names, ", ")
+	return "; results are in " + strings.Join(dirs, ", ")
+}
+
+// outputsAtHome are those of the last attempt that has left any.
+func (s *session) outputsAtHome(ctx context.Context, run state.Run) []state.Arrived {
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return nil
+	}
+	for _, at := range slices.Backward(attempts) {
+		if len(at.Outputs) > 0 {
+			return at.Outputs
+		}
+	}
+	return nil
+}
+
+// arrivedText names what has come home, but for the many.
+func arrivedText(o state.Arrived) string {
+	const most = 6
+	text := strings.Join(o.Names[:min(len(o.Names), most)], ", ")
+	if more := o.Count - min(len(o.Names), most); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // shortPath is a path relative to the working directory where that is shorter.

@@ -60,6 +60,8 @@ type attemptView struct {
 	BringingSeconds float64    `json:"bringing_seconds,omitempty"`
 	Nodes           []nodeView `json:"nodes,omitempty"`
 	Cost            float64    `json:"cost,omitempty"`
+	// Outputs are those that have come home, by directory.
+	Outputs []state.Arrived `json:"outputs,omitempty"`
 }
 
 type nodeView struct {
@@ -114,7 +116,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds()}
+		MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
@@ -208,6 +210,9 @@ func (a *app) showRun(v runView) error {
 		}
 		if at.SavingSeconds > 0 {
 			row("  checkpoint", "%s from asking until the nodes had ended, %s on the way home", seconds(at.SavingSeconds), seconds(at.BringingSeconds))
+		}
+		for _, o := range at.Outputs {
+			row("  outputs", "in %s: %s", o.To, arrivedText(o))
 		}
 		for _, n := range at.Nodes {
 			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",

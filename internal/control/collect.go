@@ -50,6 +50,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		if err := a.lease.Fetch(ctx, log); err != nil && !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
+		a.rec.Outputs = nil // an earlier try may have brought some
 		if r.Outputs == nil && r.Exit == nil {
 			return a.salvage(ctx, head)
 		}
@@ -127,7 +128,7 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, path.Join(protocol.VolumeDir(head), fixed), filepath.Join(out.To, path.Base(out.From)))
+			err := a.fetch(ctx, path.Join(protocol.VolumeDir(head), fixed), out.To, path.Base(out.From))
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}
@@ -165,7 +166,7 @@ func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(
 	}
 	matches, err := filestream.Glob(copied, pattern)
 	for _, m := range matches {
-		err = errors.Join(err, a.settle(ctx, m, filepath.Join(to, filepath.Base(m))))
+		err = errors.Join(err, a.settle(ctx, m, to, filepath.Base(m)))
 	}
 	return err
 }

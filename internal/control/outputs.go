@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // unnamedDir is where a run's volume is kept whose outputs matched nothing.
@@ -29,7 +30,7 @@ func UnnamedVolume(runDir string) string { return filepath.Join(runDir, unnamedD
 func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
 	var all error
 	for _, o := range placed(a.sub.Job.Outputs, r.Outputs) {
-		if err := a.fetch(ctx, path.Join(head, o.remote), o.local); err != nil {
+		if err := a.fetch(ctx, path.Join(head, o.remote), o.to, o.name); err != nil {
 			all = errors.Join(all, err)
 		}
 		if ctx.Err() != nil {
@@ -66,8 +67,10 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	return nil
 }
 
-// output is one that comes home.
-type output struct{ remote, local string }
+// output is one that comes home, into a directory that the job names.
+type output struct{ remote, to, name string }
+
+func (o output) local() string { return filepath.Join(o.to, o.name) }
 
 // placed gives outputs their places at home: below `to:` under their own names.
 // Those that would have the same place have the directories before their names
@@ -81,13 +84,12 @@ func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list[i] = output{m.Path, filepath.Join(o.To, name)}
-		sharing[list[i].local]++
+		list[i] = output{m.Path, o.To, name}
+		sharing[list[i].local()]++
 	}
 	for i, m := range matches {
-		if sharing[list[i].local] > 1 {
-			_, rel, _ := strings.Cut(m.Path, "/") // below the volume, or the inputs
-			list[i].local = filepath.Join(copies[m.Index].To, rel)
+		if sharing[list[i].local()] > 1 {
+			_, list[i].name, _ = strings.Cut(m.Path, "/") // below the volume, or the inputs
 		}
 	}
 	return list
@@ -96,23 +98,44 @@ func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
 // fetch brings a file or directory home. A directory that is there already keeps
 // what else it holds; what cannot be where something else is comes beside it, under
 // its name and the run's.
-func (a *attempt) fetch(ctx context.Context, remote, local string) error {
+func (a *attempt) fetch(ctx context.Context, remote, to, name string) error {
+	local := filepath.Join(to, name)
 	t := driver.Transfer{Remote: remote, Local: local}
 	if _, err := os.Lstat(local); errors.Is(err, fs.ErrNotExist) {
-		return a.fetchAs(ctx, t)
+		if err := a.fetchAs(ctx, t); err != nil {
+			return err
+		}
+		a.arrived(to, name)
+		return nil
 	}
 	t.Local = filepath.Join(filepath.Dir(local), ".bee-arriving-"+filepath.Base(local))
 	if err := a.fetchAs(ctx, t); err != nil {
 		return err
 	}
-	return a.settle(ctx, t.Local, local)
+	return a.settle(ctx, t.Local, to, name)
+}
+
+// namedOutputs is how many outputs of one directory are recorded by their names.
+const namedOutputs = 20
+
+// arrived notes that an output is at home.
+func (a *attempt) arrived(to, name string) {
+	i := slices.IndexFunc(a.rec.Outputs, func(o state.Arrived) bool { return o.To == to })
+	if i < 0 {
+		i, a.rec.Outputs = len(a.rec.Outputs), append(a.rec.Outputs, state.Arrived{To: to})
+	}
+	o := &a.rec.Outputs[i]
+	if o.Count++; o.Count <= namedOutputs {
+		o.Names = append(o.Names, name)
+	}
 }
 
 // settle puts what has come home to its place.
-func (a *attempt) settle(ctx context.Context, from, to string) error {
-	beside, err := merge(from, to, "."+a.run.ID)
+func (a *attempt) settle(ctx context.Context, from, to, name string) error {
+	place := filepath.Join(to, name)
+	beside, err := merge(from, place, "."+a.run.ID)
 	if err == nil {
-		err = filestream.SyncDir(filepath.Dir(to))
+		err = filestream.SyncDir(filepath.Dir(place))
 	}
 	for _, name := range beside {
 		a.note(ctx, "warning: an output came to "+name+", as something else is where it belongs")
@@ -120,6 +143,7 @@ func (a *attempt) settle(ctx context.Context, from, to string) error {
 	if err != nil {
 		return a.fetchFailed(err)
 	}
+	a.arrived(to, name)
 	return nil
 }
 

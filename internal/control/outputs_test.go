@@ -2,8 +2,10 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -166,6 +168,45 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	if raw, _ := os.ReadFile(filepath.Join(results, "blocked", "a")); string(raw) != "a" {
 		t.Errorf("after all it holds %q", raw)
 	}
+	w.arrived(t, run.ID, state.Arrived{To: filepath.Join(results, "blocked"), Count: 1, Names: []string{"a"}}, state.Arrived{To: results, Count: 1, Names: []string{"b"}})
+}
+
+// arrived fails the test unless just that is recorded to have come home.
+func (w *world) arrived(t *testing.T, id string, want ...state.Arrived) {
+	t.Helper()
+	attempts, err := w.Store.Attempts(t.Context(), id)
+	if err != nil || len(attempts) != 1 || !reflect.DeepEqual(attempts[0].Outputs, want) {
+		t.Errorf("%v: got %+v, want the outputs %+v", err, attempts, want)
+	}
+}
+
+// TestWhatHasComeHomeIsRecorded, also of a run that failed: its user looks there for
+// the cause. What was there before is not taken for an output.
+func TestWhatHasComeHomeIsRecorded(t *testing.T) {
+	w, results, logs := newWorld(t, "a"), t.TempDir(), t.TempDir()
+	writeFiles(t, results, map[string]string{"f03": "old", "mine": "mine"})
+	files, matches := map[string]string{"volume/md.log": "why"}, []protocol.OutputMatch{{Index: 1, Path: "volume/md.log"}}
+	want := state.Arrived{To: results, Count: namedOutputs + 2}
+	for i := range want.Count {
+		name := fmt.Sprintf("f%02d", i)
+		files["volume/"+name], matches = "new", append(matches, protocol.OutputMatch{Path: "volume/" + name})
+		want.Names = append(want.Names, name)
+	}
+	want.Names = want.Names[:namedOutputs]
+	w.ending(t, 3, files, matches...)
+	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+		Outputs: []spec.Copy{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}}}), nil)
+	w.arrived(t, run.ID, state.Arrived{To: logs, Count: 1, Names: []string{"md.log"}}, want)
+}
+
+// TestWhatADeadHeadLeavesIsRecorded.
+func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
+	w, results := newWorld(t, "a"), t.TempDir()
+	w.ending(t, 0, map[string]string{"volume/x.csv": "x", "volume/y": "y", "volume/z": "z"})
+	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "gone"})
+	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+		Outputs: []spec.Copy{{From: "/data/*.csv", To: results}, {From: "/data/y", To: results}, {From: "/data/none", To: results}}}), nil)
+	w.arrived(t, run.ID, state.Arrived{To: results, Count: 2, Names: []string{"x.csv", "y"}})
 }
 
 // TestWhatTheHeadDidNotTellIsShown: a head ends once it has a result, and may not

@@ -61,6 +61,8 @@ type Record struct {
 	// Fetched tells that the outputs are at home, so that a controller that
 	// takes over need not, and after Release cannot, fetch them again.
 	Fetched bool `json:"fetched,omitempty"`
+	// Outputs are those that have come home, by directory.
+	Outputs []Arrived `json:"outputs,omitempty"`
 	// Moved tells that the run goes on after this attempt, from a checkpoint.
 	Moved bool `json:"moved,omitempty"`
 	// Over is set once the head is known to have ended by itself: nothing of the
@@ -75,6 +77,13 @@ type Record struct {
 	// or its site; 0: nobody does. It counts from Begun, when its nodes ran.
 	Span  time.Duration `json:"span,omitempty"`
 	Begun Moment        `json:"begun,omitzero"`
+}
+
+// Arrived is what has come home of an attempt's outputs into one directory.
+type Arrived struct {
+	To    string   `json:"to"`
+	Count int      `json:"count"`
+	Names []string `json:"names"` // of the first ones, in To
 }
 
 // Moment is a moment by a clock that nobody sets, and that goes on while the
