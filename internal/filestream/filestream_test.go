@@ -269,6 +269,28 @@ func TestSenderErrors(t *testing.T) {
 	}
 }
 
+// fullReceiver has no space left, says so, and takes no more.
+type fullReceiver struct {
+	*io.PipeWriter
+	outcome error
+}
+
+func (r fullReceiver) Outcome() error { return r.outcome }
+
+// TestAFullReceiverSaysSo: space may be there later, and what is sent to a receiver
+// without any must not end with a broken pipe.
+func TestAFullReceiverSaysSo(t *testing.T) {
+	out, in := io.Pipe()
+	out.Close() //nolint:errcheck // of a pipe
+	err := Deliver(fullReceiver{in, fail("write", "f", unix.ENOSPC)}, func(w io.Writer) error {
+		_, err := w.Write([]byte("x"))
+		return fail("send", "f", err)
+	})
+	if !errors.Is(err, unix.ENOSPC) || !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
+		t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
+	}
+}
+
 func TestManyMerges(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(dir+"/from/a/b", 0o755))

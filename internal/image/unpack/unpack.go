@@ -142,7 +142,7 @@ func (u *Unpacker) explain(name string, err error) error {
 	}
 	e := &core.Error{Kind: core.KindOf(err), Op: "unpack image entry", Object: name, Err: err}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		e.Kind, e.Remedy = core.Unsupported, "Free space, `bee image prune`, or choose another cache with --cache."
+		e.Kind, e.Remedy = core.Transient, "Free space, `bee image prune`, or choose another cache with --cache."
 	}
 	return e
 }
@@ -349,7 +349,7 @@ func (u *Unpacker) checkSpace(need int64) error {
 		return nil //nolint:nilerr // then the write itself will tell
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+u.limits.Spare {
-		return &core.Error{Kind: core.Unsupported, Op: "unpack image", Err: fmt.Errorf("the disk of %s is nearly full: %d MB are free", u.root, free>>20),
+		return &core.Error{Kind: core.Transient, Op: "unpack image", Err: fmt.Errorf("the disk of %s is nearly full: %d MB are free", u.root, free>>20),
 			Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	case err != nil:
 		return err
 	case code != 0 && full(said) && spaceLeft(file) < blockSize:
-		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
+		return &core.Error{Kind: core.Transient, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
 	case code != 0 && full(said):
 		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file,
 			Err:    fmt.Errorf("what is to go into it has %d MiB in %d files, and does not fit into %d MiB", bytes>>20, files, size>>20),
