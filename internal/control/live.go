@@ -14,8 +14,7 @@ import (
 // Live gives the lease of a run's present attempt, for looking in from
 // outside its controller. NotFound when the run holds no hosts now.
 func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, state.Attempt, error) {
-	none := &core.Error{Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
-		Remedy: "`bee show " + run.ID + "` tells its state."}
+	none := noHosts(run)
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return nil, state.Attempt{}, err
@@ -43,11 +42,28 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 	return lease, last, err
 }
 
+// noHosts tells why there is nothing to look into, and what there is.
+func noHosts(run state.Run) error {
+	e := &core.Error{Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
+		Remedy: "`bee show " + run.ID + "` tells what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site."}
+	switch {
+	case run.State.Final():
+		e.Err = errors.New("it is over (" + string(run.State) + ")")
+		e.Remedy = "`bee logs " + run.ID + "` shows what it has printed, and `bee show " + run.ID + "` how it ended."
+	case run.State == state.Suspended:
+		e.Err, e.Remedy = errors.New("it is suspended"), "`bee resume "+run.ID+"` goes on with it from its checkpoint."
+	}
+	return e
+}
+
 // DialNode connects to a node of a run's present attempt.
 func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net.Conn, error) {
 	lease, _, err := c.Live(ctx, run)
 	if err != nil {
 		return nil, err
+	}
+	if given := lease.Hosts(); len(given) == 0 || given[0].Name == "" { // it stands in a queue
+		return nil, noHosts(run)
 	}
 	sub, err := SubmissionOf(run)
 	if err != nil {

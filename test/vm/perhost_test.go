@@ -89,10 +89,8 @@ func awaitFile(t *testing.T, b *testkit.Bee, id, path string) {
 		if r.Code == 0 {
 			return nil
 		}
-		if strings.Contains(r.Stderr, "holds no hosts now") {
-			if shown := b.Must("show", id); !strings.Contains(shown, "queued") && !strings.Contains(shown, "running") {
-				t.Fatalf("it has ended:\n%s\n%s", shown, b.Must("logs", id))
-			}
+		if strings.Contains(r.Stderr, "it is over") {
+			t.Fatalf("it has ended:\n%s\n%s", b.Must("show", id), b.Must("logs", id))
 		}
 		return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
 	})

@@ -1,0 +1,44 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestARunWithoutHostsSaysWhatToDo: one in a queue has a lease already, whose hosts
+// are still to come.
+func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
+	w := newWorld(t, "a")
+	aloneSite(w, time.Hour, always)
+	queued := w.submit(t)
+	for _, c := range []struct {
+		name         string
+		state        state.RunState
+		leased       bool
+		says, remedy string
+	}{
+		{"between attempts", state.Queued, false, "it holds no hosts now", "bee logs -f ID"},
+		{"in a queue", state.Queued, true, "it holds no hosts now", "bee logs -f ID"},
+		{"over", state.Failed, true, "it is over (failed)", "bee logs ID"},
+		{"suspended", state.Suspended, false, "it is suspended", "bee resume ID"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := queued
+			run.State = c.state
+			o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+			w.sites["a"].held[o] = true
+			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Released: !c.leased, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
+			if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.DialNode(t.Context(), run, 0)
+			if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), strings.ReplaceAll(c.remedy, "ID", run.ID)) {
+				t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
+			}
+		})
+	}
+}
