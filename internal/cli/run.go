@@ -50,7 +50,7 @@ Ctrl-C asks what to do.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
-			return a.run(c.Context(), args[0], o)
+			return a.inJSON(o, a.run(c.Context(), args[0], o))
 		},
 	}
 	f := c.Flags()
@@ -66,6 +66,29 @@ Ctrl-C asks what to do.`,
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
 	return c
+}
+
+// failure is what --json writes in place of a run's record where there is none.
+type failure struct {
+	Error *errorView `json:"error"`
+	// Problems are those of the Beefile, the sites file and flags.
+	Problems []spec.Problem `json:"problems,omitempty"`
+}
+
+// inJSON tells an error in JSON as well, where that is wanted: a script that reads
+// a record has to find why there is none.
+func (a *app) inJSON(o runOptions, err error) error {
+	if _, told := errors.AsType[exitError](err); err == nil || told || !o.asJSON {
+		return err
+	}
+	f := failure{Error: errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))}
+	if all, is := errors.AsType[*spec.Errors](err); is {
+		f.Problems = all.Problems
+	}
+	if werr := a.writeJSON(f); werr != nil {
+		return werr
+	}
+	return err
 }
 
 func (a *app) run(ctx context.Context, file string, o runOptions) error {

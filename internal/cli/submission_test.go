@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -94,5 +96,28 @@ func TestPathsOfFlagsStartHere(t *testing.T) {
 	runOptions{image: "oci:./app:1", pull: "missing", given: func(flag string) bool { return flag == "image" }}.change(draft)
 	if want := "oci:" + filepath.Join(workingDir(), "app:1"); draft.Job.Image != want {
 		t.Errorf("got %s, want %s", draft.Job.Image, want)
+	}
+}
+
+// TestARunThatCannotBeIsToldInJSON, too: a script reads standard output.
+func TestARunThatCannotBeIsToldInJSON(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("BEE_SITES", "")
+	t.Setenv("SLURM_JOB_ID", "")
+	for line, want := range map[string]failure{
+		"run --json " + beefile(t, "image: a\nnodes: 0\nretry: many\n"): {Error: &errorView{Kind: "invalid"}, Problems: make([]spec.Problem, 2)},
+		"run --json -d /there/is/none":                                  {Error: &errorView{Kind: "not found"}},
+		"vm restore --json " + t.TempDir():                              {Error: &errorView{Kind: "not found"}},
+	} {
+		d := newDesk(t)
+		err := d.bee(strings.Fields(line)...)
+		var got failure
+		if jerr := json.Unmarshal(d.out.Bytes(), &got); jerr != nil || got.Error == nil {
+			t.Errorf("bee %s: %v, wrote %q", line, jerr, d.out.String())
+			continue
+		}
+		if err == nil || got.Error.Kind != want.Error.Kind || got.Error.Message != err.Error() || got.Error.Remedy != core.Remedy(err) || len(got.Problems) != len(want.Problems) {
+			t.Errorf("bee %s: %v, wrote %s", line, err, d.out.String())
+		}
 	}
 }

@@ -67,7 +67,7 @@ a new run: they go on where they were, on other hosts perhaps. The run that they
 were of has to be over.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.vmRestore(c.Context(), args[0], o) }}
+		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) }}
 	f := c.Flags()
 	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and return; it goes on in the background")
