@@ -14,7 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
-	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
@@ -39,8 +38,6 @@ func run(args []string) int {
 		switch args[1] {
 		case emulate.HolderArg:
 			return emulate.HolderMain(args[2:])
-		case "emulate":
-			return local.EmulateMain(args[2:])
 		case rootless.ChildCommand:
 			return rootless.ChildMain()
 		case "init":

@@ -11,14 +11,20 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
 // TestMain keeps a background controller that a command starts from running the
 // tests: this program is the bee binary of the commands under test.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "drive" {
-		os.Exit(0)
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "drive":
+			os.Exit(0)
+		case emulate.HolderArg:
+			os.Exit(emulate.HolderMain(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newEmulateCommand() *cobra.Command {
+	c := &cobra.Command{Use: "emulate", Short: "Try out trouble on the emulated hosts of a run", Args: cobra.NoArgs,
+		Long: `Try out trouble on the emulated hosts of a run, as a local site with hosts: N
+makes them: cut links, kill hosts, look around. HOST is a host's name or number.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.newEmulateHostsCommand(), a.newEmulateLinkCommand(), a.newEmulateKillCommand(), a.newEmulateExecCommand(), a.newEmulateDialCommand())
+	return c
+}
+
+// emulated finds the emulated hosts of a run.
+func (a *app) emulated(ctx context.Context, word string) (*emulate.Client, error) {
+	s, run, err := a.openRun(ctx, word)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return local.Emulated(ctx, a.stateDir, run.ID)
+}
+
+// emulatedHost finds them, and the number of one.
+func (a *app) emulatedHost(ctx context.Context, word, host string) (*emulate.Client, int, error) {
+	c, err := a.emulated(ctx, word)
+	if err != nil {
+		return nil, 0, err
+	}
+	i := slices.IndexFunc(c.Hosts(), func(h emulate.Host) bool { return h.Hostname == host })
+	if n, err := strconv.Atoi(host); i < 0 && err == nil {
+		i = n
+	}
+	if i < 0 || i >= len(c.Hosts()) {
+		return nil, 0, &core.Error{Kind: core.NotFound, Op: "find host", Object: host, Err: errors.New("the run has none of that name or number"),
+			Remedy: "`bee emulate hosts " + word + "` lists them."}
+	}
+	return c, i, nil
+}
+
+// emulatedView is an emulated host, as --json prints it.
+type emulatedView struct {
+	Number  int    `json:"number"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+func (a *app) newEmulateHostsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "hosts RUN", Short: "List the emulated hosts of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error {
+			hosts, err := a.emulated(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			views := []emulatedView{}
+			w := newTable(a.stdout)
+			for i, h := range hosts.Hosts() {
+				views = append(views, emulatedView{i, h.Hostname, h.Addr})
+				w.row(i, h.Hostname, h.Addr)
+			}
+			if asJSON {
+				return a.writeJSON(views)
+			}
+			return w.flush()
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newEmulateLinkCommand() *cobra.Command {
+	return &cobra.Command{Use: "link RUN HOST down|up", Short: "Cut a host off, or heal its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
+		ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error {
+			if args[2] != "up" && args[2] != "down" {
+				return wrongArguments(c, args)
+			}
+			hosts, i, err := a.emulatedHost(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return hosts.Link(c.Context(), i, args[2] == "up")
+		}}
+}
+
+func (a *app) newEmulateKillCommand() *cobra.Command {
+	return &cobra.Command{Use: "kill RUN HOST", Short: "Kill everything on a host, as a power cut does", Args: cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error {
+			hosts, i, err := a.emulatedHost(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return hosts.Kill(c.Context(), i)
+		}}
+}
+
+func (a *app) newEmulateExecCommand() *cobra.Command {
+	c := &cobra.Command{Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer done()
+			hosts, i, err := a.emulatedHost(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			exit, err := hosts.Run(ctx, emulate.Command{Host: i, Argv: args[2:], Env: os.Environ(), Dir: workingDir()}, os.Stdin, os.Stdout, os.Stderr)
+			if err == nil && exit.Code != 0 {
+				err = exitError{exit.Code}
+			}
+			return err
+		}}
+	c.Flags().SetInterspersed(false) // what follows is the command's
+	return c
+}
+
+func (a *app) newEmulateDialCommand() *cobra.Command {
+	return &cobra.Command{Use: "dial RUN ADDRESS:PORT", Short: "Join standard input and output to a TCP port on the hosts' network", Args: cobra.ExactArgs(2),
+		Example:           "  ssh -o ProxyCommand='bee emulate dial study %h:%p' 10.1.0.2",
+		ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer done()
+			hosts, err := a.emulated(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return hosts.Relay(ctx, args[1], os.Stdin, a.stdout)
+		}}
+}
