@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -176,9 +177,8 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	if len(l.links) < r.Nodes {
-		err := errors.Join(errs...)
 		return fail(&core.Error{Kind: kindOfAll(errs), Op: "use site", Object: p.s.Name, Remedy: core.Remedy(firstOf(errs)),
-			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, err)})
+			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, together(p.s.Hosts, errs))})
 	}
 	l.h.Leases, l.h.Known = make([]core.Handle, r.Nodes), make([]core.Host, r.Nodes)
 	made := make([]error, r.Nodes)
@@ -231,6 +231,42 @@ func kindOfAll(errs []error) core.Kind {
 	}
 	return core.Unsupported
 }
+
+// together joins what went wrong on hosts: what went wrong alike, as mostly on a rack
+// whose network is down, is said of the first, and the others are named.
+func together(hosts []string, errs []error) error {
+	var (
+		joined []error
+		alike  = map[string]int{}
+		others [][]string
+	)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		own := regexp.MustCompile(`[0-9]+|\b` + regexp.QuoteMeta(NameOf(hosts[i])) + `\b`) // the host's name, and its address
+		what := own.ReplaceAllString(err.Error(), "")
+		at, known := alike[what]
+		if !known {
+			alike[what] = len(joined)
+			joined, others = append(joined, err), append(others, nil)
+			continue
+		}
+		others[at] = append(others[at], NameOf(hosts[i]))
+	}
+	for i, names := range others {
+		if more := len(names) - namedHosts; more > 0 {
+			names = append(names[:namedHosts:namedHosts], fmt.Sprintf("%d more", more))
+		}
+		if len(names) > 0 {
+			joined[i] = fmt.Errorf("%w (likewise %s)", joined[i], strings.Join(names, ", "))
+		}
+	}
+	return errors.Join(joined...)
+}
+
+// namedHosts is how many hosts are named at most that have failed like another.
+const namedHosts = 5
 
 func firstOf(errs []error) error {
 	for _, err := range errs {
@@ -330,5 +366,5 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 		}
 		handles = append(handles, core.Handle{Driver: p.Info().Name, Version: handleVersion, Owner: owner, Data: data})
 	}
-	return handles, errors.Join(errs...)
+	return handles, together(p.s.Hosts, errs)
 }
