@@ -16,9 +16,12 @@ func (a *app) newResumeCommand() *cobra.Command {
 		from  string
 		lost  bool
 	)
-	c := &cobra.Command{Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint",
+	c := &cobra.Command{Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
 		Long: `Go on with a run that is suspended: no site could take it any more, and its
 checkpoint is at home or in its store. It goes on in the background.
+
+A run that waits in a queue, or for any site to take it, goes to the sites of --site
+instead: nothing of it has run, and it leaves that queue.
 
 With --site-lost it goes on that waits for a site which does not answer: from its last
 checkpoint, or anew where there is none. Whatever still computes on that site then
@@ -56,10 +59,22 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 			return err
 		}
 	}
-	if lost {
+	switch {
+	case lost:
 		return a.goOnWithout(ctx, s, run, sites)
+	case run.State != state.Suspended && len(sites) > 0:
+		return a.sendElsewhere(ctx, s, run, sites)
 	}
 	return a.goOn(ctx, s, run, sites)
+}
+
+// sendElsewhere has a run that waits for hosts go to other sites.
+func (a *app) sendElsewhere(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
+	if err := s.SendElsewhere(ctx, run, sites); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "bee: run %s goes to %s, within a minute; `bee show %s` tells\n", run.ID, siteNames(sites), run.ID)
+	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
 // goOnWithout has a run go on without the site that it waits for.

@@ -60,7 +60,7 @@ type attempt struct {
 	silent   time.Time
 	told     bool
 	toldOver bool
-	lost     *siteLost
+	lost     *said
 	// heldAsked is when the run's record was last asked for that.
 	heldAsked time.Time
 	// granted is when its hosts were, by the site's clock; zero: not known.

@@ -15,10 +15,12 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// siteLost is what a run's user says of a site that does not answer: whatever may
-// run there of an attempt, the run is not to wait for it any more.
-type siteLost struct {
-	Attempt int `json:"attempt"`
+// said is what a run's user says of the site of its present attempt while that goes
+// on: that it does not answer and is lost, so that, whatever may run there, the run is
+// not to wait for it any more; or (Leave) that the run shall not stay in its queue.
+type said struct {
+	Attempt int  `json:"attempt"`
+	Leave   bool `json:"leave,omitempty"`
 	// Sites, if there are any, are those on which the run shall go on, in that
 	// order.
 	Sites []spec.Site `json:"sites,omitempty"`
@@ -56,14 +58,14 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.Marshal(siteLost{Attempt: last.N, Sites: sites})
+	raw, err := json.Marshal(said{Attempt: last.N, Sites: sites})
 	if err != nil {
 		return "", err
 	}
 	d := &drive{c: c, run: run, sub: sub}
 	defer d.closeStore()
 	text := (&attempt{drive: d, rec: last}).whatIsLost(ctx)
-	return text, c.Store.HoldLost(ctx, run.ID, raw)
+	return text, c.Store.SaySite(ctx, run.ID, raw)
 }
 
 // answers tells whether the head's host of a run's present attempt can be reached.
@@ -96,13 +98,13 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 	}
 	a.heldAsked = time.Now()
 	run, err := a.c.Store.Run(ctx, a.run.ID)
-	if err != nil || run.SiteLost == nil {
+	if err != nil || run.Said == nil {
 		return false
 	}
-	var said siteLost
-	if json.Unmarshal(run.SiteLost, &said) == nil && said.Attempt == a.rec.N {
-		said.stop = run.StopAsked // which this controller may not have heard yet
-		a.lost = &said
+	var s said
+	if json.Unmarshal(run.Said, &s) == nil && s.Attempt == a.rec.N && !s.Leave {
+		s.stop = run.StopAsked // which this controller may not have heard yet
+		a.lost = &s
 	}
 	return a.lost != nil
 }
@@ -134,8 +136,8 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 // on from its last checkpoint or, where its user wants it to and there is none, from
 // its beginning.
 func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, error) {
-	if a.lost != nil {
-		if err := a.reroute(ctx, a.lost.Sites); err != nil {
+	if a.lost != nil && len(a.lost.Sites) > 0 {
+		if err := a.reroute(ctx, a.lost.Sites, a.rec.Site); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -162,35 +164,6 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run goes on %s", why, from)}
 	}
 	return out, nil
-}
-
-// reroute has the run go on on the sites that its user names, if any, before all
-// others.
-func (a *attempt) reroute(ctx context.Context, sites []spec.Site) error {
-	if len(sites) == 0 {
-		return nil
-	}
-	a.sub.prefer(sites)
-	at := a.place(a.rec.Site) // what follows the last one is the first
-	lost := a.sub.Sites[at]
-	a.sub.Sites = append(slices.Delete(a.sub.Sites, at, at+1), lost)
-	raw, err := json.Marshal(a.sub)
-	if err != nil {
-		return err
-	}
-	a.run.Submission = raw
-	return recorded(a.c.Store.PutRun(ctx, a.run))
-}
-
-// prefer puts sites before those of a submission, which stay known: something may
-// be left there.
-func (s *Submission) prefer(sites []spec.Site) {
-	for _, old := range s.Sites {
-		if !slices.ContainsFunc(sites, func(n spec.Site) bool { return n.Name == old.Name }) {
-			sites = append(sites, old)
-		}
-	}
-	s.Sites = sites
 }
 
 // whatIsLost tells what may go on on a site that is given up, and what a run loses

@@ -208,9 +208,9 @@ func TestASiteThatAnswersIsNotLost(t *testing.T) {
 // that did not answer then.
 func TestAWordAboutOneAttemptIsNotAboutTheNext(t *testing.T) {
 	w, run := vanishing(t, 0, true)
-	raw, err := json.Marshal(siteLost{Attempt: 1})
+	raw, err := json.Marshal(said{Attempt: 1})
 	if err == nil {
-		err = w.Store.HoldLost(t.Context(), run.ID, raw)
+		err = w.Store.SaySite(t.Context(), run.ID, raw)
 	}
 	if err != nil {
 		t.Fatal(err)

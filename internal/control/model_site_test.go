@@ -76,9 +76,9 @@ func (s *modelSite) writeOff() {
 		l.written = l.written || owner.Attempt == last
 	}
 	m.mu.Unlock()
-	raw, err := json.Marshal(siteLost{Attempt: last})
+	raw, err := json.Marshal(said{Attempt: last})
 	if err == nil {
-		err = m.store.HoldLost(context.Background(), m.run, raw)
+		err = m.store.SaySite(context.Background(), m.run, raw)
 	}
 	if err != nil {
 		panic(err)

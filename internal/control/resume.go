@@ -16,7 +16,7 @@ import (
 func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
 	if run.State != state.Suspended {
 		return run, &core.Error{Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it is " + string(run.State) + ", not suspended"),
-			Remedy: "Only a run that waits for a site can be resumed; `bee show " + run.ID + "` tells where it stands."}
+			Remedy: "Only a suspended run can be resumed, and one that is queued sent to other sites, with --site; `bee show " + run.ID + "` tells where it stands."}
 	}
 	sub, err := SubmissionOf(run)
 	if err != nil {

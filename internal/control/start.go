@@ -150,6 +150,9 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run."}
 		}
+		if sites, err := a.wish(ctx); err == nil && len(sites) > 0 {
+			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
+		}
 		if a.site.Wait > 0 {
 			pause = max(min(pause, time.Until(a.rec.Started.Add(a.site.Wait))), firstLook)
 		}

@@ -53,6 +53,9 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 // round asks every site once, from the first one of this walk on. It gives what
 // became of the run, or why no site has taken it.
 func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
+	if _, err := d.heed(ctx, ""); err != nil {
+		return outcome{}, nil, err
+	}
 	sites, none := d.ordered(ctx), []passed{}
 	for at := d.first; len(none) < len(sites); {
 		site := sites[at%len(sites)]
@@ -60,6 +63,12 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		out, err := d.try(ctx, site)
 		if err != nil {
 			return outcome{}, nil, err
+		}
+		sent := false
+		if out.moved || out.next {
+			if sent, err = d.heed(ctx, site.Name); err != nil {
+				return outcome{}, nil, err
+			}
 		}
 		switch {
 		case out.moved: // all sites are open to it again
@@ -71,6 +80,9 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 			continue
 		case !out.next:
 			return out, nil, nil
+		case sent:
+			sites, at, none = d.ordered(ctx), 0, []passed{}
+			continue
 		}
 		none = append(none, passed{site.Name, out.err})
 		if len(sites) > 1 {
@@ -118,7 +130,7 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 	}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
-	if sleep(work, pause) == nil {
+	if d.restFor(work, pause) == nil {
 		return false, nil
 	}
 	if d.stopAsked() {

@@ -43,9 +43,9 @@ type Run struct {
 	SetupDone bool
 	// StopAsked is set by `bee stop`; the controller acts on it.
 	StopAsked bool
-	// SiteLost is what its user has said of a site that does not answer; opaque
+	// Said is what its user has said of the site of its present attempt; opaque
 	// here, as the submission.
-	SiteLost json.RawMessage
+	Said json.RawMessage
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
 }
@@ -65,7 +65,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Created, r.Submission, r.SiteLost = time.Unix(0, created), sub, lost
+	r.Created, r.Submission, r.Said = time.Unix(0, created), sub, lost
 	if ended.Valid {
 		r.Ended = time.Unix(0, ended.Int64)
 	}
@@ -77,7 +77,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 }
 
 // PutRun inserts or replaces a run's record, except what its user says of it
-// while another process has it: see AskStop and HoldLost.
+// while another process has it: see AskStop and SaySite.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
 	var ended, code any
 	if !r.Ended.IsZero() {
@@ -101,8 +101,9 @@ func (s *Store) AskStop(ctx context.Context, id string) error {
 	return s.db.exec(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
 }
 
-// HoldLost notes what its user says of a site that does not answer.
-func (s *Store) HoldLost(ctx context.Context, id string, said json.RawMessage) error {
+// SaySite notes what its user says of the site of its present attempt; nil: nothing
+// any more.
+func (s *Store) SaySite(ctx context.Context, id string, said json.RawMessage) error {
 	return s.db.exec(ctx, "UPDATE runs SET site_lost=? WHERE id=?", []byte(said), id)
 }
 

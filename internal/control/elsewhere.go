@@ -1,0 +1,125 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// SendElsewhere notes, in its user's name, that a run which waits for hosts shall
+// have them on other sites, in that order, before those that it has. The Drive that
+// waits takes it out of the queue that it stands in; where it has begun there
+// meanwhile, it stays, and goes to these sites when it moves. Invalid: it does not
+// wait, or waits for the first of them.
+func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []spec.Site) error {
+	refuse := func(why, remedy string) error {
+		return &core.Error{Kind: core.Invalid, Op: "send elsewhere the run", Object: run.ID, Err: errors.New(why), Remedy: remedy}
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if run.State.Final() {
+		return refuse("it is over ("+string(run.State)+")", "`bee show "+run.ID+"` tells how it ended.")
+	}
+	if n := len(attempts); n > 0 && !attempts[n-1].Released {
+		switch last := attempts[n-1]; {
+		case last.Launched:
+			return refuse("it runs on site "+last.Site, "`bee checkpoint "+run.ID+"` has a job save itself that can, and go on elsewhere.")
+		case last.Site == sites[0].Name:
+			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
+		}
+	}
+	raw, err := json.Marshal(said{Leave: true, Sites: sites})
+	if err != nil {
+		return err
+	}
+	return c.Store.SaySite(ctx, run.ID, raw)
+}
+
+// wish gives the sites that the run's user has sent it to, while it waited; none
+// where it was not sent.
+func (d *drive) wish(ctx context.Context) ([]spec.Site, error) {
+	run, err := d.c.Store.Run(ctx, d.run.ID)
+	if err != nil || run.Said == nil {
+		return nil, err
+	}
+	var s said
+	if err := json.Unmarshal(run.Said, &s); err != nil || !s.Leave {
+		return nil, nil //nolint:nilerr // it was said to another bee
+	}
+	return s.Sites, nil
+}
+
+// heed puts the sites first that the run's user has sent it to, if any, and the one
+// that it comes from last.
+func (d *drive) heed(ctx context.Context, from string) (bool, error) {
+	sites, err := d.wish(ctx)
+	if err != nil || len(sites) == 0 {
+		return false, err
+	}
+	names := make([]string, len(sites))
+	for i, s := range sites {
+		names[i] = s.Name
+	}
+	d.note(ctx, "sent by its user to "+strings.Join(names, ", "))
+	if err := d.reroute(ctx, sites, from); err != nil {
+		return false, err
+	}
+	d.first = 0
+	return true, recorded(d.c.Store.SaySite(ctx, d.run.ID, nil))
+}
+
+// reroute has the run go on on the sites that its user names before all others, and
+// on the one that it comes from last.
+func (d *drive) reroute(ctx context.Context, sites []spec.Site, from string) error {
+	d.sub.prefer(sites)
+	if at := slices.IndexFunc(d.sub.Sites, func(s spec.Site) bool { return s.Name == from }); at >= 0 {
+		last := d.sub.Sites[at]
+		d.sub.Sites = append(slices.Delete(d.sub.Sites, at, at+1), last)
+	}
+	raw, err := json.Marshal(d.sub)
+	if err != nil {
+		return err
+	}
+	d.run.Submission = raw
+	return recorded(d.c.Store.PutRun(ctx, d.run))
+}
+
+// prefer puts sites before those of a submission, which stay known: something may
+// be left there. The user's order counts from then on.
+func (s *Submission) prefer(sites []spec.Site) {
+	for _, old := range s.Sites {
+		if !slices.ContainsFunc(sites, func(n spec.Site) bool { return n.Name == old.Name }) {
+			sites = append(sites, old)
+		}
+	}
+	s.Sites, s.Job.Order = sites, spec.OrderListed
+}
+
+// wishLook is how often a run that rests is asked whether its user has sent it to
+// another site.
+const wishLook = time.Minute
+
+// restFor waits, unless the run's user sends it to another site meanwhile.
+func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
+	for end := time.Now().Add(pause); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		if err := sleep(ctx, min(left, wishLook)); err != nil {
+			return err
+		}
+		if sites, err := d.wish(ctx); err == nil && len(sites) > 0 {
+			return nil
+		}
+	}
+}
