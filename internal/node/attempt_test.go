@@ -208,16 +208,16 @@ func TestTimeLimits(t *testing.T) {
 		{"a task that ignores TERM is killed", "trap '' TERM; while :; do sleep 0.05; done",
 			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", ""},
 		{"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Deadline = time.Now().Add(3 * time.Second) }, "lost", "time slot", "saved\n"},
+			func(p *protocol.Plan) { p.Deadline = time.Now().Add(6 * time.Second) }, "lost", "time slot", "saved\n"},
 		{"a task that does not save itself when it is asked to", "trap '' TERM; while :; do sleep 0.05; done",
 			func(p *protocol.Plan) {
-				p.Deadline = time.Now().Add(3 * time.Second)
+				p.Deadline = time.Now().Add(6 * time.Second)
 				p.Checkpoint = &protocol.Checkpoint{Signal: int(syscall.SIGTERM), Grace: 500 * time.Millisecond}
 			}, "lost", "had not ended within its `grace` of 500ms after it was asked to save itself", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := newCluster(t, 1, c.run, withPlan(c.plan)).startAll()
-			r := cl.result(10 * time.Second)
+			r := cl.result(20 * time.Second)
 			cl.awaitEnd(10*time.Second, 0)
 			if r.Exit != nil || r.Kind != c.kind || !strings.Contains(r.Message, c.message) || c.kind == "lost" && r.Remedy == "" {
 				t.Errorf("result: %+v", r)

@@ -261,7 +261,7 @@ func blackHole(t *testing.T, to string) (addr string, cut func()) {
 func TestAnIdleNodeIsSmall(t *testing.T) {
 	c := running(t, 3)
 	for rank := range 3 {
-		testkit.Eventually(t, 5*time.Second, func() error {
+		testkit.Eventually(t, 20*time.Second, func() error { // what it took to start is given back by and by
 			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.nodes[rank].Process.Pid))
 			if err != nil {
 				return err
