@@ -62,7 +62,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}}
+	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
 	}

@@ -83,7 +83,7 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error
 	if err != nil {
 		return err
 	}
-	m, made, err := store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a, remote})
+	m, made, err := store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote})
 	if err != nil {
 		return a.storeFailed("keep a checkpoint of run", err)
 	}
@@ -121,7 +121,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			return false, err
 		}
 		if err = checkpoint.ErrDamaged; !k.Broken {
-			err = store.Restore(ctx, k, tree{a, remote})
+			err = store.Restore(ctx, k, tree{a: a, remote: remote})
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))

@@ -40,6 +40,8 @@ type Controller struct {
 	Report func(protocol.Event)
 	// Output gets the task's output as it comes, or is nil.
 	Output func(tasklog.Frame) error
+	// Ways are those between machines, for all controllers of this process.
+	Ways *Ways
 	// between, if set, is called between things that are written one after the
 	// other: tests die there.
 	between func()

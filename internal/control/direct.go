@@ -9,8 +9,9 @@ import (
 )
 
 // storeFrom gives the run's store as the attempt's site uses it best: where the
-// head's host sees the store's directory itself, it reads and writes there, and
-// nothing passes through this machine.
+// head's host sees the store's directory itself, it reads and writes there; where it
+// reaches the store's host, or that one it, they speak with each other. Then nothing
+// passes through this machine.
 func (a *attempt) storeFrom(ctx context.Context) (checkpoint.Store, error) {
 	store, err := a.store()
 	if err != nil {
@@ -30,7 +31,7 @@ func (a *attempt) storeFrom(ctx context.Context) (checkpoint.Store, error) {
 	}
 	defer unmark()
 	if sees, err := far.Sees(ctx, mark); err != nil || !sees {
-		return store, nil //nolint:nilerr // then it goes through here, which tells what is wrong
+		return a.straight(store), nil //nolint:nilerr // then it goes another way, which tells what is wrong
 	}
 	return seen{store, far, checkpoint.SeenDir(mark, a.c.storeName(&a.sub, a.run.ID))}, nil
 }

@@ -307,7 +307,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	for _, n := range names {
 		w.sites[n] = &fakeSite{dir: t.TempDir(), probe: driver.Facts{Usable: true}, held: map[core.Owner]bool{}, head: succeeding()}
 	}
-	w.Controller = &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
+	w.Controller = &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Ways: &Ways{},
 		Provider: func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
 		Connect:  nil}
 	w.Connect = func(c net.Conn) (Head, error) { return c.(*fakeConn).f.head, nil }

@@ -15,34 +15,49 @@ import (
 type tree struct {
 	a      *attempt
 	remote string
+	way    *checkpoint.Way // straight to the store or from it; nil: through here
+}
+
+// Way implements checkpoint.Straight.
+func (t tree) Way() *checkpoint.Way { return t.way }
+
+// transfer is that of a stream, which comes here or goes straight.
+func (t tree) transfer() driver.Transfer {
+	if t.way == nil {
+		return driver.Transfer{Remote: t.remote}
+	}
+	return driver.Transfer{Remote: t.remote, Via: t.way.Name}
 }
 
 // Fetch implements checkpoint.Source.
 func (t tree) Fetch(ctx context.Context, to, before string) error {
-	transfer := driver.Transfer{Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseFetch, "fetching the checkpoint")}
-	return t.a.lease.Fetch(ctx, transfer)
+	return t.a.lease.Fetch(ctx, driver.Transfer{Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseFetch, "fetching the checkpoint")})
 }
 
 // Send implements checkpoint.Source.
 func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 	if far, ok := t.a.lease.(driver.Streams); ok {
-		return far.Outgoing(ctx, driver.Transfer{Remote: t.remote})
+		return far.Outgoing(ctx, t.transfer())
 	}
-	return filestream.Sending(ctx, t.remote, t.told(protocol.PhaseFetch, "keeping the checkpoint")), nil
+	return filestream.Sending(ctx, t.remote, t.keeping()), nil
 }
 
 // Stage implements checkpoint.Sink.
 func (t tree) Stage(ctx context.Context, from string) error {
-	return t.a.lease.Stage(ctx, driver.Transfer{Local: from, Remote: t.remote, Progress: t.told(protocol.PhaseStage, "bringing the checkpoint")})
+	return t.a.lease.Stage(ctx, driver.Transfer{Local: from, Remote: t.remote, Progress: t.bringing()})
 }
 
 // Receive implements checkpoint.Sink.
 func (t tree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
 	if far, ok := t.a.lease.(driver.Streams); ok {
-		return far.Incoming(ctx, driver.Transfer{Remote: t.remote})
+		return far.Incoming(ctx, t.transfer())
 	}
 	return filestream.Receiving(ctx, t.remote), nil
 }
+
+func (t tree) keeping() func(int64) { return t.told(protocol.PhaseFetch, "keeping the checkpoint") }
+
+func (t tree) bringing() func(int64) { return t.told(protocol.PhaseStage, "bringing the checkpoint") }
 
 func (t tree) told(p protocol.Phase, what string) func(int64) {
 	return func(done int64) { t.a.progress(p)(what, done, 0) }

@@ -228,6 +228,9 @@ type Transfer struct {
 	// already need not travel.
 	Again  bool
 	Before string
+	// Via, for Streams, names the meeting over whose connection the stream goes, in
+	// place of this machine (Meeter).
+	Via string
 	// Progress, if not nil, is told the bytes copied so far.
 	Progress func(done int64)
 }

@@ -111,6 +111,13 @@ func (c *Client) Link(ctx context.Context, host int, up bool) error {
 	return err
 }
 
+// Apart has hosts that are apart not reach each other, without a sign of it, as
+// behind firewalls; all others, and Dial, reach them as before.
+func (c *Client) Apart(ctx context.Context, host int, is bool) error {
+	_, _, err := c.call(ctx, request{Op: opApart, Host: host, Apart: is})
+	return err
+}
+
 // Kill kills every process on a host at once, as a power cut does, and
 // returns when they are gone. The host itself stays.
 func (c *Client) Kill(ctx context.Context, host int) error {

@@ -103,6 +103,7 @@ type request struct {
 	Op      string   `json:"op"`
 	Host    int      `json:"host,omitempty"`
 	Up      bool     `json:"up,omitempty"`
+	Apart   bool     `json:"apart,omitempty"`
 	Addr    string   `json:"addr,omitempty"`
 	Command *Command `json:"command,omitempty"`
 }
@@ -125,6 +126,7 @@ const (
 	opRun    = "run"
 	opProcs  = "procs"
 	opLink   = "link"
+	opApart  = "apart"
 	opKill   = "kill"
 	opDial   = "dial"
 )

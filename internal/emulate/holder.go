@@ -192,6 +192,8 @@ func (w *world) do(c *net.UnixConn, q request, files []*os.File) (reply, *os.Fil
 		return reply{Exit: exit}, nil, err
 	case opLink:
 		return reply{}, nil, w.net.link(h, q.Up)
+	case opApart:
+		return reply{}, nil, w.net.apart(h, q.Apart)
 	case opKill:
 		return reply{}, nil, w.kill(h)
 	case opDial:

@@ -201,3 +201,15 @@ func (n *network) link(h *host, up bool) error {
 	}
 	return n.nl.LinkSetNoMaster(port)
 }
+
+// apart has a host reach, and be reached by, only those that are not apart. The
+// machine that the bridge is on is always reached.
+func (n *network) apart(h *host, is bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	port, err := n.nl.LinkByName(h.port)
+	if err != nil {
+		return err
+	}
+	return n.nl.LinkSetIsolated(port, is)
+}

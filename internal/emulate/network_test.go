@@ -133,6 +133,19 @@ func TestNetwork(t *testing.T) {
 	must(t, c.Link(t.Context(), 1, true))
 	must(t, c.Link(t.Context(), 1, true))
 	testkit.Eventually(t, 10*time.Second, func() error { return pushFrom(t, c, 1, addr, 1<<20) })
+	// Apart are two that have been told so; the third, and the bridge, reach both.
+	must(t, c.Apart(t.Context(), 0, true))
+	must(t, pushFrom(t, c, 1, addr, 1<<20))
+	must(t, c.Apart(t.Context(), 1, true))
+	if err := pushFrom(t, c, 1, addr, 1); err == nil {
+		t.Error("hosts that are apart reach each other")
+	}
+	must(t, pushFrom(t, c, 2, addr, 1<<20))
+	conn, err := c.Dial(t.Context(), addr)
+	must(t, err)
+	conn.Close()
+	must(t, c.Apart(t.Context(), 1, false))
+	must(t, pushFrom(t, c, 1, addr, 1<<20))
 }
 
 func TestManyHostsReachEachOther(t *testing.T) {

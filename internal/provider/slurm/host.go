@@ -191,14 +191,8 @@ func (a *agent) announce(port int) error {
 	}
 	say := announcement{Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Restart: os.Getenv("SLURM_RESTART_COUNT"),
 		Name: name, Slots: slots, Arch: goruntime.GOARCH}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
+	if say.Addrs, err = wire.HostAddrs(port); err != nil {
 		return err
-	}
-	for _, addr := range addrs {
-		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
-			say.Addrs = append(say.Addrs, net.JoinHostPort(ip.IP.String(), strconv.Itoa(port)))
-		}
 	}
 	if len(say.Addrs) == 0 { // a machine that is a whole cluster, without a network
 		say.Addrs = []string{net.JoinHostPort("localhost", strconv.Itoa(port))}

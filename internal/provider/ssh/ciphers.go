@@ -42,7 +42,7 @@ func (c *ciphers) options(ctx context.Context, client, host string, options map[
 	order, known := c.order[host]
 	c.mu.Unlock()
 	if !known {
-		order = quickFirst(configured(ctx, client, host, options))
+		order = quickFirst(configured(ctx, client, host, options, "ciphers"))
 		c.mu.Lock()
 		if c.order == nil {
 			c.order = map[string]string{}
@@ -63,8 +63,8 @@ func (c *ciphers) options(ctx context.Context, client, host string, options map[
 
 func doesAES() bool { return cpu.X86.HasAES || cpu.ARM64.HasAES }
 
-// configured gives the ciphers that ssh would offer a host, or "".
-func configured(ctx context.Context, client, host string, options map[string]string) string {
+// configured gives a word of ssh's configuration for a host, or "".
+func configured(ctx context.Context, client, host string, options map[string]string, word string) string {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	argv := sshCommand(host, options, "")
@@ -74,8 +74,8 @@ func configured(ctx context.Context, client, host string, options map[string]str
 		return ""
 	}
 	for line := range strings.Lines(string(out)) {
-		if list, is := strings.CutPrefix(strings.TrimSpace(line), "ciphers "); is {
-			return list
+		if value, is := strings.CutPrefix(strings.TrimSpace(line), word+" "); is {
+			return value
 		}
 	}
 	return ""

@@ -243,6 +243,9 @@ func (l *lease) open(ctx, stream context.Context, host int, method string, fill 
 // at has a call be about a path.
 func at(path string) func(*call) { return func(c *call) { c.Path = path } }
 
+// treeAt has a call be about what a transfer is of.
+func treeAt(t driver.Transfer) func(*call) { return func(c *call) { c.Path, c.Via = t.Remote, t.Via } }
+
 // HasImage implements driver.ImageHolder.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
 	var has bool
@@ -286,7 +289,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 
 // Incoming implements driver.Streams.
 func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
-	s, err := l.open(ctx, ctx, t.Host, callStage, at(t.Remote))
+	s, err := l.open(ctx, ctx, t.Host, callStage, treeAt(t))
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +298,7 @@ func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receive
 
 // Outgoing implements driver.Streams.
 func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
-	return l.open(ctx, ctx, t.Host, callFetch, at(t.Remote))
+	return l.open(ctx, ctx, t.Host, callFetch, treeAt(t))
 }
 
 // incoming is the stream of a call that receives a tree.

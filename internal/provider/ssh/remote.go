@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"time"
@@ -24,6 +25,7 @@ type Agent struct {
 	Provider func(site json.RawMessage) (driver.Provider, error)
 	// HasImage asks the image cache in a directory.
 	HasImage func(cache, id string) bool
+	meetings *meetings
 }
 
 // The calls of an agent. Each names its site, so that the agent finds leases
@@ -51,6 +53,7 @@ const (
 	callStore        = "store"
 	callStoreKeep    = "store-keep"    // of a tree that comes over the stream
 	callStoreRestore = "store-restore" // to whom the stream leads
+	callMeet         = "meet"          // see driver.Meeter
 )
 
 type call struct {
@@ -64,6 +67,10 @@ type call struct {
 	Config  []byte          `json:"config,omitempty"`
 	// Store is what a store of checkpoints is asked for.
 	Store json.RawMessage `json:"store,omitempty"`
+	// Meeting is what this host shall take part in; Via names one whose connection
+	// a tree goes over, in place of the call's stream.
+	Meeting *driver.Meeting `json:"meeting,omitempty"`
+	Via     string          `json:"via,omitempty"`
 }
 
 // granted is an agent's lease as it stands.
@@ -105,6 +112,7 @@ func (a Agent) Main() int {
 		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)
 		return 1
 	}
+	a.meetings = &meetings{made: map[string]net.Conn{}}
 	peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is ours
 	return 0
 }
@@ -120,8 +128,15 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 	if err := s.Params(&c); err != nil {
 		return err
 	}
+	if c.Meeting != nil {
+		return a.meetings.hold(ctx, *c.Meeting, s)
+	}
+	w, err := a.meetings.way(s, c.Via)
+	if err != nil {
+		return err
+	}
 	if len(c.Store) > 0 {
-		return serveStore(ctx, method, c.Store, s)
+		return serveStore(ctx, method, c.Store, w)
 	}
 	p, err := a.Provider(c.Site)
 	if err != nil {
@@ -165,10 +180,11 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 		}
 		return err
 	}
-	return a.onLease(ctx, method, c, l, s)
+	return a.onLease(ctx, method, c, l, w)
 }
 
-func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Lease, s *wire.Stream) error {
+func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Lease, w *way) error {
+	s := w.call
 	switch method {
 	case callReady:
 		g, err := grant(ctx, l)
@@ -238,10 +254,7 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		if _, err := basis.WriteTo(s); err != nil {
-			return err
-		}
-		if err := filestream.ReceiveOver(ctx, s, c.Path, basis); err != nil {
+		if err := w.receive(ctx, c.Path, basis); err != nil {
 			return wire.WriteMessage(s, failed(err))
 		}
 		return wire.WriteMessage(s, outcome{})
@@ -252,11 +265,7 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
-		known, err := filestream.ReadKnown(s)
-		if err != nil {
-			return err
-		}
-		return filestream.SendOver(ctx, s, c.Path, known, nil)
+		return w.send(ctx, c.Path)
 	case callRelease:
 		if err := l.Release(ctx); err != nil {
 			return err

@@ -89,7 +89,7 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 }
 
 // open makes a call whose stream goes on where answer says so.
-func (p *place) open(ctx context.Context, method string, q checkpoint.Request, answer any) (*wire.Stream, error) {
+func (p *place) open(ctx context.Context, method string, q checkpoint.Request, way *checkpoint.Way, answer any) (*wire.Stream, error) {
 	k, err := p.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -98,12 +98,16 @@ func (p *place) open(ctx context.Context, method string, q checkpoint.Request, a
 	if err != nil {
 		return nil, err
 	}
-	s, err := k.Open(ctx, method, call{Store: raw}, answer)
+	c := call{Store: raw}
+	if way != nil {
+		c.Via = way.Name
+	}
+	s, err := k.Open(ctx, method, c, answer)
 	return s, transient(err)
 }
 
 func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply, error) {
-	s, err := p.open(ctx, callStore, q, nil)
+	s, err := p.open(ctx, callStore, q, nil, nil)
 	if err != nil {
 		return checkpoint.Reply{}, err
 	}
@@ -146,10 +150,11 @@ func (s farStore) Remove(ctx context.Context) error {
 }
 
 // Keep implements checkpoint.Store: the host receives the tree from wherever it
-// lies, through this machine's memory.
+// lies, straight or through this machine's memory.
 func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
 	var o opened
-	host, err := s.open(ctx, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, &o)
+	way := checkpoint.WayOf(from)
+	host, err := s.open(ctx, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, way, &o)
 	if err != nil {
 		return checkpoint.Manifest{}, false, err
 	}
@@ -162,10 +167,14 @@ func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string
 		return checkpoint.Manifest{}, false, err
 	}
 	defer tree.Close()
+	arriving := &keeping{Stream: host, store: s}
+	if way != nil {
+		err = arrival(arriving, tree, way)
+		return arriving.reply.Manifest, arriving.reply.Made, err
+	}
 	if err := filestream.RelayKnown(tree, host); err != nil {
 		return checkpoint.Manifest{}, false, s.broken("keep a checkpoint", err)
 	}
-	arriving := &keeping{Stream: host, store: s}
 	err = filestream.Deliver(arriving, func(w io.Writer) error { return filestream.Relay(w, tree) })
 	return arriving.reply.Manifest, arriving.reply.Made, err
 }
@@ -193,7 +202,8 @@ func (k *keeping) Outcome() error {
 // Restore implements checkpoint.Store.
 func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
 	var o opened
-	host, err := s.open(ctx, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, &o)
+	way := checkpoint.WayOf(to)
+	host, err := s.open(ctx, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, way, &o)
 	if err != nil {
 		return err
 	}
@@ -206,6 +216,9 @@ func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 		return err
 	}
 	defer tree.Close()
+	if way != nil {
+		return arrival(tree, host, way)
+	}
 	if err := filestream.RelayKnown(host, tree); err != nil {
 		return s.broken("bring a checkpoint", err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -19,7 +18,8 @@ type opened struct {
 }
 
 // serveStore answers a call about a store.
-func serveStore(ctx context.Context, method string, request json.RawMessage, s *wire.Stream) error {
+func serveStore(ctx context.Context, method string, request json.RawMessage, tree *way) error {
+	s := tree.call
 	if method == callStore {
 		raw, err := checkpoint.Serve(ctx, request)
 		if err != nil {
@@ -39,7 +39,7 @@ func serveStore(ctx context.Context, method string, request json.RawMessage, s *
 	if err != nil {
 		return err
 	}
-	w := &overWire{s: s}
+	w := &overWire{way: tree}
 	var r checkpoint.Reply
 	switch method {
 	case callStoreKeep:
@@ -72,15 +72,15 @@ type ended struct {
 	Reply checkpoint.Reply `json:"reply"`
 }
 
-// overWire is the tree at the other end of a call's stream.
+// overWire is the tree at the other end of a call's way.
 type overWire struct {
-	s     *wire.Stream
+	way   *way
 	ready bool
 }
 
 func (w *overWire) begin() error {
 	w.ready = true
-	return w.s.Reply(opened{Ready: true})
+	return w.way.call.Reply(opened{Ready: true})
 }
 
 // Fetch implements checkpoint.Source.
@@ -89,10 +89,7 @@ func (w *overWire) Fetch(ctx context.Context, to, before string) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	if _, err := basis.WriteTo(w.s); err != nil {
-		return err
-	}
-	return filestream.ReceiveOver(ctx, w.s, to, basis)
+	return w.way.receive(ctx, to, basis)
 }
 
 // Stage implements checkpoint.Sink.
@@ -100,11 +97,7 @@ func (w *overWire) Stage(ctx context.Context, from string) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	known, err := filestream.ReadKnown(w.s)
-	if err != nil {
-		return err
-	}
-	return filestream.SendOver(ctx, w.s, from, known, nil)
+	return w.way.send(ctx, from)
 }
 
 var errNoDirectory = errors.New("a store that is a directory has no use for it") //nolint:gochecknoglobals // a constant

@@ -6,6 +6,7 @@ package sshfarm
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -34,7 +35,10 @@ func Main(args []string) (code int, meant bool) {
 		ctx := context.Background()
 		c, err := emulate.Open(ctx, args[2])
 		if err == nil {
-			err = c.Relay(ctx, args[3], os.Stdin, os.Stdout)
+			var t *tally
+			if t, err = newTally(filepath.Join(args[2], tallies)); err == nil {
+				err = c.Relay(ctx, args[3], io.TeeReader(os.Stdin, t), io.MultiWriter(os.Stdout, t))
+			}
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -63,6 +67,12 @@ type Farm struct {
 // Start starts n hosts. They end with the test. Logins see env, KEY=VALUE.
 func Start(t testing.TB, n int, env ...string) *Farm {
 	t.Helper()
+	return StartSlow(t, n, 0, env...)
+}
+
+// StartSlow is Start with links of so many bits per second; 0: as quick as can be.
+func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
+	t.Helper()
 	sshd, ssh, keygen := testkit.RequireTool(t, "sshd"), testkit.RequireTool(t, "ssh"), testkit.RequireTool(t, "ssh-keygen")
 	if os.Geteuid() == 0 {
 		must(t, os.MkdirAll("/run/sshd", 0o755)) // sshd's own chroot, else made by the package's service
@@ -70,10 +80,10 @@ func Start(t testing.TB, n int, env ...string) *Farm {
 	f := &Farm{Dir: t.TempDir()}
 	f.Bin, f.Config, f.Private = filepath.Join(f.Dir, "bin"), filepath.Join(f.Dir, "ssh_config"), filepath.Join(f.Dir, "private")
 	must(t, os.Mkdir(f.Bin, 0o755))
-	must(t, os.Mkdir(filepath.Join(f.Dir, "emulated"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(f.Dir, "emulated", tallies), 0o700))
 	self, err := os.Executable()
 	must(t, err)
-	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self}
+	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self, LinkRate: rate}
 	for i := range n {
 		f.Names = append(f.Names, fmt.Sprintf("h%d", i))
 		own := filepath.Join(f.Private, "bee-"+f.Names[i])

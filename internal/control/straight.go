@@ -1,0 +1,99 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// straight gives the run's store as one that the site's host speaks with, where
+// both have an agent that may be within reach of the other's.
+func (a *attempt) straight(store checkpoint.Store) checkpoint.Store {
+	site, ours := a.lease.(driver.Meeter)
+	place, theirs := a.where.(driver.Meeter)
+	if !ours || !theirs {
+		return store
+	}
+	return straight{store, a, site, place}
+}
+
+// straight is a store that trees come to, and come from, straight, where that is
+// possible, else through this machine.
+type straight struct {
+	checkpoint.Store
+	a           *attempt
+	site, place driver.Meeter
+}
+
+// Keep implements checkpoint.Store.
+func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (m checkpoint.Manifest, made bool, err error) {
+	t := from.(tree)
+	err = s.carry(ctx, route{s.site, s.place, "from " + s.a.site.Name + " to the store"}, t, t.keeping(), func(t tree) error {
+		var err error
+		m, made, err = s.Store.Keep(ctx, g, site, t)
+		return err
+	})
+	return m, made, err
+}
+
+// Restore implements checkpoint.Store.
+func (s straight) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+	t := to.(tree)
+	return s.carry(ctx, route{s.place, s.site, "from the store to " + s.a.site.Name}, t, t.bringing(), func(t tree) error {
+		return s.Store.Restore(ctx, k, t)
+	})
+}
+
+// route is where something travels.
+type route struct {
+	from, to driver.Meeter
+	text     string // for people
+}
+
+// carry does something by which a tree travels. A way that breaks is not waited for:
+// the rest goes through here.
+func (s straight) carry(ctx context.Context, r route, t tree, told func(int64), do func(tree) error) error {
+	way, err := s.a.c.Ways.open(ctx, r)
+	if core.IsKind(err, core.Unsupported) {
+		s.a.noteWay(ctx, r, "", err)
+	}
+	if err != nil { // of an agent that does not answer now, it tells more
+		return do(t)
+	}
+	defer way.close()
+	s.a.noteWay(ctx, r, way.addr, nil)
+	t.way = &checkpoint.Way{Name: way.name, Told: told, Cut: way.close}
+	err = do(t)
+	broke := core.IsKind(err, core.Lost) && ctx.Err() == nil
+	s.a.c.Ways.used(r, broke)
+	if !broke {
+		return err
+	}
+	way.close()
+	s.a.noteWay(ctx, r, "", &core.Error{Op: "the way between them broke", Err: err})
+	t.way = nil
+	return do(t)
+}
+
+// noteWay tells which way a tree goes, unless the run's history says so already.
+func (d *drive) noteWay(ctx context.Context, r route, addr string, why error) {
+	straight, here := "straight "+r.text+" (", "through this machine "+r.text+": "
+	known, other, text := straight, here, straight+addr+")"
+	if why != nil {
+		known, other, text = here, straight, here+oneLine(why)
+	}
+	notes, _ := d.c.Store.Notes(ctx, d.run.ID) // else it is told twice
+	for _, n := range slices.Backward(notes) {
+		if strings.HasPrefix(n.Text, known) {
+			return
+		}
+		if strings.HasPrefix(n.Text, other) {
+			break
+		}
+	}
+	d.note(ctx, text)
+}

@@ -1,0 +1,206 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// fakeMeeter is an agent in this process, whose doors are real.
+type fakeMeeter struct {
+	name   string
+	hidden bool  // no way leads to it
+	fails  error // what it answers
+	asked  int
+}
+
+func (f *fakeMeeter) Machine() string { return f.name }
+
+func (f *fakeMeeter) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) {
+	f.asked++
+	if f.fails != nil {
+		return nil, f.fails
+	}
+	id, err := wire.NewIdentity(m.CA, m.Cert, m.Key)
+	if err != nil {
+		return nil, err
+	}
+	e := &fakeEnd{met: make(chan net.Conn, 1), stop: func() {}}
+	ctx, cancel := context.WithTimeout(ctx, m.Limit)
+	if len(m.Addrs) > 0 {
+		go func() {
+			defer cancel()
+			c, err := wire.Reach(ctx, id, m.Addrs)
+			e.err = err
+			e.met <- c
+		}()
+		return e, nil
+	}
+	door, err := wire.OpenDoor(id)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(door.Addrs()[0])
+	if f.hidden {
+		port = "1"
+	}
+	e.addrs, e.stop = []string{"127.0.0.1:" + port}, cancel
+	go func() {
+		c, err := door.Admit(ctx)
+		e.err = err
+		e.met <- c
+	}()
+	return e, err
+}
+
+type fakeEnd struct {
+	addrs []string
+	met   chan net.Conn
+	err   error // once met is
+	stop  func()
+}
+
+func (e *fakeEnd) Addrs() []string { return e.addrs }
+
+func (e *fakeEnd) Met() (string, error) {
+	c := <-e.met
+	if e.err != nil {
+		return "", &core.Error{Kind: core.Unsupported, Err: e.err}
+	}
+	defer c.Close()
+	return c.RemoteAddr().String(), nil
+}
+
+func (e *fakeEnd) Close() error { e.stop(); return nil }
+
+// fakeStore notes which way trees take to it.
+type fakeStore struct {
+	checkpoint.Store
+	ways  []string
+	fails []error // one for each tree that goes straight
+}
+
+func (s *fakeStore) Keep(_ context.Context, _ checkpoint.Generation, _ string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+	if checkpoint.WayOf(from) == nil {
+		s.ways = append(s.ways, "here")
+		return checkpoint.Manifest{}, true, nil
+	}
+	s.ways = append(s.ways, "straight")
+	var err error
+	if len(s.fails) > 0 {
+		err, s.fails = s.fails[0], s.fails[1:]
+	}
+	return checkpoint.Manifest{}, err == nil, err
+}
+
+func (s *fakeStore) Restore(_ context.Context, _ checkpoint.Kept, to checkpoint.Sink) error {
+	_, _, err := s.Keep(context.Background(), checkpoint.Generation{}, "", to.(tree))
+	return err
+}
+
+func TestTreesGoStraightWhereHostsReachEachOther(t *testing.T) {
+	lost := &core.Error{Kind: core.Lost, Err: errors.New("connection reset")}
+	for _, c := range []struct {
+		name        string
+		site, place fakeMeeter
+		fails       []error // of what goes straight
+		ways        string  // of a checkpoint that is kept three times, and brought
+		says        []string
+		asked       int // of the site
+	}{
+		{name: "the receiver listens", ways: "straight straight straight straight", asked: 4,
+			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"}},
+		{name: "or the sender, which is remembered", place: fakeMeeter{hidden: true}, ways: "straight straight straight straight", asked: 5,
+			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"}},
+		{name: "neither, which is remembered", site: fakeMeeter{hidden: true}, place: fakeMeeter{hidden: true}, ways: "here here here here", asked: 2,
+			says: []string{"through this machine from a to the store: neither reaches the other: no way to 127.0.0.1:1", "through this machine from the store to a: neither"}},
+		{name: "an agent that does not know how", site: fakeMeeter{fails: &core.Error{Kind: core.Permanent, Err: errors.New("unexpected end")}}, ways: "here here here here", asked: 2,
+			says: []string{"through this machine from a to the store: neither reaches the other: use the agent on h0: unexpected end", "through this machine from the store to a: neither"}},
+		{name: "an agent that does not answer now", site: fakeMeeter{fails: &core.Error{Kind: core.Transient, Err: errors.New("no line")}}, ways: "here here here here", asked: 4},
+		{name: "a way that breaks once", fails: []error{lost}, ways: "straight here straight straight straight", asked: 4,
+			says: []string{"straight from a to the store", "through this machine from a to the store: the way between them broke: connection reset", "straight from a to the store", "straight from the store to a"}},
+		{name: "a way that breaks again and again", fails: []error{lost, lost}, ways: "straight here straight here here here", asked: 2,
+			says: []string{"straight from a to the store", "through this machine from a to the store: the way", "straight from a to the store", "through this machine from a to the store: the way", "through this machine from the store to a: the way between them broke again and again"}},
+		{name: "a store that fails", fails: []error{&core.Error{Kind: core.Unsupported, Err: errors.New("it is full")}}, ways: "straight straight straight straight", asked: 4,
+			says: []string{"straight from a to the store", "straight from the store to a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			run := w.submitJob(t, movable())
+			c.site.name, c.place.name = "h0", "h1"
+			store := &fakeStore{fails: c.fails}
+			a := &attempt{drive: &drive{c: w.Controller, run: run}, site: spec.Site{Name: "a"}}
+			s := straight{store, a, &c.site, &c.place}
+			for i := range 3 {
+				own := *w.Controller // as each try to carry a run has it
+				a.c = &own
+				_, made, err := s.Keep(t.Context(), checkpoint.Generation{Attempt: i}, "a", tree{a: a})
+				if full := strings.Contains(c.name, "fails") && i == 0; made == full || (err == nil) == full {
+					t.Errorf("kept: %v, %v", made, err)
+				}
+			}
+			if err := s.Restore(t.Context(), checkpoint.Kept{}, tree{a: a}); err != nil {
+				t.Error(err)
+			}
+			if got := strings.Join(store.ways, " "); got != c.ways {
+				t.Errorf("went %s, want %s", got, c.ways)
+			}
+			if c.site.asked != c.asked {
+				t.Errorf("the site's agent was asked %d times, want %d", c.site.asked, c.asked)
+			}
+			notes, err := w.Store.Notes(t.Context(), run.ID)
+			if err != nil || len(notes) != len(c.says) {
+				t.Fatalf("the history says %v, %v; want %q", notes, err, c.says)
+			}
+			for i, n := range notes {
+				if !strings.HasPrefix(n.Text, c.says[i]) {
+					t.Errorf("the history says %q, want %q…", n.Text, c.says[i])
+				}
+			}
+		})
+	}
+}
+
+// TestAStopEndsAMeeting: nobody is waited for once the context has ended.
+func TestAStopEndsAMeeting(t *testing.T) {
+	w := newWorld(t, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := &silentMeeter{began: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Ways.open(ctx, route{silent, &fakeMeeter{name: "h1"}, ""})
+		ended <- err
+	}()
+	<-silent.began
+	cancel()
+	select {
+	case err := <-ended:
+		if !ctxEnded(err) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it still waits")
+	}
+	if w.Ways.pairs[[2]string{"h1", "silent"}].closed != nil {
+		t.Error("the two are taken for out of reach")
+	}
+}
+
+type silentMeeter struct{ began chan struct{} }
+
+func (s *silentMeeter) Machine() string { return "silent" }
+func (s *silentMeeter) Meet(ctx context.Context, _ driver.Meeting) (driver.End, error) {
+	close(s.began)
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}

@@ -1,0 +1,42 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Meeter is what a lease may offer further, and the place of a store, whose agent
+// may be within reach of that of another: what travels between the two then need not
+// come here.
+type Meeter interface {
+	// Machine names the one on which the agent is.
+	Machine() string
+	// Meet has the agent listen for another one, or connect to it, once. The end
+	// of ctx, or of the way to the agent, is also that of the meeting.
+	Meet(ctx context.Context, m Meeting) (End, error)
+}
+
+// Meeting is what one end of a meeting has to know.
+type Meeting struct {
+	// Name is what transfers that use it call it by: see Transfer.Via.
+	Name string `json:"name"`
+	// Addrs are the ip:port at which the other end listens; none: this one shall.
+	Addrs []string `json:"addrs,omitempty"`
+	// CA, Cert and Key are PEM, and of this one meeting.
+	CA   []byte `json:"ca"`
+	Cert []byte `json:"cert"`
+	Key  []byte `json:"key"`
+	// Limit is how long it tries.
+	Limit time.Duration `json:"limit"`
+}
+
+// End is one end of a meeting.
+type End interface {
+	// Addrs are those at which it listens.
+	Addrs() []string
+	// Met waits for the other end, and gives its address. Unsupported: they do not
+	// reach each other.
+	Met() (string, error)
+	// Close ends the meeting, and what goes over it.
+	Close() error
+}

@@ -1,0 +1,118 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Machine implements driver.Meeter: that of the head, or the login node.
+func (l *lease) Machine() string { return l.h.Hosts[0] }
+
+// Meet implements driver.Meeter.
+func (l *lease) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) {
+	k, err := l.link(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return l.p.meet(ctx, k, m)
+}
+
+// Machine implements driver.Meeter.
+func (p *place) Machine() string { return p.p.s.Hosts[0] }
+
+// Meet implements driver.Meeter.
+func (p *place) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) {
+	k, err := p.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.p.meet(ctx, k, m)
+}
+
+// end is the call by which a host's agent takes part in a meeting.
+type end struct {
+	*wire.Stream
+	addrs []string
+}
+
+func (p *provider) meet(ctx context.Context, k *link, m driver.Meeting) (driver.End, error) {
+	e := &end{}
+	var err error
+	if e.Stream, err = k.Open(ctx, callMeet, call{Meeting: &m}, &e.addrs); err != nil {
+		return nil, transient(err)
+	}
+	if len(e.addrs) > 0 {
+		e.addrs = p.withName(ctx, k.host, e.addrs)
+	}
+	return e, nil
+}
+
+// withName adds to the addresses of a host that by which ssh knows it: where
+// addresses are translated on the way to it, it does not know that one itself.
+func (p *provider) withName(ctx context.Context, host string, addrs []string) []string {
+	name := configured(ctx, p.s.Client, host, p.s.Options, "hostname")
+	_, port, err := net.SplitHostPort(addrs[0])
+	if name == "" || err != nil {
+		return addrs
+	}
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() || name == "localhost" {
+		return addrs // the way there is known to this machine alone
+	}
+	if addr := net.JoinHostPort(name, port); !slices.Contains(addrs, addr) {
+		addrs = append(addrs, addr)
+	}
+	return addrs
+}
+
+// Addrs implements driver.End.
+func (e *end) Addrs() []string { return e.addrs }
+
+// Met implements driver.End.
+func (e *end) Met() (string, error) {
+	var m met
+	if err := wire.ReadMessage(e.Stream, &m); err != nil {
+		return "", &core.Error{Kind: core.Transient, Op: "have hosts meet", Err: err}
+	}
+	if m.Reason != "" {
+		return "", &core.Error{Kind: core.Unsupported, Err: errors.New(m.Reason)}
+	}
+	return m.Addr, nil
+}
+
+// arrival waits for what becomes of a tree that goes straight from one host, whose
+// call's stream tells how it goes, to another.
+func arrival(at interface{ Outcome() error }, from io.Reader, way *checkpoint.Way) error {
+	go func() {
+		if follow(from, way.Told) != nil {
+			way.Cut() // else the receiver waits for what does not come
+		}
+	}()
+	return at.Outcome()
+}
+
+// follow reads what the sending host tells, until it has sent all. One that had to
+// give up tells the receiver why, but for the loss of the way.
+func follow(from io.Reader, told func(done int64)) error {
+	for {
+		var s sent
+		if err := wire.ReadMessage(from, &s); err != nil {
+			return err
+		}
+		switch {
+		case !s.Ended:
+			told(s.Bytes)
+		case core.KindNamed(s.Kind) == core.Lost && s.Error != "":
+			return errors.New(s.Error)
+		default:
+			return nil
+		}
+	}
+}

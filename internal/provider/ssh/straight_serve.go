@@ -1,0 +1,178 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// met is how a meeting went.
+type met struct {
+	Addr   string `json:"addr,omitempty"` // of the other end
+	Reason string `json:"reason,omitempty"`
+}
+
+// meetings are the connections with other hosts' agents that transfers to come will
+// go over.
+type meetings struct {
+	mu   sync.Mutex
+	made map[string]net.Conn
+}
+
+// hold takes part in a meeting. What comes of it lasts no longer than the stream.
+func (m *meetings) hold(ctx context.Context, q driver.Meeting, s *wire.Stream) error {
+	id, err := wire.NewIdentity(q.CA, q.Cert, q.Key)
+	if err != nil {
+		return err
+	}
+	ctx, end := s.Broken(ctx)
+	defer end()
+	within, done := context.WithTimeout(ctx, q.Limit)
+	defer done()
+	var addrs []string
+	meet := func() (net.Conn, error) { return wire.Reach(within, id, q.Addrs) }
+	if len(q.Addrs) == 0 {
+		door, err := wire.OpenDoor(id)
+		if err != nil {
+			return &core.Error{Kind: core.Unsupported, Op: "listen for another host", Err: err}
+		}
+		defer door.Close()
+		addrs, meet = door.Addrs(), func() (net.Conn, error) { return door.Admit(within) }
+	}
+	if err := s.Reply(addrs); err != nil {
+		return err
+	}
+	conn, err := meet()
+	if err != nil {
+		return wire.WriteMessage(s, met{Reason: err.Error()})
+	}
+	defer conn.Close()
+	defer m.keep(q.Name, conn)()
+	if err := wire.WriteMessage(s, met{Addr: conn.RemoteAddr().String()}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (m *meetings) keep(name string, c net.Conn) (forget func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made[name] = c
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.made, name)
+	}
+}
+
+// way is what the tree of a call travels over: the call's own stream, or the
+// connection of a meeting.
+type way struct {
+	io.ReadWriter
+	call *wire.Stream
+	conn net.Conn // nil: it is the call's stream
+}
+
+// way gives that of a call which names a meeting, or none.
+func (m *meetings) way(s *wire.Stream, via string) (*way, error) {
+	if via == "" {
+		return &way{ReadWriter: s, call: s}, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.made[via]
+	if c == nil {
+		return nil, &core.Error{Kind: core.Transient, Op: "use the way to the other host", Err: errors.New("it is not there any more")}
+	}
+	return &way{ReadWriter: losing{c}, call: s, conn: c}, nil
+}
+
+// done closes the connection of a meeting, whatever has become of the transfer: so
+// the other end learns that no more comes, or is taken.
+func (w *way) done() {
+	if w.conn != nil {
+		w.conn.Close()
+	}
+}
+
+// send sends a tree to who tells first what he knows of it.
+func (w *way) send(ctx context.Context, path string) error {
+	defer w.done()
+	known, err := filestream.ReadKnown(w)
+	if err == nil {
+		err = filestream.SendOver(ctx, w, path, known, w.told())
+	}
+	if w.conn == nil {
+		return err
+	}
+	last := sent{Ended: true}
+	if err != nil {
+		last.outcome = failed(err)
+	}
+	return wire.WriteMessage(w.call, last)
+}
+
+// receive receives a tree, and tells first what there is of it.
+func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis) error {
+	defer w.done()
+	if _, err := basis.WriteTo(w); err != nil {
+		return err
+	}
+	return filestream.ReceiveOver(ctx, w, path, basis)
+}
+
+// sent is what the caller hears, over the stream of his call, of a tree that goes by
+// another way.
+type sent struct {
+	Bytes int64 `json:"bytes,omitempty"`
+	Ended bool  `json:"ended,omitempty"`
+	outcome
+}
+
+// tellEvery is how often he does.
+const tellEvery = 500 * time.Millisecond
+
+// told tells the caller how far a tree is, where he does not see it pass.
+func (w *way) told() func(done int64) {
+	if w.conn == nil {
+		return nil
+	}
+	next := time.Now()
+	return func(done int64) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(tellEvery)
+			wire.WriteMessage(w.call, sent{Bytes: done}) //nolint:errcheck // its end is also that of the connection
+		}
+	}
+}
+
+// losing is a connection with another host: whatever befalls it is the way's loss,
+// so that what has arrived by then is kept.
+type losing struct{ conn net.Conn }
+
+func (l losing) Read(b []byte) (int, error) {
+	n, err := l.conn.Read(b)
+	return n, lost(err)
+}
+
+func (l losing) Write(b []byte) (int, error) {
+	n, err := l.conn.Write(b)
+	return n, lost(err)
+}
+
+func lost(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	// In words only: a file system's errors have the same numbers.
+	return &core.Error{Kind: core.Lost, Op: "talk to the other host", Err: errors.New(err.Error())}
+}

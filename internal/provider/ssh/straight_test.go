@@ -1,0 +1,243 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// meeting has a listener and a caller meet.
+func meeting(t *testing.T, listener, caller any) (name string, cut func()) {
+	t.Helper()
+	ca, err := wire.NewAuthority()
+	must(t, err)
+	name = rand.Text()
+	join := func(m any, as string, addrs []string) driver.End {
+		cert, key, err := ca.Issue(as)
+		must(t, err)
+		e, err := m.(driver.Meeter).Meet(t.Context(), driver.Meeting{Name: name, Addrs: addrs, CA: ca.Certificate(), Cert: cert, Key: key, Limit: 20 * time.Second})
+		must(t, err)
+		return e
+	}
+	door := join(listener, wire.DoorName, nil)
+	call := join(caller, "caller", door.Addrs())
+	for _, e := range []driver.End{call, door} {
+		_, err := e.Met()
+		must(t, err)
+	}
+	return name, func() { must(t, errors.Join(door.Close(), call.Close())) }
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// farTree is a directory on the host of a lease.
+type farTree struct {
+	driver.Streams
+	path string
+	way  *checkpoint.Way
+}
+
+var errFar = errors.New("it is not on this machine")
+
+func (f farTree) Way() *checkpoint.Way                        { return f.way }
+func (f farTree) Fetch(context.Context, string, string) error { return errFar }
+func (f farTree) Stage(context.Context, string) error         { return errFar }
+func (f farTree) transfer() driver.Transfer {
+	if f.way == nil {
+		return driver.Transfer{Remote: f.path}
+	}
+	return driver.Transfer{Remote: f.path, Via: f.way.Name}
+}
+
+func (f farTree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
+	return f.Outgoing(ctx, f.transfer())
+}
+
+func (f farTree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
+	return f.Incoming(ctx, f.transfer())
+}
+
+// far is a rack's host with a volume, and the store that is to have it.
+type far struct {
+	*sshfarm.Farm
+	lease *lease
+	place *place
+	store checkpoint.Store
+	tree  farTree
+	data  []byte
+}
+
+func newFar(t *testing.T, f *sshfarm.Farm, size int) *far {
+	t.Helper()
+	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "far", Attempt: 1}, Nodes: 1})
+	must(t, err)
+	t.Cleanup(func() { l.Release(context.Background()) })
+	p := archive(t, f, "h1", filepath.Join(f.Private, "bee-h1"))
+	s := &far{Farm: f, lease: l.(*lease), place: p.(*place), store: p.Run("u@far"), data: make([]byte, size)}
+	s.tree = farTree{Streams: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
+	rand.Read(s.data) //nolint:errcheck // it cannot fail
+	must(t, s.store.Note(t.Context(), []byte("{}")))
+	must(t, os.Mkdir(s.tree.path, 0o755))
+	must(t, os.WriteFile(filepath.Join(s.tree.path, "state"), s.data, 0o600))
+	return s
+}
+
+// same looks at what lies in a directory.
+func (s *far) same(t *testing.T, dir string) {
+	t.Helper()
+	if got, err := os.ReadFile(filepath.Join(dir, "state")); err != nil || !bytes.Equal(got, s.data) {
+		t.Errorf("%s is not what was sent: %d bytes, %v", dir, len(got), err)
+	}
+}
+
+func (s *far) kept() string {
+	return filepath.Join(s.Private, "bee-h1", "u@far", "1", "volume")
+}
+
+func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
+	s := newFar(t, sshfarm.Start(t, 2), 32<<20)
+	for name, ends := range map[string][2]any{"the receiver listens": {s.place, s.lease}, "the sender listens": {s.lease, s.place}} {
+		t.Run(name, func(t *testing.T) {
+			begun, told := s.Carried(t), int64(0)
+			via, end := meeting(t, ends[0], ends[1])
+			from := s.tree
+			from.way = &checkpoint.Way{Name: via, Told: func(n int64) { told = n }, Cut: func() {}}
+			m, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+			if err != nil || !made || m.Bytes != int64(len(s.data)) || told == 0 {
+				t.Fatalf("kept %v, %d bytes, %v; told of %d", made, m.Bytes, err, told)
+			}
+			end()
+			s.same(t, s.kept())
+			list, err := s.store.List(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatalf("kept %v, %v", list, err)
+			}
+			via, end = meeting(t, ends[0], ends[1])
+			to := farTree{Streams: s.lease, path: s.tree.path + "-back", way: &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}}
+			must(t, s.store.Restore(t.Context(), list[0], to))
+			end()
+			s.same(t, to.path)
+			if n := s.Carried(t) - begun; n > 1<<20 {
+				t.Errorf("%d bytes went through here", n)
+			}
+			must(t, os.RemoveAll(to.path))
+			must(t, os.RemoveAll(filepath.Dir(s.kept())))
+		})
+	}
+}
+
+// TestAStraightWayBreaks: whoever dies in the midst of it, nothing is lost, and what
+// has arrived need not travel again.
+func TestAStraightWayBreaks(t *testing.T) {
+	s := newFar(t, sshfarm.StartSlow(t, 2, 200_000_000), 64<<20)
+	for name, kill := range map[string]func(cut func()){
+		"the connection": func(cut func()) { cut() },
+		"the sender":     func(func()) { s.lease.links[0].cmd.Process.Kill() },
+		"the receiver":   func(func()) { s.place.link.cmd.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			via, cut := meeting(t, s.place, s.lease)
+			var once sync.Once
+			from := s.tree
+			from.way = &checkpoint.Way{Name: via, Cut: cut, Told: func(n int64) {
+				if n > 24<<20 {
+					once.Do(func() { kill(cut) })
+				}
+			}}
+			_, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+			if made || !core.IsKind(err, core.Lost) && !core.IsKind(err, core.Transient) {
+				t.Fatalf("kept %v, %v", made, err)
+			}
+			cut()
+			s.same(t, s.tree.path)
+			if list, err := s.store.List(t.Context()); err != nil || len(list) != 0 {
+				t.Errorf("half a tree counts: %v, %v", list, err)
+			}
+			testkit.Eventually(t, 20*time.Second, func() error { // once the agent has put away what it had
+				if found, _ := filepath.Glob(filepath.Join(filepath.Dir(s.kept()), ".*")); len(found) == 0 {
+					return errors.New("nothing has arrived")
+				}
+				return nil
+			})
+			begun := s.Carried(t)
+			if _, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", s.tree); err != nil || !made {
+				t.Fatalf("kept %v, %v", made, err)
+			}
+			s.same(t, s.kept())
+			if n := s.Carried(t) - begun; n > 2*50<<20 { // to this machine, and on
+				t.Errorf("%d bytes came anew", n)
+			}
+			must(t, os.RemoveAll(filepath.Dir(s.kept())))
+		})
+	}
+}
+
+// TestAHostListensForOneMeetingOnly: not beyond its time, its call, or the connection
+// to its agent.
+func TestAHostListensForOneMeetingOnly(t *testing.T) {
+	s := newFar(t, sshfarm.Start(t, 2), 1)
+	ca, err := wire.NewAuthority()
+	must(t, err)
+	cert, key, err := ca.Issue(wire.DoorName)
+	must(t, err)
+	for name, end := range map[string]func(driver.End){
+		"its time":       func(driver.End) {},
+		"its call":       func(e driver.End) { must(t, e.Close()) },
+		"its connection": func(driver.End) { s.place.link.cmd.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := driver.Meeting{Name: "m", CA: ca.Certificate(), Cert: cert, Key: key, Limit: time.Hour}
+			if name == "its time" {
+				m.Limit = 2 * time.Second
+			}
+			e, err := s.place.Meet(t.Context(), m)
+			must(t, err)
+			defer e.Close()
+			open := func() error {
+				c, err := s.Dial(t.Context(), e.Addrs()[0])
+				if err == nil {
+					c.Close()
+				}
+				return err
+			}
+			must(t, open())
+			end(e)
+			testkit.Eventually(t, 20*time.Second, func() error {
+				if open() == nil {
+					return errors.New("it still listens")
+				}
+				return nil
+			})
+		})
+	}
+	// Without a certificate nobody is met.
+	e, err := s.place.Meet(t.Context(), driver.Meeting{Name: "m", CA: ca.Certificate(), Cert: cert, Key: key, Limit: 2 * time.Second})
+	must(t, err)
+	defer e.Close()
+	c, err := s.Dial(t.Context(), e.Addrs()[0])
+	must(t, err)
+	defer c.Close()
+	c.Write([]byte("let me in")) //nolint:errcheck // it may be closed already
+	if addr, err := e.Met(); !core.IsKind(err, core.Unsupported) {
+		t.Errorf("met %q, %v", addr, err)
+	}
+}

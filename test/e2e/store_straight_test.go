@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestAMoveGoesStraight: a run goes from one site to another by a store on a third
+// host, and its volume does not pass this machine; but where the three do not reach
+// each other, it does.
+func TestAMoveGoesStraight(t *testing.T) {
+	const size = 64 << 20
+	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
+		t.Run(name, func(t *testing.T) {
+			b, farm, job := rack(t, 3, "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
+				"setup: head -c 67108864 /dev/urandom >noise; md5sum noise >sum",
+				"run: "+strings.Replace(heldCounter("! -e go"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
+			site := "  - {name: NAME, provider: ssh, hosts: [HOST], scratch: " + farm.Private + ", slots: 2}\n"
+			b.Env = append(b.Env, "BEE_SITES="+b.File("straight.yaml", "store: h2:"+filepath.Join(farm.Private, "bee-h2")+"\nsites:\n"+
+				strings.NewReplacer("NAME", "one", "HOST", "h0").Replace(site)+strings.NewReplacer("NAME", "two", "HOST", "h1").Replace(site)))
+			for host := range farm.Names {
+				if err := farm.Apart(t.Context(), host, apart); err != nil {
+					t.Fatal(err)
+				}
+			}
+			id := strings.TrimSpace(b.Must("run", "-d", job))
+			counts := func(attempts string) {
+				t.Helper()
+				testkit.Eventually(t, 2*time.Minute, func() error {
+					if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
+						return errors.New(r.Stderr + b.Try("show", id).Stdout)
+					}
+					return nil
+				})
+			}
+			counts("1")
+			begun := farm.Carried(t)
+			b.Must("checkpoint", id)
+			counts("2")
+			carried := farm.Carried(t) - begun
+			b.Must("exec", id, "--", "touch", "/data/go")
+			v := b.Await(id, 2*time.Minute)
+			shown := b.Must("show", id)
+			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
+				t.Fatalf("the run: %+v\n%s", v, shown)
+			}
+			says := []string{"straight from one to the store (" + farm.Addrs[2] + ":", "straight from the store to two ("}
+			if apart {
+				says = []string{"through this machine from one to the store: neither reaches the other: no way to " + farm.Addrs[2] + ":", "through this machine from the store to two: neither"}
+			}
+			for _, line := range says {
+				if strings.Count(shown, line) != 1 {
+					t.Errorf("its history does not say %q:\n%s", line, shown)
+				}
+			}
+			// Twice there and twice back is what passes here otherwise.
+			if !apart && carried > size/2 || apart && carried < 4*size {
+				t.Errorf("%d MiB passed this machine", carried>>20)
+			}
+			b.Must("rm", id)
+			left(t, farm)
+		})
+	}
+}
+
+// TestACheckpointOfAClusterGoesStraight between its login node and the store.
+func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
+	testkit.Once(t)
+	b, farm, job := cluster(t, 2, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
+		"run: "+heldCounter("$BEE_ATTEMPT = 1"))
+	b.Env = append(b.Env, "BEE_SITES="+b.File("stored.yaml", "store: h1:"+filepath.Join(farm.Private, "bee-h1")+"\n"+b.Read("sites.yaml")))
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
+			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+		}
+		return nil
+	})
+	b.Must("checkpoint", id)
+	v, shown := b.Await(id, 2*time.Minute), b.Must("show", id)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || b.Read("results/done") != "60\n" {
+		t.Fatalf("the run: %+v\n%s", v, shown)
+	}
+	for _, line := range []string{"straight from cluster to the store (", "straight from the store to cluster ("} {
+		if !strings.Contains(shown, line) {
+			t.Errorf("its history does not say %q:\n%s", line, shown)
+		}
+	}
+	b.Must("rm", id)
+}
