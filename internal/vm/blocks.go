@@ -94,6 +94,12 @@ func copyBlocks(from *os.File, to string) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	c, err := fillBlocks(out, from)
+	return c, errors.Join(err, out.Close())
+}
+
+// fillBlocks gives an empty file the content of another.
+func fillBlocks(out, from *os.File) (content, error) {
 	c, err := readBlocks(from, func(at int64, run []byte) error {
 		_, err := out.WriteAt(run, at)
 		return err
@@ -101,5 +107,5 @@ func copyBlocks(from *os.File, to string) (content, error) {
 	if err == nil {
 		err = out.Truncate(c.Size)
 	}
-	return c, errors.Join(err, out.Close())
+	return c, err
 }

@@ -117,8 +117,9 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 	if err := json.Unmarshal(raw, &rec); err != nil {
 		return rec, err
 	}
+	plain := !rec.HugePages && (r.o.Fabric == nil || r.o.Fabric.Path == "")
 	switch {
-	case rec.Version != recordVersion:
+	case rec.Version != recordVersion && !(rec.Version == 2 && plain): // which differ in nothing
 		return rec, &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("it was saved in form %d, and this is %d", rec.Version, recordVersion), Remedy: "Use the same version of bee everywhere."}
 	case rec.Accel != r.o.Accel:
 		return rec, &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("it ran by %s, and this host offers %s", rec.Accel, r.o.Accel), Remedy: "`vm: {accel: …}` has all hosts use the same."}

@@ -47,7 +47,9 @@ type record struct {
 	Task bool  `json:"task,omitempty"`
 }
 
-const recordVersion = 2 // 1 had the machine's devices in another order
+// recordVersion is 3: 1 had the machine's devices in another order, and 2 another
+// name for memory in huge pages or that others map.
+const recordVersion = 3
 
 // savedDisk is a disk of the machine, in order.
 type savedDisk struct {

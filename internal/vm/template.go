@@ -23,7 +23,8 @@ import (
 
 // template is a guest of no run in which docker answers, as it was when it was
 // saved. Guests that are brought up from it take a fraction of the time that
-// booting takes, and share its memory until they write to it.
+// booting takes. They share its memory until they write to it, or have a copy
+// where others map their memory.
 //
 // A directory of templates, which belongs to one guest image, holds
 //
@@ -70,7 +71,7 @@ func (b boot) impersonal() boot {
 
 // template gives that which fits the machine, there or not; false: none can.
 func (b boot) template(ctx context.Context) (template, bool) {
-	if b.templates == "" || b.qemu.OwnMemory() {
+	if b.templates == "" || b.qemu.HugePages {
 		return template{}, false
 	}
 	key, err := b.templateKey(ctx)
@@ -267,23 +268,24 @@ func (t template) dropOthers() {
 	}
 }
 
-// check compares files with what they were.
-func (i templateInfo) check(t template, names ...string) error {
-	for _, name := range names {
-		f, err := os.Open(t.file(name))
-		if err != nil {
-			return err
-		}
-		is, err := readBlocks(f, nil)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		if is != i.Files[name] {
-			return damaged(t.file(name))
-		}
+// check compares a file with what it was, and fills another one with it (nil:
+// there is none).
+func (i templateInfo) check(t template, name string, fill *os.File) error {
+	f, err := os.Open(t.file(name))
+	if err != nil {
+		return err
 	}
-	return nil
+	defer f.Close()
+	var is content
+	if fill != nil {
+		is, err = fillBlocks(fill, f)
+	} else {
+		is, err = readBlocks(f, nil)
+	}
+	if err == nil && is != i.Files[name] {
+		err = damaged(t.file(name))
+	}
+	return err
 }
 
 func damaged(file string) error {

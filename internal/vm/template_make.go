@@ -30,7 +30,7 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 		return err
 	}
 	defer memory.Close()
-	own.qemu.MemoryFile, own.qemu.KeepMemory, own.qemu.ExtraFiles = "/proc/self/fd/"+qemu.FD(0), true, []*os.File{memory}
+	keepIn(&own.qemu, memory)
 	vm, err := own.begin(ctx)
 	if err != nil {
 		return err
@@ -92,6 +92,11 @@ func memoryFile(size int64) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// keepIn has a machine's memory be a file that is open here.
+func keepIn(m *qemu.Machine, memory *os.File) {
+	m.MemoryFile, m.KeepMemory, m.ExtraFiles = "/proc/self/fd/"+qemu.FD(0), true, []*os.File{memory}
 }
 
 // awaitReady waits until docker answers in a guest that is to be a template: by

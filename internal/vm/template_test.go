@@ -1,12 +1,16 @@
 package vm
 
 import (
+	"bytes"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -25,8 +29,47 @@ func up(t *testing.T, b boot, script string) (templated bool, said []string) {
 	return m.made.Restore, strings.Split(strings.TrimSpace((&container{machine: m}).ask(script)), "\n")
 }
 
+// neighbor is who answers a guest on the other side of the rings of its network
+// device, and hears one datagram.
+type neighbor struct {
+	*vhost.Device
+	path  string
+	hears chan []byte
+}
+
+func newNeighbor(t *testing.T) *neighbor {
+	t.Helper()
+	n := &neighbor{path: filepath.Join(t.TempDir(), "rings"), hears: make(chan []byte, 1)}
+	l, err := net.Listen("unix", n.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Device = vhost.Serve(l, slog.New(slog.DiscardHandler), n.take)
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+func (n *neighbor) take(frame []byte) {
+	const ethernet, arp, ip = vhost.HeaderSize, vhost.HeaderSize + 14, vhost.HeaderSize + 14
+	switch kind := frame[ethernet+12 : arp]; {
+	case bytes.Equal(kind, []byte{8, 6}) && frame[arp+7] == 1: // who is it? We, whoever is meant
+		answer := make([]byte, arp, arp+28)
+		copy(answer[ethernet:], frame[ethernet+6:ethernet+12])
+		copy(answer[ethernet+6:], "\x02bee!!\x08\x06")
+		answer = append(append(answer, frame[arp:arp+7]...), 2)
+		answer = append(append(answer, "\x02bee!!"...), frame[arp+24:arp+28]...)
+		go n.Write(append(answer, frame[arp+8:arp+18]...)) //nolint:errcheck // seen by what the guest sends then
+	case bytes.Equal(kind, []byte{8, 0}) && frame[ip+9] == 17:
+		select {
+		case n.hears <- bytes.Clone(frame[ip+20+8:]):
+		default:
+		}
+	}
+}
+
 // TestGuestsFromATemplate: what makes guests different is different in them, and
-// what they are given is there. A template that is damaged is not used.
+// what they are given is there, be it by rings in their memory. A template that
+// is damaged is not used.
 func TestGuestsFromATemplate(t *testing.T) {
 	testkit.Once(t)
 	r, _ := own(t)
@@ -49,7 +92,10 @@ func TestGuestsFromATemplate(t *testing.T) {
 		t.Fatalf("the second one was booted: %q", told)
 	}
 	b.config.Hostname = "third"
-	templated, third := up(t, b, script)
+	n := newNeighbor(t)
+	b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Path: n.path, MAC: "02:be:e0:00:00:01", MTU: 9000})
+	b.config.Fabric = &agent.Interface{MAC: "02:be:e0:00:00:01", Address: "10.77.0.1/16", MTU: 9000}
+	templated, third := up(t, b, "bash -c 'echo here > /dev/udp/10.77.0.2/9'; timeout 60 sh -c 'until ip neigh show 10.77.0.2 | grep -q lladdr; do sleep 0.1; done'; "+script)
 	if !templated || len(second) != 7 || len(third) != 7 {
 		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, told)
 	}
@@ -63,6 +109,15 @@ func TestGuestsFromATemplate(t *testing.T) {
 	}
 	if second[4] != "second" || third[4] != "third" || third[5] != "shared" {
 		t.Errorf("they say %q and %q", second, third)
+	}
+
+	select {
+	case said := <-n.hears:
+		if string(said) != "here\n" {
+			t.Errorf("by its rings the third one says %q", said)
+		}
+	case <-time.After(time.Minute):
+		t.Error("by its rings nothing came")
 	}
 
 	memory, err := filepath.Glob(filepath.Join(b.templates, "*", templateMemory))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -62,10 +63,23 @@ func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err er
 	if i.Version != templateVersion || i.Files[templateMemory].Size != b.qemu.Memory {
 		return nil, damaged(t.file(templateRecord))
 	}
-	checked := make(chan error, 1) // while the machine starts
-	go func() { checked <- i.check(t, templateMemory, templateState) }()
-	vm, err = b.load(ctx, t, i)
-	if err = errors.Join(err, <-checked); err != nil {
+	var memory *os.File // the machine's own
+	if b.qemu.SharesMemory() {
+		if memory, err = memoryFile(i.Files[templateMemory].Size); err != nil {
+			return nil, err
+		}
+		defer memory.Close()
+	}
+	result := make(chan error, 1)
+	go func() { // while the machine starts
+		result <- errors.Join(i.check(t, templateMemory, memory), i.check(t, templateState, nil))
+	}()
+	checked := sync.OnceValue(func() error { return <-result })
+	vm, err = b.load(ctx, t, i, memory, checked)
+	if cerr := checked(); cerr != nil { // whose consequence the other is
+		err = cerr
+	}
+	if err != nil {
 		if vm != nil {
 			err = fmt.Errorf("%w: %s", err, vm.Said())
 			vm.Kill()
@@ -81,7 +95,8 @@ func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err er
 }
 
 // load starts QEMU and gives it the template's state. The machine stays halted.
-func (b boot) load(ctx context.Context, t template, i templateInfo) (*machine, error) {
+// Memory of its own is filled meanwhile, and is whole when filled returns.
+func (b boot) load(ctx context.Context, t template, i templateInfo, memory *os.File, filled func() error) (*machine, error) {
 	disk, err := os.Open(t.file(agent.ScratchDisk))
 	if err != nil {
 		return nil, err
@@ -96,6 +111,9 @@ func (b boot) load(ctx context.Context, t template, i templateInfo) (*machine, e
 	}
 	m := b.assemble()
 	m.Type, m.MemoryFile, m.Restore = i.Type, t.file(templateMemory), true
+	if memory != nil {
+		keepIn(&m, memory)
+	}
 	if err := os.WriteFile(m.Initrd, make([]byte, 512), 0o600); err != nil { // the kernel runs already
 		return nil, err
 	}
@@ -108,6 +126,9 @@ func (b boot) load(ctx context.Context, t template, i templateInfo) (*machine, e
 		return nil, err
 	}
 	err = vm.monitor.WithoutMemory(ctx, true)
+	if err == nil && memory != nil { // the state is compared with it
+		err = filled()
+	}
 	if err == nil {
 		err = vm.monitor.LoadState(ctx, bytes.NewReader(state))
 	}

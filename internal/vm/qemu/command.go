@@ -118,14 +118,16 @@ func (m Machine) Command() ([]string, []*os.File) {
 	} else {
 		machine += ",accel=" + m.Accel
 	}
+	// Called as QEMU calls what a machine has by itself, each may take the state of the others.
+	name := m.memoryName()
 	switch {
-	case m.OwnMemory():
-		machine += ",memory-backend=ram"
+	case m.MemoryFile != "":
+		machine += ",memory-backend=" + name
+		b.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%d,mem-path=%s,share=%s", name, m.Memory, comma(m.MemoryFile), onOff(m.KeepMemory)))
+	case m.HugePages || m.SharesMemory():
+		machine += ",memory-backend=" + name
 		// Huge pages that are not there show at once, not when they are used.
-		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,hugetlb=%s,prealloc=%s", m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
-	case m.MemoryFile != "": // called as QEMU calls what a machine has by itself, which so may take its state
-		machine += ",memory-backend=" + m.memoryName()
-		b.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%d,mem-path=%s,share=%s", m.memoryName(), m.Memory, comma(m.MemoryFile), onOff(m.KeepMemory)))
+		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%d,share=on,hugetlb=%s,prealloc=%s", name, m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
 	}
 	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
 	t := m.Topology
@@ -180,11 +182,11 @@ func (m Machine) Command() ([]string, []*os.File) {
 	return b.argv, b.files
 }
 
-// OwnMemory tells whether the machine's memory has to be of a kind of its own,
-// which MemoryFile cannot be: huge pages, or shared with who has the other end
-// of the rings of a network device, or serves a directory.
-func (m Machine) OwnMemory() bool {
-	return m.HugePages || slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
+// SharesMemory tells whether others map the machine's memory: who has the other
+// end of the rings of a network device, or serves a directory. A MemoryFile has
+// to be kept then.
+func (m Machine) SharesMemory() bool {
+	return slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
 }
 
 func (m Machine) memoryName() string {

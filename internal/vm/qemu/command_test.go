@@ -31,7 +31,7 @@ func TestCommand(t *testing.T) {
 	got := strings.Join(argv, " ")
 	shared, _ := Machine{Accel: "tcg", Program: []string{"qemu"}, Topology: Topology{1, 1, 1}, Shares: []Share{{Path: "/a", Tag: "t", Server: []string{"s"}, socket: f}}}.Command()
 	got += strings.Join(shared, " ")
-	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,vectors=0", "graphics=off,memory-backend=ram", "graphics=off,accel=kvm,", "memory-backend=ram", "memory-backend-memfd,id=ram,size=1073741824,share=on,hugetlb=on,prealloc=on"} {
+	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,vectors=0", "graphics=off,memory-backend=pc.ram", "graphics=off,accel=kvm,memory-backend=pc.ram", "memory-backend-memfd,id=pc.ram,size=1073741824,share=on,hugetlb=on,prealloc=on"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
