@@ -21,7 +21,7 @@ import (
 // right.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	testkit.Once(t)
-	b, sites, job := ringBee(t)
+	b, sites, job := ringBee(t, "socket")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	printed(t, b, id, 1, 50)
 
