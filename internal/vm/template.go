@@ -71,7 +71,7 @@ func (b boot) impersonal() boot {
 
 // template gives that which fits the machine, there or not; false: none can.
 func (b boot) template(ctx context.Context) (template, bool) {
-	if b.templates == "" || b.qemu.HugePages {
+	if b.templates == "" || b.qemu.HugePages || b.qemu.Unmovable() {
 		return template{}, false
 	}
 	key, err := b.templateKey(ctx)

@@ -202,6 +202,24 @@ func TestContentOfFiles(t *testing.T) {
 	}
 }
 
+// A template that a guest cannot come from would be dropped by it, for all others.
+func TestGuestsThatAlwaysBoot(t *testing.T) {
+	for name, m := range map[string]qemu.Machine{
+		"huge pages":         {HugePages: true},
+		"a served directory": {Shares: []qemu.Share{{Server: []string{"virtiofsd"}}}},
+	} {
+		m.Program = []string{"true"}
+		b := boot{qemu: m, binary: testkit.Binary(t), templates: t.TempDir()}
+		if _, may := b.template(t.Context()); may {
+			t.Errorf("with %s a guest comes from a template", name)
+		}
+		b.qemu.HugePages, b.qemu.Shares = false, nil
+		if _, may := b.template(t.Context()); !may {
+			t.Errorf("without %s it does not", name)
+		}
+	}
+}
+
 // Only those templates are kept that were used last, one that never worked is
 // not tried again, and one that is wanted once is not made.
 func TestWhichTemplatesAreKept(t *testing.T) {

@@ -186,7 +186,13 @@ func (m Machine) Command() ([]string, []*os.File) {
 // end of the rings of a network device, or serves a directory. A MemoryFile has
 // to be kept then.
 func (m Machine) SharesMemory() bool {
-	return slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
+	return slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || m.Unmovable()
+}
+
+// Unmovable tells whether QEMU refuses to save the machine's state or to give it
+// one: its device for a served directory does not know how.
+func (m Machine) Unmovable() bool {
+	return slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
 }
 
 func (m Machine) memoryName() string {
