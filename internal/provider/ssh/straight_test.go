@@ -21,7 +21,7 @@ import (
 )
 
 // meeting has a listener and a caller meet.
-func meeting(t *testing.T, listener, caller any) (name string, cut func()) {
+func meeting(t testing.TB, listener, caller any) (name string, cut func()) {
 	t.Helper()
 	ca, err := wire.NewAuthority()
 	must(t, err)
@@ -86,7 +86,7 @@ type far struct {
 	data  []byte
 }
 
-func newFar(t *testing.T, f *sshfarm.Farm, size int) *far {
+func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	t.Helper()
 	l, err := site(t, f, "h0").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "far", Attempt: 1}, Nodes: 1})
 	must(t, err)
@@ -239,5 +239,29 @@ func TestAHostListensForOneMeetingOnly(t *testing.T) {
 	c.Write([]byte("let me in")) //nolint:errcheck // it may be closed already
 	if addr, err := e.Met(); !core.IsKind(err, core.Unsupported) {
 		t.Errorf("met %q, %v", addr, err)
+	}
+}
+
+// BenchmarkATreeToAStore, straight and through a home with a line of 100 Mbit/s.
+func BenchmarkATreeToAStore(b *testing.B) {
+	f := sshfarm.Start(b, 2)
+	f.Home(b, 100_000_000/8)
+	s := newFar(b, f, 64<<20)
+	for _, how := range []string{"straight", "through a home"} {
+		b.Run(how, func(b *testing.B) {
+			b.SetBytes(int64(len(s.data)))
+			for b.Loop() {
+				from, end := s.tree, func() {}
+				if how == "straight" {
+					var via string
+					via, end = meeting(b, s.place, s.lease)
+					from.way = &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}
+				}
+				_, _, err := s.store.Keep(b.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+				must(b, err)
+				end()
+				must(b, os.RemoveAll(filepath.Dir(s.kept())))
+			}
+		})
 	}
 }

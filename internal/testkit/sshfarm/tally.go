@@ -2,10 +2,14 @@ package sshfarm
 
 import (
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 // tallies is the directory in which each connection of ssh's has a file with the
@@ -13,14 +17,36 @@ import (
 const tallies = "tallies"
 
 type tally struct {
-	mu  sync.Mutex
-	f   *os.File
-	sum uint64
+	mu   sync.Mutex
+	f    *os.File
+	sum  uint64
+	rate float64   // bytes in a second; 0: any number
+	free time.Time // when all before has passed
 }
 
 func newTally(dir string) (*tally, error) {
-	f, err := os.CreateTemp(dir, "")
-	return &tally{f: f}, err
+	t := &tally{}
+	raw, err := os.ReadFile(dir + homeRate)
+	if err == nil {
+		t.rate, err = strconv.ParseFloat(string(raw), 64)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		t.f, err = os.CreateTemp(dir, "")
+	}
+	return t, err
+}
+
+// homeRate, behind that directory's name, is the file with the rate of this
+// machine's line.
+const homeRate = ".rate"
+
+// Home gives each connection of ssh's that is made from now on so many bytes in a
+// second, both ways together, as from a home with a slow line.
+func (f *Farm) Home(t testing.TB, rate int64) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(f.Dir, "emulated", tallies+homeRate), []byte(strconv.FormatInt(rate, 10)), 0o600))
 }
 
 // Write counts. The file is right at any time: ssh kills who carries its bytes.
@@ -28,6 +54,13 @@ func (t *tally) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sum += uint64(len(b))
+	if t.rate > 0 {
+		if now := time.Now(); t.free.Before(now) {
+			t.free = now
+		}
+		t.free = t.free.Add(time.Duration(float64(len(b)) / t.rate * float64(time.Second)))
+		time.Sleep(time.Until(t.free))
+	}
 	_, err := t.f.WriteAt(binary.LittleEndian.AppendUint64(nil, t.sum), 0)
 	return len(b), err
 }
