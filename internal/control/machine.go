@@ -19,7 +19,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	p := &protocol.VM{OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
-		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
+		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: firstOf(v.NIC, spec.NICSockets), Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
 		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size)}
 	for _, d := range v.Disks {
 		p.Disks = append(p.Disks, protocol.VMDisk{Size: int64(d.Size), From: d.From, To: d.To})
@@ -29,6 +29,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	}
 	if a.saved != nil {
 		p.Guest = a.saved.Guest
+		p.NIC = firstOf(a.saved.NIC, p.NIC) // their network device has to be the same
 		return p, nil
 	}
 	arch := wantArch(a.lease.Hosts())

@@ -25,7 +25,7 @@ func inMachines() spec.Job {
 // leaveMachines makes what a head has saved.
 func leaveMachines(t *testing.T, dir, text string) {
 	t.Helper()
-	raw, err := json.Marshal(protocol.Saved{Run: "r", Nodes: 1, Guest: core.Image{ID: "guest"}, Image: core.Image{ID: "image", Config: core.ImageConfig{Cmd: []string{"run"}}}})
+	raw, err := json.Marshal(protocol.Saved{Run: "r", Nodes: 1, Guest: core.Image{ID: "guest"}, NIC: "as it was", Image: core.Image{ID: "image", Config: core.ImageConfig{Cmd: []string{"run"}}}})
 	if err == nil {
 		err = errors.Join(os.MkdirAll(protocol.SavedPart(dir, 0), 0o755), os.WriteFile(filepath.Join(dir, protocol.SavedFile), raw, 0o644),
 			os.WriteFile(filepath.Join(protocol.SavedPart(dir, 0), "memory"), []byte(text), 0o644))
@@ -52,7 +52,7 @@ func TestMachinesGoOnOnTheNextSite(t *testing.T) {
 		t.Errorf("site b got %q in %s, %v", raw, b.staged.Remote, err)
 	}
 	var c protocol.Config
-	if err := json.Unmarshal(b.launched.Config, &c); err != nil || !c.Plan.Restore || c.Plan.Image.ID != "image" || c.Plan.VM.Guest.ID != "guest" || !c.Plan.SavesVM() {
+	if err := json.Unmarshal(b.launched.Config, &c); err != nil || !c.Plan.Restore || c.Plan.Image.ID != "image" || c.Plan.VM.Guest.ID != "guest" || c.Plan.VM.NIC != "as it was" || !c.Plan.SavesVM() {
 		t.Errorf("its head was told %+v, %v", c.Plan, err)
 	}
 	w.nothingHeld(t)

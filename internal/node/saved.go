@@ -255,7 +255,7 @@ func (h *head) collectParts(ctx context.Context, number int) error {
 
 // sealSnapshot makes a snapshot whole.
 func (h *head) sealSnapshot(fresh, target string) error {
-	raw, err := json.Marshal(protocol.Saved{Run: h.n.config.Owner.Run, Nodes: h.n.config.Size, Guest: h.plan.VM.Guest, Image: h.plan.Image})
+	raw, err := json.Marshal(protocol.Saved{Run: h.n.config.Owner.Run, Nodes: h.n.config.Size, Guest: h.plan.VM.Guest, Image: h.plan.Image, NIC: h.plan.VM.NIC})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (m *fakeMachine) Get(context.Context, string, []string, string) error {
 func headOf(t *testing.T, m *fakeMachine) *head {
 	t.Helper()
 	dir := t.TempDir()
-	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
+	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
 	n := &node{config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
 		box: &box{Container: m}, Options: Options{Log: slog.New(slog.DiscardHandler)}}
 	h, err := newHead(n)
@@ -66,7 +66,7 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 	}
 	var saved protocol.Saved
 	raw, err := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, 1), protocol.SavedFile))
-	if err = errors.Join(err, json.Unmarshal(raw, &saved)); err != nil || saved.Guest.ID != "g" || saved.Image.ID != "i" || saved.Nodes != 1 {
+	if err = errors.Join(err, json.Unmarshal(raw, &saved)); err != nil || saved.Guest.ID != "g" || saved.Image.ID != "i" || saved.NIC != "vhost" || saved.Nodes != 1 {
 		t.Errorf("it says %s, %v", raw, err)
 	}
 	h.saveMachines(t.Context(), "it is time", time.Minute)

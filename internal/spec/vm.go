@@ -99,6 +99,12 @@ func (v *VM) decode(d *decoder, n ast.Node, path string) {
 	}
 }
 
+// Words of VM.NIC.
+const (
+	NICRings   = "vhost"
+	NICSockets = "socket"
+)
+
 // Limits of what a guest can be given.
 const (
 	mostPerHost = 256
@@ -113,7 +119,7 @@ func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.when", v.When, VMAlways, VMNever, VMAuto)
 	d.oneOf("vm.accel", v.Accel, "auto", "kvm", "tcg")
 	d.oneOf("vm.fabric", v.Fabric, "switch", "star", "tree", "multicast", "none")
-	d.oneOf("vm.nic", v.NIC, "vhost", "socket")
+	d.oneOf("vm.nic", v.NIC, NICRings, NICSockets)
 	d.oneOf("vm.share", v.Share, "9p", "virtiofs")
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
@@ -127,7 +133,7 @@ func (d *decoder) checkVM(v *VM) {
 	case v.CPUs%(sockets*threads) != 0:
 		d.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
 	}
-	if v.NIC == "vhost" && (v.Fabric == "multicast" || v.Fabric == "none") {
+	if v.NIC == NICRings && (v.Fabric == "multicast" || v.Fabric == "none") {
 		d.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
 	}
 	if v.Memory != 0 && v.Memory < leastMemory {

@@ -231,6 +231,7 @@ type Saved struct {
 	Nodes int        `json:"nodes"`
 	Guest core.Image `json:"guest"`
 	Image core.Image `json:"image"`
+	NIC   string     `json:"nic,omitempty"` // as in VM; "": it was not noted
 }
 
 // NodeLogPath is where a node's starter has what the node says of itself, and
