@@ -44,7 +44,7 @@ func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 
 // Stage implements checkpoint.Sink.
 func (t tree) Stage(ctx context.Context, from string) error {
-	return t.a.lease.Stage(ctx, driver.Transfer{Local: from, Remote: t.remote, Progress: t.bringing()})
+	return t.a.lease.Stage(ctx, driver.Transfer{Local: from, Remote: t.remote, Again: true, Progress: t.bringing()})
 }
 
 // Receive implements checkpoint.Sink.

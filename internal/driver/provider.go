@@ -222,10 +222,10 @@ type Transfer struct {
 	Host int
 	// Local and Remote are absolute paths.
 	Local, Remote string
-	// Again is for what is fetched time and again, into a directory of ours:
-	// where the way breaks, what has arrived is kept there for the next try.
-	// Before is then a directory with an earlier copy, or "". What is at home
-	// already need not travel.
+	// Again is for what travels time and again, between directories of ours: beside
+	// both is kept what tells the next time what has changed, and beside Local what
+	// has been fetched when the way breaks. Before is then, for Fetch, a directory
+	// with an earlier copy, or "". What is at home already need not travel.
 	Again  bool
 	Before string
 	// Via, for Streams, names the meeting over whose connection the stream goes, in

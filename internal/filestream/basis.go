@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/chunk"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // sum names a chunk by the first half of its SHA-256.
@@ -32,20 +34,38 @@ func sumOf(b []byte) sum {
 type Known struct {
 	cutter chunk.Cutter
 	sums   map[sum]struct{}
+	// agreed are files that are the same at both ends, indexed whether an index of
+	// the tree is to be kept.
+	agreed  *agreed
+	indexed bool
 	// total tells that the receiver knows nothing, and wants to be told first how
 	// much there is.
 	total bool
 }
 
-// Basis is what a receiver has of an earlier copy, by chunks.
+// Basis is what a receiver has of an earlier copy: files that the sender may find to
+// be as they were, and all others by chunks.
 type Basis struct {
-	bits  int
-	files []string
-	at    map[sum]place
-	open  *os.File // the file read last
-	last  uint32
-	run   run
-	seed  maphash.Seed // of the checks
+	files []earlier
+	index *index // of the copy at root, if any
+	root  string
+	// there are the files of the index that are whole, accepted those of them that
+	// the sender has as they were.
+	there, accepted numbers
+
+	bits int
+	at   map[sum]place
+	open *os.File // the file read last
+	last uint32
+	run  run
+	seed maphash.Seed // of the checks
+}
+
+// earlier is a file of an earlier copy.
+type earlier struct {
+	name   string
+	size   int64
+	number int // in the index, or -1
 }
 
 // place is where a chunk lies.
@@ -58,45 +78,55 @@ type place struct {
 	check uint64
 }
 
-// NewBasis reads what there is already of what is to be received at path: what
-// arrived before the way broke, what is there, and other copies. Nil where there
-// is nothing. It holds some 60 bytes for each chunk in memory, of which there
-// are a million or two at most.
+// NewBasis finds what there is already of what is to be received at path: what
+// arrived before the way broke, what is there, and other copies. All of it, and what
+// is received over it, lies in directories of ours: indexes are kept beside it.
 func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
 	adopt(path)
 	b := &Basis{seed: maphash.MakeSeed()}
-	var sizes []int64
-	total := int64(0)
 	for _, root := range append([]string{partial(path), path}, others...) {
 		if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) { // as "" is
 			continue
 		}
-		err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil {
-				b.files, sizes, total = append(b.files, name), append(sizes, info.Size()), total+info.Size()
-			}
-			return err
-		})
-		if err != nil {
+		if err := b.find(ctx, root); err != nil {
 			return nil, err
 		}
 	}
-	if total == 0 {
-		return nil, nil
-	}
-	b.bits = chunk.BitsFor(total)
-	b.at = make(map[sum]place, min(total>>b.bits, maxKnown))
-	if err := b.read(ctx, sizes); err != nil {
-		return nil, err
-	}
-	if len(b.at) > maxKnown { // of many terabytes: telling all of it would not pay
-		return nil, nil
-	}
 	return b, nil
+}
+
+// find adds the files of a copy.
+func (b *Basis) find(ctx context.Context, root string) error {
+	numbers := map[string]int{}
+	if b.index == nil {
+		if b.index = readIndex(root); b.index != nil {
+			b.root, b.there = root, newNumbers(len(b.index.files))
+			for i, e := range b.index.files {
+				numbers[e.path] = i
+			}
+		}
+	}
+	return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f := earlier{name: name, number: -1}
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil {
+			return err
+		}
+		f.size = st.Size
+		readable := st.Mode&unix.S_IRUSR != 0
+		if i, is := numbers[strings.TrimPrefix(name, root+"/")]; is && readable && b.index.files[i].whole && b.index.same(b.index.files[i], &st) {
+			f.number = i
+			b.there.add(i)
+		}
+		b.files = append(b.files, f)
+		return nil
+	})
 }
 
 // stretch is what a processor reads of a file at a time.
@@ -105,16 +135,27 @@ type stretch struct {
 	from, to int64
 }
 
-// read finds the chunks of all files, with all processors.
-func (b *Basis) read(ctx context.Context, sizes []int64) error {
+// read finds the chunks of all files but those that the sender has accepted, with all
+// processors. It holds some 60 bytes for each chunk in memory, of which there are a
+// million or two at most.
+func (b *Basis) read(ctx context.Context) error {
+	total := int64(0)
+	unread := func(f earlier) bool { return f.number < 0 || !b.accepted.has(f.number) }
+	for _, f := range b.files {
+		if unread(f) {
+			total += f.size
+		}
+	}
+	b.bits = chunk.BitsFor(total)
+	b.at = make(map[sum]place, min(total>>b.bits, maxKnown))
 	c, parts := chunk.New(b.bits), make(chan stretch)
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error {
 		defer close(parts)
-		for i, size := range sizes {
-			for from := int64(0); from < size; from = spanEnd(c, from) {
+		for i, f := range b.files {
+			for from := int64(0); from < f.size && unread(f); from = spanEnd(c, from) {
 				select {
-				case parts <- stretch{i, from, min(spanEnd(c, from), size)}:
+				case parts <- stretch{i, from, min(spanEnd(c, from), f.size)}:
 				case <-ctx.Done():
 					return ctx.Err()
 				}
@@ -138,7 +179,7 @@ func (b *Basis) read(ctx context.Context, sizes []int64) error {
 }
 
 func (b *Basis) chunksOf(p stretch, s *span, c chunk.Cutter, mu *sync.Mutex) error {
-	f, err := os.Open(b.files[p.file])
+	f, err := os.Open(b.files[p.file].name)
 	if err != nil {
 		return err
 	}
@@ -161,43 +202,70 @@ func (b *Basis) chunksOf(p stretch, s *span, c chunk.Cutter, mu *sync.Mutex) err
 // maxKnown bounds what a sender takes: no more than a Basis has.
 const maxKnown = 1 << 23
 
-// WriteTo tells a sender what is known, nothing where b is nil; see ReadKnown.
-func (b *Basis) WriteTo(w io.Writer) (int64, error) {
+// Tell tells a sender what is known, nothing where b is nil; see ReadKnown. What is
+// known must not change before the stream has been received.
+func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
 	if b == nil {
-		b = &Basis{bits: chunk.SmallestBits}
+		_, err := sender.Write(head(chunk.SmallestBits, 0))
+		return err
 	}
-	out := make([]byte, 8, 8+len(b.at)*len(sum{}))
-	binary.LittleEndian.PutUint32(out, uint32(b.bits))
-	binary.LittleEndian.PutUint32(out[4:], uint32(len(b.at)))
+	if b.index != nil {
+		if err := b.offer(sender); err != nil {
+			return err
+		}
+	}
+	if err := b.read(ctx); ctx.Err() != nil {
+		return err
+	} else if err != nil || len(b.at) > maxKnown { // of many terabytes: telling all of it would not pay
+		b.at = nil
+	}
+	out := head(b.bits|wantsIndex, len(b.at))
 	for s := range b.at {
 		out = append(out, s[:]...)
 	}
-	n, err := w.Write(out)
-	return int64(n), err
+	_, err := sender.Write(out)
+	return err
 }
 
-// ReadKnown reads what a Basis has written, and no byte more; nil where nothing
-// is known.
-func ReadKnown(r io.Reader) (*Known, error) {
-	var head [8]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, cut(err)
+// ReadKnown reads what a Basis tells, and no byte more; nil where nothing is known.
+func ReadKnown(receiver io.ReadWriter) (*Known, error) {
+	k, err := readKnown(receiver, "")
+	if err != nil || !k.total && len(k.sums) == 0 {
+		return nil, err
 	}
-	bits, n := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
-	if bits == 0 && n == 0 {
-		return &Known{total: true}, nil
+	return k, nil
+}
+
+// Agree is ReadKnown for who is to send the tree at path, which lies in a directory of
+// ours: an index is kept beside it, and what has not changed since need not travel.
+func Agree(receiver io.ReadWriter, path string) (*Known, error) {
+	return readKnown(receiver, filepath.Clean(path))
+}
+
+func readKnown(receiver io.ReadWriter, path string) (*Known, error) {
+	k := &Known{}
+	bits, n, err := readHead(receiver)
+	if err == nil && bits == offerMark {
+		if k.agreed, err = accept(receiver, n, path); err == nil {
+			bits, n, err = readHead(receiver)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.indexed = path != "" && bits&wantsIndex != 0
+	if bits &^= wantsIndex; bits == 0 && n == 0 {
+		k.total = true
+		return k, nil
 	}
 	if bits < chunk.SmallestBits || bits > chunk.LargestBits || n > maxKnown {
 		return nil, errDamaged
 	}
-	if n == 0 {
-		return nil, nil
-	}
-	k := &Known{cutter: chunk.New(int(bits)), sums: make(map[sum]struct{}, min(n, 1<<16))}
-	names := make([]byte, min(n, 1<<12)*uint32(len(sum{})))
-	for left := int(n) * len(sum{}); left > 0; left -= len(names) {
+	k.cutter, k.sums = chunk.New(bits), make(map[sum]struct{}, min(n, 1<<16))
+	names := make([]byte, min(n, 1<<12)*len(sum{}))
+	for left := n * len(sum{}); left > 0; left -= len(names) {
 		names = names[:min(left, len(names))]
-		if _, err := io.ReadFull(r, names); err != nil {
+		if _, err := io.ReadFull(receiver, names); err != nil {
 			return nil, cut(err)
 		}
 		for s := range slices.Chunk(names, len(sum{})) {
@@ -205,4 +273,12 @@ func ReadKnown(r io.Reader) (*Known, error) {
 		}
 	}
 	return k, nil
+}
+
+func readHead(r io.Reader) (bits, n int, err error) {
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, 0, cut(err)
+	}
+	return int(binary.LittleEndian.Uint32(head[:])), int(binary.LittleEndian.Uint32(head[4:])), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,23 +19,54 @@ import (
 // travelled either way.
 func over(t *testing.T, from, to, basis string) (there, back int64) {
 	t.Helper()
+	c := carry(t, from, to, basis, nil)
+	must(t, c.err)
+	return c.there, c.back
+}
+
+// carried is how a tree has travelled.
+type carried struct {
+	there, back int64
+	basis       *Basis
+	err         error
+}
+
+// carry is over for what may fail; progress is told the bytes that are sent.
+func carry(t *testing.T, from, to, basis string, progress func(int64)) carried {
+	t.Helper()
 	b, err := NewBasis(t.Context(), to, basis)
 	must(t, err)
-	var told, stream bytes.Buffer
-	var known *Known
-	if b != nil {
-		there, err = b.WriteTo(&told)
-		must(t, err)
-		known, err = ReadKnown(io.MultiReader(&told, bytes.NewReader([]byte("rest"))))
-		must(t, err)
-		if told.Len() != 0 {
-			t.Errorf("%d bytes were not read", told.Len())
+	c := carried{basis: b}
+	near, far := net.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		defer far.Close()
+		sender := counting{far, &c.back}
+		known, err := Agree(sender, from)
+		if err == nil {
+			err = SendOver(t.Context(), sender, from, known, progress)
 		}
+		sent <- err
+	}()
+	if c.err = b.Tell(t.Context(), counting{near, &c.there}); c.err == nil {
+		c.err = ReceiveOver(t.Context(), near, to, b)
 	}
-	must(t, SendOver(t.Context(), &stream, from, known, nil))
-	back = int64(stream.Len())
-	must(t, ReceiveOver(t.Context(), &stream, to, b))
-	return there, back
+	near.Close()
+	if err := <-sent; c.err == nil {
+		c.err = err
+	}
+	return c
+}
+
+// counting is an end of a connection that counts what is written.
+type counting struct {
+	net.Conn
+	n *int64
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	*c.n += int64(len(b))
+	return c.Conn.Write(b)
 }
 
 func noise(n int, seed byte) []byte {
@@ -150,8 +182,7 @@ func TestABasisThatChangesIsNoticed(t *testing.T) {
 	b, err := NewBasis(t.Context(), filepath.Join(dir, "to"), was)
 	must(t, err)
 	var told, stream bytes.Buffer
-	_, err = b.WriteTo(&told)
-	must(t, err)
+	must(t, b.Tell(t.Context(), &told))
 	known, err := ReadKnown(&told)
 	must(t, err)
 	must(t, SendOver(t.Context(), &stream, was, known, nil))
@@ -169,8 +200,13 @@ func TestHostileBases(t *testing.T) {
 	number := func(bits, n uint32) []byte {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, bits), n)
 	}
-	for name, told := range map[string][]byte{"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000)} {
-		if _, err := ReadKnown(bytes.NewReader(told)); err == nil {
+	for name, told := range map[string][]byte{"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000),
+		"an offer that is cut": number(offerMark, 100), "an offer of nothing": number(offerMark, 0), "a huge offer": number(offerMark, 1<<31),
+		"two offers": append(append(number(offerMark, 20), make([]byte, 20)...), append(number(offerMark, 20), make([]byte, 20)...)...)} {
+		if _, err := ReadKnown(struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(told), io.Discard}); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -181,13 +217,22 @@ func TestHostileBases(t *testing.T) {
 		e.number(recEnd, 10)
 		e.end()
 	})
+	kept := hostile(kindOne, func(e *encoder) {
+		e.top("")
+		e.enter(&meta{kind: kindDir, mode: 0o755})
+		e.record(recKept, []byte{0, 0, 0, 0, 1, 0, 0, 0})
+		e.leave()
+		e.end()
+	})
 	known := filepath.Join(t.TempDir(), "known")
 	must(t, os.WriteFile(known, []byte("something"), 0o600))
 	b, err := NewBasis(t.Context(), known)
 	must(t, err)
 	for name, basis := range map[string]*Basis{"no basis": nil, "an unknown chunk": b} {
-		if err := ReceiveOver(t.Context(), bytes.NewReader(same), filepath.Join(t.TempDir(), "x"), basis); err == nil {
-			t.Errorf("%s: taken", name)
+		for _, stream := range [][]byte{same, kept} {
+			if err := ReceiveOver(t.Context(), bytes.NewReader(stream), filepath.Join(t.TempDir(), "x"), basis); err == nil {
+				t.Errorf("%s: taken", name)
+			}
 		}
 	}
 }
@@ -197,8 +242,8 @@ func BenchmarkBasis(b *testing.B) {
 	must(b, os.WriteFile(filepath.Join(dir, "x"), noise(256<<20, 1), 0o600))
 	b.SetBytes(256 << 20)
 	for b.Loop() {
-		if _, err := NewBasis(b.Context(), dir+"/none", dir); err != nil {
-			b.Fatal(err)
-		}
+		basis, err := NewBasis(b.Context(), dir+"/none", dir)
+		must(b, err)
+		must(b, basis.read(b.Context()))
 	}
 }

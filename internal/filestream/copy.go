@@ -27,7 +27,8 @@ func (t *tree) file(ctx context.Context, m *meta, f *os.File) error {
 		_ = out.Close()
 		return err
 	}
-	return t.finish(out, m, size)
+	_, err = t.finish(out, m, size)
+	return err
 }
 
 func (t *tree) report(n int64) {

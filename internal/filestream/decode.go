@@ -7,9 +7,23 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
+
+// arriving is a file whose content comes.
+type arriving struct {
+	*os.File
+	content
+	noted *entry // nil: nothing is
+}
+
+// WriteAt implements io.WriterAt.
+func (f *arriving) WriteAt(b []byte, at int64) (int, error) {
+	f.add(at, b)
+	return f.File.WriteAt(b, at)
+}
 
 // decoder reads a stream into a tree.
 type decoder struct {
@@ -17,10 +31,11 @@ type decoder struct {
 	basis *Basis // nil: there is no earlier copy
 	many  bool
 	count uint64
-	open  *os.File // the file whose data records come
+	open  *arriving // the file whose data records come
 	meta  *meta
 	depth int
 	ended bool
+	id    []byte // of the transfer, if it has one
 }
 
 func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
@@ -37,7 +52,7 @@ func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 	}
 	defer d.close()
 	for !d.ended {
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(ctx.Err(), t.keeper.failed()); err != nil {
 			return err
 		}
 		b, err := in.next()
@@ -81,6 +96,12 @@ func (d *decoder) record(kind byte, b []byte) error {
 	switch kind {
 	case recTotal:
 		return nil
+	case recTransfer:
+		if len(b) != len(transferID{}) {
+			return errRecord
+		}
+		d.id = slices.Clone(b)
+		return nil
 	case recTop:
 		if d.depth != 0 {
 			return errRecord
@@ -95,6 +116,9 @@ func (d *decoder) record(kind byte, b []byte) error {
 		off := int64(binary.LittleEndian.Uint64(b))
 		if off < 0 {
 			return errRecord
+		}
+		if err := d.basis.flush(d.open); err != nil {
+			return err
 		}
 		_, err := d.open.WriteAt(b[8:], off)
 		return err
@@ -114,9 +138,25 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if err := d.basis.flush(d.open); err != nil {
 			return err
 		}
-		f := d.open
+		f, size := d.open, int64(binary.LittleEndian.Uint64(b))
 		d.open = nil
-		return d.t.finish(f, d.meta, int64(binary.LittleEndian.Uint64(b)))
+		st, err := d.t.finish(f.File, d.meta, size)
+		d.t.journal.set(f.noted, st, f.check, f.whole(size))
+		return err
+	case recKept:
+		if len(b) != 8 || d.basis == nil || d.depth == 0 || d.many {
+			return errRecord
+		}
+		first, n := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
+		for i := first; i < first+n; i++ {
+			if !d.basis.accepted.has(i) {
+				return errRecord
+			}
+			if err := d.t.keep(d.basis.root, d.basis.index.files[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	case recLeave:
 		if d.depth == 0 {
 			return errRecord
@@ -149,12 +189,20 @@ func (d *decoder) entry(b []byte) error {
 	}
 	switch m.kind {
 	case kindDir:
-		d.depth++
+		if d.depth++; d.depth == 1 && d.id != nil && d.basis != nil && !d.many {
+			d.t.journal = newJournal(d.t.root, transferID(d.id))
+		}
 		return d.t.enter(m)
 	case kindFile:
-		d.meta = m
-		d.open, err = d.t.create(m)
-		return err
+		f, err := d.t.create(m)
+		if err != nil {
+			return err
+		}
+		d.meta, d.open = m, &arriving{File: f, noted: d.t.journal.add(inside(f.Name()))}
+		if d.open.noted != nil {
+			d.open.table = castagnoli()
+		}
+		return nil
 	default:
 		return d.t.other(m)
 	}

@@ -32,15 +32,23 @@ func Send(ctx context.Context, w io.Writer, path string, progress func(done int6
 }
 
 // SendOver is Send to a receiver who has an earlier copy: what he knows of it
-// (ReadKnown) is named, not sent. He takes it with ReceiveOver.
+// (ReadKnown, Agree) is named, not sent. He takes it with ReceiveOver.
 func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progress func(done int64)) error {
 	e := newEncoder(w, kindOne, progress)
-	if known == nil || !known.total {
-		e.known = known
-	} else if err := e.number(recTotal, uint64(sizeOf(path))); err != nil {
-		return fail("send", path, err)
+	if known != nil {
+		if known.total {
+			e.number(recTotal, uint64(sizeOf(path))) //nolint:errcheck // it sticks
+		} else if len(known.sums) > 0 {
+			e.known = known
+		}
+		e.goOn(path, known) //nolint:errcheck // see above
+		defer e.journal.close()
 	}
-	return send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
+	err := send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
+	if err == nil {
+		e.journal.keep()
+	}
+	return err
 }
 
 // sizeOf adds up the files below a path, as far as they can be seen.
@@ -103,16 +111,22 @@ func receive(ctx context.Context, r io.Reader, path string, basis *Basis, keep b
 	defer basis.close()
 	t := &tree{ctx: ctx, root: path, links: map[uint64]linkSource{}}
 	defer t.close()
-	if err := decode(ctx, r, t, basis); err != nil {
+	err := decode(ctx, r, t, basis)
+	if copied := t.settle(); err == nil {
+		err = copied
+	}
+	if err != nil {
 		err = fail("receive", path, err)
 		if keep && (core.IsKind(err, core.Lost) || core.IsKind(err, core.Stopped)) && len(t.parts) == 1 {
 			t.parts[0].keep(partial(path))
 		}
 		return err
 	}
+	t.journal.settle()
 	if err := t.commit(); err != nil {
 		return fail("receive", path, err)
 	}
+	t.journal.keep()
 	return nil
 }
 

@@ -29,6 +29,7 @@ type meta struct {
 	link   uint64 // of a file with several names: its number; of a hard link: the number it stands for
 	target string // of a symbolic link
 	xattrs []xattr
+	st     *unix.Stat_t // of a file that is read; not sent
 }
 
 type xattr struct{ name, value string }

@@ -145,9 +145,12 @@ func (p *part) commit() error {
 }
 
 // partial is where what has arrived of path is kept when its stream breaks.
-func partial(path string) string {
+func partial(path string) string { return beside(path, "partial") }
+
+// beside is the name of something of ours beside path.
+func beside(path, what string) string {
 	base := filepath.Base(path)
-	return filepath.Join(filepath.Dir(path), "."+base[:min(len(base), unix.NAME_MAX-20)]+".bee-partial")
+	return filepath.Join(filepath.Dir(path), "."+base[:min(len(base), unix.NAME_MAX-20)]+".bee-"+what)
 }
 
 // keep leaves the part at another place. What it has already may be more than

@@ -7,13 +7,13 @@ import (
 	"net"
 )
 
-// Sending begins to send path, of this host, to who writes a Basis to the
-// connection and reads the stream from it.
+// Sending begins to send path, in a directory of ours on this host, to who tells a
+// Basis over the connection and reads the stream from it.
 func Sending(ctx context.Context, path string, progress func(done int64)) io.ReadWriteCloser {
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
-		if known, err := ReadKnown(far); err == nil {
+		if known, err := Agree(far, path); err == nil {
 			SendOver(ctx, far, path, known, progress) //nolint:errcheck // the stream itself tells it
 		}
 	}()
@@ -40,7 +40,7 @@ func Receiving(ctx context.Context, path string) *Incoming {
 			if err != nil {
 				basis = nil // then all of it travels
 			}
-			if _, err := basis.WriteTo(far); err != nil {
+			if err := basis.Tell(ctx, far); err != nil {
 				return err
 			}
 			return ReceiveOver(ctx, far, path, basis)

@@ -8,22 +8,41 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// RelayKnown carries what a receiver tells of what he knows to the sender: what
-// Basis.WriteTo has written, and no byte more.
-func RelayKnown(sender io.Writer, receiver io.Reader) error {
-	var head [8]byte
-	if _, err := io.ReadFull(receiver, head[:]); err != nil {
-		return cut(err)
+// RelayKnown carries what a receiver tells of what he knows to the sender, and what
+// the sender answers: what Basis.Tell has written, and no byte more.
+func RelayKnown(sender, receiver io.ReadWriter) error {
+	for {
+		bits, n, err := readHead(receiver)
+		if err != nil {
+			return err
+		}
+		length := int64(n)
+		if bits != offerMark {
+			length *= int64(len(sum{}))
+		}
+		if n > maxKnown {
+			return errDamaged
+		}
+		if _, err := sender.Write(head(bits, n)); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(sender, receiver, length); err != nil || bits != offerMark {
+			return err
+		}
+		var answer [4]byte
+		if _, err := io.ReadFull(sender, answer[:]); err != nil {
+			return cut(err)
+		}
+		if binary.LittleEndian.Uint32(answer[:]) > maxEntries/8 {
+			return errDamaged
+		}
+		if _, err := receiver.Write(answer[:]); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(receiver, sender, int64(binary.LittleEndian.Uint32(answer[:]))); err != nil {
+			return err
+		}
 	}
-	n := int64(binary.LittleEndian.Uint32(head[4:]))
-	if n > maxKnown {
-		return errDamaged
-	}
-	if _, err := sender.Write(head[:]); err != nil {
-		return err
-	}
-	_, err := io.CopyN(sender, receiver, n*int64(len(sum{})))
-	return err
 }
 
 // Relay carries a stream on, block by block, until its sender ends it. A receiver

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -26,7 +27,7 @@ type checked struct {
 }
 
 // copyTo has a chunk of the basis put into a file, at the latest by flush.
-func (b *Basis) copyTo(out *os.File, at int64, s sum) error {
+func (b *Basis) copyTo(out io.WriterAt, at int64, s sum) error {
 	p, ok := b.at[s]
 	if !ok {
 		return errRecord
@@ -45,7 +46,7 @@ func (b *Basis) copyTo(out *os.File, at int64, s sum) error {
 }
 
 // flush writes what waits, once each chunk has proved to be what it was.
-func (b *Basis) flush(out *os.File) error {
+func (b *Basis) flush(out io.WriterAt) error {
 	if b == nil || len(b.run.ends) == 0 {
 		return nil
 	}
@@ -53,7 +54,7 @@ func (b *Basis) flush(out *os.File) error {
 	p := r.from
 	if b.open == nil || b.last != p.file {
 		b.close()
-		f, err := os.OpenFile(b.files[p.file], os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		f, err := os.OpenFile(b.files[p.file].name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return err
 		}
@@ -69,13 +70,20 @@ func (b *Basis) flush(out *os.File) error {
 	begin := 0
 	for _, c := range r.ends {
 		if maphash.Bytes(b.seed, data[begin:c.end]) != c.check {
-			return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: b.files[p.file], Err: errors.New("it has changed meanwhile")}
+			return notAsItWas(b.files[p.file].name, errChanged)
 		}
 		begin = c.end
 	}
 	r.ends = r.ends[:0]
 	_, err := out.WriteAt(data, r.to)
 	return err
+}
+
+var errChanged = errors.New("it has changed meanwhile") //nolint:gochecknoglobals // a constant
+
+// notAsItWas says that what was told of an earlier copy does not hold any more.
+func notAsItWas(name string, err error) error {
+	return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: name, Err: err}
 }
 
 func (b *Basis) close() {

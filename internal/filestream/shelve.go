@@ -115,6 +115,8 @@ func (s *shelver) record(kind byte, b []byte) error {
 			s.choose(chunk.BitsFor(int64(binary.LittleEndian.Uint64(b))))
 		}
 		return nil
+	case recTransfer: // that of the stream which Unshelve gives has none
+		return nil
 	case recEntry:
 		if err := s.entry(b); err != nil {
 			return err

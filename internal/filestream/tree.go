@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,8 @@ type tree struct {
 	links    map[uint64]linkSource
 	done     int64
 	progress func(int64)
+	journal  *journal // nil: none is kept
+	keeper   keeper
 }
 
 // frame is a directory being filled. Its attributes are set last, because
@@ -29,7 +32,8 @@ type tree struct {
 type frame struct {
 	fd   int
 	meta *meta
-	path string // from the part's parent
+	path string          // from the part's parent
+	kept *sync.WaitGroup // files that are still being copied into it
 }
 
 type linkSource struct {
@@ -85,7 +89,7 @@ func (t *tree) enter(m *meta) error {
 	if len(t.stack) == 0 {
 		t.last().hold(fd)
 	}
-	t.stack = append(t.stack, frame{fd, m, path})
+	t.stack = append(t.stack, frame{fd, m, path, &sync.WaitGroup{}})
 	return nil
 }
 
@@ -93,6 +97,7 @@ func (t *tree) leave() error {
 	f := t.stack[len(t.stack)-1]
 	t.stack = t.stack[:len(t.stack)-1]
 	defer unix.Close(f.fd)
+	f.kept.Wait()
 	return t.wrap("set attributes of", f.path, setMeta(f.fd, f.meta, f.meta.mode))
 }
 
@@ -115,20 +120,23 @@ func (t *tree) create(m *meta) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// finish closes a file that create made, with its size and attributes set.
-func (t *tree) finish(f *os.File, m *meta, size int64) error {
+// finish closes a file that create made, with its size and attributes set, and tells
+// what it is then.
+func (t *tree) finish(f *os.File, m *meta, size int64) (*unix.Stat_t, error) {
 	defer f.Close()
-	fd := int(f.Fd())
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return t.wrap("fstat", f.Name(), err)
+	fd, st := int(f.Fd()), &unix.Stat_t{}
+	if err := unix.Fstat(fd, st); err != nil {
+		return st, t.wrap("fstat", f.Name(), err)
 	}
 	if st.Size != size {
 		if err := unix.Ftruncate(fd, size); err != nil {
-			return t.wrap("set size of", f.Name(), err)
+			return st, t.wrap("set size of", f.Name(), err)
 		}
 	}
-	return t.wrap("set attributes of", f.Name(), setMeta(fd, m, m.mode&0o1777))
+	if err := setMeta(fd, m, m.mode&0o1777); err != nil {
+		return st, t.wrap("set attributes of", f.Name(), err)
+	}
+	return st, t.wrap("fstat", f.Name(), unix.Fstat(fd, st))
 }
 
 // other makes whatever is neither a directory nor a plain file.
@@ -180,9 +188,13 @@ func (t *tree) wrap(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	p := t.last()
+	return fmt.Errorf("%s %s: %w", op, filepath.Join(t.last().path, inside(path)), err)
+}
+
+// inside gives a path from the part, of one from its parent.
+func inside(path string) string {
 	_, inner, _ := strings.Cut(path, "/")
-	return fmt.Errorf("%s %s: %w", op, filepath.Join(p.path, inner), err)
+	return inner
 }
 
 // commit puts every part in its place.
@@ -197,6 +209,8 @@ func (t *tree) commit() error {
 
 // close removes the parts that were not committed.
 func (t *tree) close() {
+	t.settle() //nolint:errcheck // it is given up
+	t.journal.close()
 	for _, f := range t.stack {
 		_ = unix.Close(f.fd)
 	}

@@ -170,7 +170,7 @@ func (k *walker) file(at int, m *meta, path string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return &fs.PathError{Op: "open", Path: path, Err: errors.New("changed its type while it was read")}
 	}
-	m.kind, m.size, m.mtime = kindFile, st.Size, st.Mtim.Nano()
+	m.kind, m.size, m.mtime, m.st = kindFile, st.Size, st.Mtim.Nano(), &st
 	m.mode = st.Mode & 0o1777
 	if st.Nlink > 1 {
 		id := inode{st.Dev, st.Ino}

@@ -24,15 +24,17 @@ const (
 	kindOne  = '1'
 	kindMany = '*'
 
-	recTotal   = 'N' // bytes in all files (8 bytes), where the receiver has asked
-	recTop     = 'T' // path below the root; starts a new top
-	recEntry   = 'E' // meta; for a file, data records and recEnd follow
-	recData    = 'D' // offset (8 bytes), bytes
-	recSame    = 'S' // offset (8 bytes), name of a chunk that the receiver has
-	recEnd     = 'F' // final size (8 bytes)
-	recLeave   = 'U' // the current directory is complete
-	recError   = 'X' // the sender gives up: message
-	recTrailer = 'Z' // number of records before it (8 bytes)
+	recTotal    = 'N' // bytes in all files (8 bytes), where the receiver has asked
+	recTransfer = 'I' // name of the transfer, where both ends keep an index
+	recTop      = 'T' // path below the root; starts a new top
+	recEntry    = 'E' // meta; for a file, data records and recEnd follow
+	recData     = 'D' // offset (8 bytes), bytes
+	recSame     = 'S' // offset (8 bytes), name of a chunk that the receiver has
+	recEnd      = 'F' // final size (8 bytes)
+	recKept     = 'K' // numbers in the index that both ends have (4 bytes): of the first file, and how many
+	recLeave    = 'U' // the current directory is complete
+	recError    = 'X' // the sender gives up: message
+	recTrailer  = 'Z' // number of records before it (8 bytes)
 )
 
 func magic(kind byte) string { return "BEEfs1" + string(kind) + "\n" }
@@ -53,7 +55,8 @@ type encoder struct {
 	progress func(int64)
 	known    *Known // what the receiver has; nil: nothing
 	span     span   // of the file, where something is known
-	err      error  // of w; sticks
+	again
+	err error // of w; sticks
 }
 
 func newEncoder(w io.Writer, kind byte, progress func(int64)) *encoder {
@@ -134,6 +137,9 @@ func (e *encoder) grow(n int) {
 }
 
 func (e *encoder) record(kind byte, content []byte) error {
+	if err := e.tellKept(); err != nil {
+		return err
+	}
 	if len(content) > blockSize-recHead-blockHead {
 		return errors.New("attributes of a file are too large")
 	}
@@ -157,6 +163,10 @@ func (e *encoder) leave() error         { return e.record(recLeave, nil) }
 func (e *encoder) other(m *meta) error  { return e.record(recEntry, m.append(nil)) }
 
 func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
+	if kept, err := e.keep(m, f.Name()); kept {
+		return err
+	}
+	noted := e.note(f.Name())
 	if err := e.record(recEntry, m.append(nil)); err != nil {
 		return err
 	}
@@ -164,6 +174,7 @@ func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
 	if err != nil {
 		return err
 	}
+	e.journal.set(noted, m.st, e.content.check, e.content.whole(size))
 	return e.number(recEnd, uint64(size))
 }
 
@@ -191,11 +202,9 @@ func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, 
 			binary.LittleEndian.PutUint32(e.buf[at+1:], uint32(8+n))
 			binary.LittleEndian.PutUint64(e.buf[at+recHead:], uint64(from))
 			e.count++
+			e.content.add(from, e.buf[at+head:])
 			from += int64(n)
-			e.done += int64(n)
-			if e.progress != nil {
-				e.progress(e.done)
-			}
+			e.report(int64(n))
 		}
 		if errors.Is(err, io.EOF) {
 			return from, nil
@@ -207,12 +216,17 @@ func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, 
 	return from, nil
 }
 
-// chunk sends a chunk, or its name where the receiver has it.
-func (e *encoder) chunk(at int64, b []byte, s sum) error {
-	e.done += int64(len(b))
+func (e *encoder) report(n int64) {
+	e.done += n
 	if e.progress != nil {
 		e.progress(e.done)
 	}
+}
+
+// chunk sends a chunk, or its name where the receiver has it.
+func (e *encoder) chunk(at int64, b []byte, s sum) error {
+	e.report(int64(len(b)))
+	e.content.add(at, b)
 	var head [8 + len(sum{})]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(at))
 	if _, has := e.known.sums[s]; has {

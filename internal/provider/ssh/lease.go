@@ -278,7 +278,12 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 		return err
 	}
 	defer in.Close()
-	known, err := filestream.ReadKnown(in)
+	var known *filestream.Known
+	if t.Again {
+		known, err = filestream.Agree(in, t.Local)
+	} else {
+		known, err = filestream.ReadKnown(in)
+	}
 	if err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
@@ -332,7 +337,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return err
 	}
 	defer s.Close()
-	if _, err := basis.WriteTo(s); err != nil {
+	if err := basis.Tell(ctx, s); err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: err})
 	}
 	var r readProgress

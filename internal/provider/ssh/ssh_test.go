@@ -130,6 +130,11 @@ func TestWhatIsAtHomeDoesNotTravelAgain(t *testing.T) {
 			t.Errorf("%s is not what was sent: %v", to, err)
 		}
 	}
+	for path, want := range map[string]bool{source: false, remote: true, first: true, second: true} {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".bee-index")); (err == nil) != want {
+			t.Errorf("an index beside %s: %v", path, err)
+		}
+	}
 	if travelled[first] < int64(len(data)) || travelled[second] > int64(len(data))/20 {
 		t.Errorf("bytes that travelled: %v", travelled)
 	}

@@ -107,7 +107,7 @@ func (w *way) done() {
 // send sends a tree to who tells first what he knows of it.
 func (w *way) send(ctx context.Context, path string) error {
 	defer w.done()
-	known, err := filestream.ReadKnown(w)
+	known, err := filestream.Agree(w, path)
 	if err == nil {
 		err = filestream.SendOver(ctx, w, path, known, w.told())
 	}
@@ -124,7 +124,7 @@ func (w *way) send(ctx context.Context, path string) error {
 // receive receives a tree, and tells first what there is of it.
 func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis) error {
 	defer w.done()
-	if _, err := basis.WriteTo(w); err != nil {
+	if err := basis.Tell(ctx, w); err != nil {
 		return err
 	}
 	return filestream.ReceiveOver(ctx, w, path, basis)
