@@ -2,7 +2,6 @@ package filestream
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash/maphash"
@@ -21,18 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sum names a chunk by the first half of its SHA-256.
-type sum [16]byte
-
-func sumOf(b []byte) sum {
-	whole := sha256.Sum256(b)
-	return sum(whole[:16])
-}
-
 // Known are the chunks that a receiver has already: a sender names them instead
 // of sending them.
 type Known struct {
-	cutter chunk.Cutter
+	chunks chunker
 	sums   map[sum]struct{}
 	// agreed are files that are the same at both ends, indexed whether an index of
 	// the tree is to be kept.
@@ -54,6 +45,7 @@ type Basis struct {
 	there, accepted numbers
 
 	bits int
+	key  *nameKey // nil: chunks are named by SHA-256
 	at   map[sum]place
 	open *os.File // the file read last
 	last uint32
@@ -148,14 +140,17 @@ func (b *Basis) read(ctx context.Context) error {
 	}
 	b.bits = chunk.BitsFor(total)
 	b.at = make(map[sum]place, min(total>>b.bits, maxKnown))
-	c, parts := chunk.New(b.bits), make(chan stretch)
+	c, parts := chunker{Cutter: chunk.New(b.bits)}, make(chan stretch)
+	if b.key != nil {
+		c = b.key.chunker(b.bits)
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error {
 		defer close(parts)
 		for i, f := range b.files {
-			for from := int64(0); from < f.size && unread(f); from = spanEnd(c, from) {
+			for from := int64(0); from < f.size && unread(f); from = spanEnd(c.Cutter, from) {
 				select {
-				case parts <- stretch{i, from, min(spanEnd(c, from), f.size)}:
+				case parts <- stretch{i, from, min(spanEnd(c.Cutter, from), f.size)}:
 				case <-ctx.Done():
 					return ctx.Err()
 				}
@@ -178,7 +173,7 @@ func (b *Basis) read(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (b *Basis) chunksOf(p stretch, s *span, c chunk.Cutter, mu *sync.Mutex) error {
+func (b *Basis) chunksOf(p stretch, s *span, c chunker, mu *sync.Mutex) error {
 	f, err := os.Open(b.files[p.file].name)
 	if err != nil {
 		return err
@@ -220,11 +215,24 @@ func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
 		b.at = nil
 	}
 	out := head(b.bits|wantsIndex, len(b.at))
+	if b.key != nil {
+		out = append(head(b.bits|wantsIndex|keyed, len(b.at)), b.key[:]...)
+	}
 	for s := range b.at {
 		out = append(out, s[:]...)
 	}
 	_, err := sender.Write(out)
 	return err
+}
+
+// Keyed has it tell names that are made in less time, to a sender who names chunks
+// himself: SendOver, and not Unshelve.
+func (b *Basis) Keyed() *Basis {
+	if b != nil {
+		key := newNameKey()
+		b.key = &key
+	}
+	return b
 }
 
 // ReadKnown reads what a Basis tells, and no byte more; nil where nothing is known.
@@ -254,14 +262,23 @@ func readKnown(receiver io.ReadWriter, path string) (*Known, error) {
 		return nil, err
 	}
 	k.indexed = path != "" && bits&wantsIndex != 0
-	if bits &^= wantsIndex; bits == 0 && n == 0 {
+	isKeyed := bits&keyed != 0
+	if bits &^= wantsIndex | keyed; bits == 0 && n == 0 {
 		k.total = true
 		return k, nil
 	}
 	if bits < chunk.SmallestBits || bits > chunk.LargestBits || n > maxKnown {
 		return nil, errDamaged
 	}
-	k.cutter, k.sums = chunk.New(bits), make(map[sum]struct{}, min(n, 1<<16))
+	k.chunks.Cutter = chunk.New(bits)
+	if isKeyed {
+		var key nameKey
+		if _, err := io.ReadFull(receiver, key[:]); err != nil {
+			return nil, cut(err)
+		}
+		k.chunks = key.chunker(bits)
+	}
+	k.sums = make(map[sum]struct{}, min(n, 1<<16))
 	names := make([]byte, min(n, 1<<12)*len(sum{}))
 	for left := n * len(sum{}); left > 0; left -= len(names) {
 		names = names[:min(left, len(names))]

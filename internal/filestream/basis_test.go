@@ -48,7 +48,7 @@ func carry(t *testing.T, from, to, basis string, progress func(int64)) carried {
 		}
 		sent <- err
 	}()
-	if c.err = b.Tell(t.Context(), counting{near, &c.there}); c.err == nil {
+	if c.err = b.Keyed().Tell(t.Context(), counting{near, &c.there}); c.err == nil {
 		c.err = ReceiveOver(t.Context(), near, to, b)
 	}
 	near.Close()
@@ -110,6 +110,22 @@ func TestOnlyWhatChangedTravels(t *testing.T) {
 				t.Errorf("it is not what was sent: %v", err)
 			}
 		})
+	}
+}
+
+// Names under one key are no names under another, and alike for alike.
+func TestNamesDependOnTheKey(t *testing.T) {
+	data, other := noise(5000, 1), noise(5000, 2)
+	seen := map[sum]bool{}
+	for _, c := range []chunker{{}, newNameKey().chunker(chunk.SmallestBits), newNameKey().chunker(chunk.SmallestBits)} {
+		var a, again, b sum
+		c.name(&a, data)
+		c.name(&again, bytes.Clone(data))
+		c.name(&b, other)
+		if a != again || a == b || seen[a] {
+			t.Errorf("%x, %x, %x", a, again, b)
+		}
+		seen[a] = true
 	}
 }
 

@@ -406,7 +406,7 @@ func TestRelayedAgreement(t *testing.T) {
 	}()
 	b, err := NewBasis(t.Context(), second, first)
 	must(t, err)
-	must(t, b.Tell(t.Context(), receiver))
+	must(t, b.Keyed().Tell(t.Context(), receiver))
 	must(t, ReceiveOver(t.Context(), receiver, second, b))
 	receiver.Close()
 	<-relayed

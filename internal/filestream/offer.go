@@ -22,6 +22,8 @@ const (
 	offerMark = 1 << 17
 	// wantsIndex, in what is known, asks the sender to name the transfer.
 	wantsIndex = 1 << 16
+	// keyed tells that chunks are named under a key, which comes before the names.
+	keyed = 1 << 18
 )
 
 // numbers is a set of files of an index.

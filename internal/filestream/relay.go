@@ -19,6 +19,9 @@ func RelayKnown(sender, receiver io.ReadWriter) error {
 		length := int64(n)
 		if bits != offerMark {
 			length *= int64(len(sum{}))
+			if bits&keyed != 0 {
+				length += int64(len(nameKey{}))
+			}
 		}
 		if n > maxKnown {
 			return errDamaged

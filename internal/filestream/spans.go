@@ -36,7 +36,7 @@ type named struct {
 	name sum
 }
 
-func (s *span) read(f io.ReaderAt, from, to int64, c chunk.Cutter) {
+func (s *span) read(f io.ReaderAt, from, to int64, c chunker) {
 	if int64(cap(s.buf)) < to-from {
 		s.buf = make([]byte, to-from)
 	}
@@ -47,7 +47,8 @@ func (s *span) read(f io.ReaderAt, from, to int64, c chunk.Cutter) {
 	s.at, s.data, s.chunks, s.err = from, s.buf[:n], s.chunks[:0], err
 	for at := 0; at < n && err == nil; {
 		end := at + c.Cut(s.data[at:])
-		s.chunks = append(s.chunks, named{end, sumOf(s.data[at:end])})
+		s.chunks = append(s.chunks, named{end: end})
+		c.name(&s.chunks[len(s.chunks)-1].name, s.data[at:end])
 		at = end
 	}
 }
@@ -70,11 +71,11 @@ func (s *span) each(do func(at int64, b []byte, name sum) error) error {
 // eachChunk gives the chunks of a stretch of f in order, and the offset that it came
 // to: less than to where the file has become shorter. Several processors read ahead.
 // A chunk is valid until do returns; s is there to be used again and again.
-func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunk.Cutter, s *span, do func(at int64, b []byte, name sum) error) (int64, error) {
+func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *span, do func(at int64, b []byte, name sum) error) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return from, err
 	}
-	if spanEnd(c, from) >= to {
+	if spanEnd(c.Cutter, from) >= to {
 		s.read(f, from, to, c)
 		return s.end(), s.each(do)
 	}
@@ -82,13 +83,13 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunk.Cutter, 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	spans := (to-1)/spanOf(c) - from/spanOf(c) + 1
+	spans := (to-1)/spanOf(c.Cutter) - from/spanOf(c.Cutter) + 1
 	lanes := make([]chan *span, min(int64(runtime.GOMAXPROCS(0))+1, mostLanes, spans))
 	for i := range lanes {
 		lanes[i] = make(chan *span) // on which one goes to and fro
 		begin := from
 		if i > 0 {
-			begin = spanEnd(c, from) + int64(i-1)*spanOf(c)
+			begin = spanEnd(c.Cutter, from) + int64(i-1)*spanOf(c.Cutter)
 		}
 		wg.Go(func() { ahead(ctx, lanes[i], f, begin, to, int64(len(lanes)), c) })
 	}
@@ -101,7 +102,7 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunk.Cutter, 
 		if err := s.each(do); err != nil {
 			return from, err
 		}
-		if from = s.end(); from < min(spanEnd(c, s.at), to) {
+		if from = s.end(); from < min(spanEnd(c.Cutter, s.at), to) {
 			break
 		}
 		select {
@@ -117,10 +118,10 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunk.Cutter, 
 const mostLanes = 8
 
 // ahead reads every n-th span, from the one in which an offset lies.
-func ahead(ctx context.Context, lane chan *span, f *os.File, from, to, n int64, c chunk.Cutter) {
+func ahead(ctx context.Context, lane chan *span, f *os.File, from, to, n int64, c chunker) {
 	s := &span{}
-	for at := from; at < to; at = spanEnd(c, at) + (n-1)*spanOf(c) {
-		s.read(f, at, min(spanEnd(c, at), to), c)
+	for at := from; at < to; at = spanEnd(c.Cutter, at) + (n-1)*spanOf(c.Cutter) {
+		s.read(f, at, min(spanEnd(c.Cutter, at), to), c)
 		select {
 		case lane <- s:
 		case <-ctx.Done():

@@ -182,7 +182,7 @@ func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
 // than to where the file has become shorter.
 func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, error) {
 	if e.known != nil {
-		return eachChunk(ctx, f, from, to, e.known.cutter, &e.span, e.chunk)
+		return eachChunk(ctx, f, from, to, e.known.chunks, &e.span, e.chunk)
 	}
 	const head, least = recHead + 8, 64 << 10
 	for from < to {

@@ -329,7 +329,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	receive := func(r io.Reader) error { return filestream.Receive(ctx, r, t.Local) }
 	var basis *filestream.Basis
 	if t.Again {
-		basis = basisOf(ctx, t.Local, t.Before)
+		basis = basisOf(ctx, t.Local, t.Before).Keyed()
 		receive = func(r io.Reader) error { return filestream.ReceiveOver(ctx, r, t.Local, basis) }
 	}
 	s, err := l.Outgoing(ctx, t)

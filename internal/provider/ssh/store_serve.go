@@ -85,7 +85,7 @@ func (w *overWire) begin() error {
 
 // Fetch implements checkpoint.Source.
 func (w *overWire) Fetch(ctx context.Context, to, before string) error {
-	basis := basisOf(ctx, to, before)
+	basis := basisOf(ctx, to, before).Keyed()
 	if err := w.begin(); err != nil {
 		return err
 	}

@@ -124,6 +124,9 @@ func (w *way) send(ctx context.Context, path string) error {
 // receive receives a tree, and tells first what there is of it.
 func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis) error {
 	defer w.done()
+	if w.conn != nil { // another of these is the sender
+		basis = basis.Keyed()
+	}
 	if err := basis.Tell(ctx, w); err != nil {
 		return err
 	}
