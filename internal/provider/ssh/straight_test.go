@@ -148,7 +148,7 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 // TestAStraightWayBreaks: whoever dies in the midst of it, nothing is lost, and what
 // has arrived need not travel again.
 func TestAStraightWayBreaks(t *testing.T) {
-	s := newFar(t, sshfarm.StartSlow(t, 2, 200_000_000), 64<<20)
+	s := newFar(t, sshfarm.StartSlow(t, 2, 120_000_000), 64<<20)
 	for name, kill := range map[string]func(cut func()){
 		"the connection": func(cut func()) { cut() },
 		"the sender":     func(func()) { s.lease.links[0].cmd.Process.Kill() },
@@ -159,7 +159,7 @@ func TestAStraightWayBreaks(t *testing.T) {
 			var once sync.Once
 			from := s.tree
 			from.way = &checkpoint.Way{Name: via, Cut: cut, Told: func(n int64) {
-				if n > 24<<20 {
+				if n > 32<<20 {
 					once.Do(func() { kill(cut) })
 				}
 			}}
@@ -183,7 +183,7 @@ func TestAStraightWayBreaks(t *testing.T) {
 				t.Fatalf("kept %v, %v", made, err)
 			}
 			s.same(t, s.kept())
-			if n := s.Carried(t) - begun; n > 2*50<<20 { // to this machine, and on
+			if n := s.Carried(t) - begun; n > 2*56<<20 { // to this machine, and on
 				t.Errorf("%d bytes came anew", n)
 			}
 			must(t, os.RemoveAll(filepath.Dir(s.kept())))
