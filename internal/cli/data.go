@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -47,7 +49,7 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 				return &core.Error{Kind: core.Invalid, Op: "read --size", Object: size, Err: err, Remedy: "Such as 512M or 50G."}
 			}
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New("there is no such directory")}
+				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New("there is no such directory"), Remedy: "The image comes first: `bee data load IMAGE DIR`."}
 			}
 			if _, err := os.Lstat(image); err == nil && !force {
 				return &core.Error{Kind: core.Busy, Op: "make data image", Object: image, Err: fs.ErrExist, Remedy: "Give another name, or --force to replace it."}
@@ -101,6 +103,9 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 				return err
 			}
 			defer i.Close()
+			if err := somethingMatches(c.Context(), i, image, paths); err != nil {
+				return err
+			}
 			if err := i.Unload(c.Context(), dir, paths); err != nil {
 				return err
 			}
@@ -120,6 +125,27 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&paths, "path", nil, "only what this `pattern` matches, and what is below it (may be given again)")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+// somethingMatches refuses patterns that match nothing in an image: a slip of the pen
+// would pass for an empty result.
+func somethingMatches(ctx context.Context, i *dataimage.Image, image string, patterns []string) error {
+	if len(patterns) == 0 {
+		return nil
+	}
+	files, err := i.Files(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return &core.Error{Kind: core.Invalid, Op: "read --path", Object: p, Err: err, Remedy: "A pattern such as '*.log' or 'day[12]/*'."}
+		}
+		if !slices.ContainsFunc(files, func(f dataimage.File) bool { is, _ := path.Match(p, f.Path); return is }) {
+			return &core.Error{Kind: core.NotFound, Op: "empty data image", Object: image, Err: fmt.Errorf("nothing in it matches %q", p), Remedy: "`bee data ls " + image + "` lists what it holds."}
+		}
+	}
+	return nil
 }
 
 func (a *app) newDataLsCommand() *cobra.Command {

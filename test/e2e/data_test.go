@@ -42,6 +42,15 @@ func TestDataImages(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(b.Work, "logs")); err != nil || len(entries) != 1 {
 		t.Errorf("a part of it: %v, %v", entries, err)
 	}
+	for pattern, code := range map[string]int{"*.lgo": 202, "[": 201} {
+		nothing := filepath.Join(b.Work, "nothing")
+		if r := b.Try("data", "unload", "--path", "*.log", "--path", pattern, image, nothing); r.Code != code || !strings.Contains(r.Stderr, pattern) {
+			t.Errorf("%s: %+v", pattern, r)
+		}
+		if entries, _ := os.ReadDir(nothing); len(entries) > 0 {
+			t.Errorf("%s brought %v", pattern, entries)
+		}
+	}
 	if r := b.Try("data", "load", image, in); r.Code == 0 || !strings.Contains(r.Stderr, "--force") {
 		t.Errorf("an image that is there was replaced: %+v", r)
 	}

@@ -122,6 +122,33 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
+// TestModesAreThoseOfLs holds them against the real one.
+func TestModesAreThoseOfLs(t *testing.T) {
+	dir := t.TempDir()
+	for mode, name := range map[uint32]string{0o4755: "setuid", 0o4644: "setuid, no x", 0o2750: "setgid", 0o640: "plain", 0o1777: "sticky", 0o1776: "sticky, no x"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), unix.Chmod(file, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("plain", filepath.Join(dir, "link")), os.Mkdir(filepath.Join(dir, "dir"), 0o700), unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := opened(t, load(t, dir, LeastSize)).Files(t.Context())
+	if err != nil || len(files) != 9 {
+		t.Fatalf("%v: %+v", err, files)
+	}
+	for _, f := range files {
+		out, err := exec.Command("ls", "-ld", filepath.Join(dir, f.Path)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := string(out[:10]); f.Mode != want {
+			t.Errorf("%s: %s, and ls says %s", f.Path, f.Mode, want)
+		}
+	}
+}
+
 func TestPartsOfAnImage(t *testing.T) {
 	i := opened(t, load(t, tree(t), 0))
 	out := filepath.Join(t.TempDir(), "out")

@@ -156,7 +156,7 @@ type File struct {
 func (i *Image) Files(ctx context.Context) ([]File, error) {
 	list := []File{}
 	err := i.walk(ctx, func(name string, e entry) error {
-		f := File{Path: name, Kind: "other", Mode: e.Mode().String(), Size: e.Size(), Modified: e.ModTime().UTC().Format("2006-01-02T15:04:05Z"), Changed: e.ModTime()}
+		f := File{Path: name, Kind: "other", Mode: modeText(e.Mode()), Size: e.Size(), Modified: e.ModTime().UTC().Format("2006-01-02T15:04:05Z"), Changed: e.ModTime()}
 		switch e.Type() {
 		case 0:
 			f.Kind = "file"
@@ -173,4 +173,24 @@ func (i *Image) Files(ctx context.Context) ([]File, error) {
 		return nil
 	})
 	return list, err
+}
+
+// modeText is a mode as ls shows it, which Go's own text of links and of the bits
+// above the permissions is not.
+func modeText(m fs.FileMode) string {
+	text := []byte("-" + m.Perm().String()[1:])
+	for bit, letter := range map[fs.FileMode]byte{fs.ModeDir: 'd', fs.ModeSymlink: 'l', fs.ModeNamedPipe: 'p', fs.ModeSocket: 's', fs.ModeDevice: 'b', fs.ModeDevice | fs.ModeCharDevice: 'c'} {
+		if m.Type() == bit {
+			text[0] = letter
+		}
+	}
+	for i, bit := range []fs.FileMode{fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky} {
+		if at := 3 * (i + 1); m&bit != 0 {
+			runs := text[at] == 'x'
+			if text[at] = "sst"[i]; !runs {
+				text[at] = "SST"[i]
+			}
+		}
+	}
+	return string(text)
 }
