@@ -39,6 +39,13 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		guest.Build = &recipe
 	}
 	var err error
-	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, a.progress(protocol.PhaseImage))
+	report, told := a.progress(protocol.PhaseImage), false
+	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, func(message string, done, total int64) {
+		if !told { // that it takes minutes, once, is no fault of the job's own image
+			told = true
+			a.c.say(protocol.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
+		}
+		report(message, done, total)
+	})
 	return p, err
 }

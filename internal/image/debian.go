@@ -59,10 +59,10 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 	o.Progress(fmt.Sprintf("building an image of Debian %s with %d %s", b.Debian, len(b.Packages), packages), 0, 0)
 	var size int64
 	layer := ""
-	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.TidyingUp}
+	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
 	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
 	err = pipeFrom(ctx, debian.Command(b, d), env, log, func(r io.ReadCloser) error {
-		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; o.Progress("building", n, 0) }}
+		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; o.Progress("unpacking what was built", n, 0) }}
 		var err error
 		layer, err = u.Blob(ctx, c)
 		return err

@@ -91,11 +91,14 @@ func Environment(b spec.Build) []string {
 	return env
 }
 
-var tidyingUp = regexp.MustCompile(`^(umount: |W: (umount|unlink|cannot unlink|cannot rmdir) (\./|/)(dev|proc|sys)\b)`)
+var chatter = regexp.MustCompile(`^(umount: |W: (umount|unlink|cannot unlink|cannot rmdir) (\./|/)(dev|proc|sys)\b` +
+	`|(Get|Hit|Ign):\d+ |Fetched \d|I: (automatically|chroot architecture|skipping|using|running --|cleaning|done|removing|success)\b)`)
 
-// TidyingUp tells of a line of mmdebstrap's that it is about taking down what a
-// build that failed no longer has: some dozens of them follow the reason.
-func TidyingUp(line string) bool { return tidyingUp.MatchString(line) }
+// Chatter tells of a line of mmdebstrap's or apt's that it says nothing to whoever
+// waits for the image, or looks for why there is none: each package that is fetched,
+// its own hooks, and, by dozens after the reason, what a build that failed no longer
+// has to take down.
+func Chatter(line string) bool { return chatter.MatchString(line) }
 
 // keysNamed tells whether every source says by which key it is signed.
 func keysNamed(sources []string) bool {
