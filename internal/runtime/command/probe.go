@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -27,10 +29,27 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // in the temporary directory
 	err = try(ctx, r, binary, dir, image)
-	if err != nil {
-		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return driver.Facts{Reason: "it is not installed here"}, nil
+	case err != nil:
+		return driver.Facts{Reason: "it starts no containers here: " + lastCause(err), Remedy: core.Remedy(err)}, nil
 	}
 	return driver.Facts{Usable: true}, nil
+}
+
+// lastCause is what is left of an error without what was tried by the probe, which its
+// reader has not asked for, and without what the program warned of before.
+func lastCause(err error) string {
+	for {
+		e, is := errors.AsType[*core.Error](err)
+		if !is || e.Err == nil {
+			break
+		}
+		err = e.Err
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return strings.TrimPrefix(strings.TrimPrefix(lines[len(lines)-1], "exit status 1: "), "Error: ")
 }
 
 func try(ctx context.Context, r driver.Runtime, binary, dir string, image func(ctx context.Context, dir string) (driver.LocalImage, error)) error {

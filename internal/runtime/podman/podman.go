@@ -41,10 +41,13 @@ func (r *Runtime) Prepare(ctx context.Context, i driver.LocalImage) error {
 }
 
 // Probe implements driver.Runtime.
-func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
-	return command.Probe(ctx, r, r.o.Binary, func(ctx context.Context, _ string) (driver.LocalImage, error) {
-		return command.Import(ctx, r.o.Program)
+func (r *Runtime) Probe(ctx context.Context) (facts driver.Facts, err error) {
+	leavingNoPause(func() {
+		facts, err = command.Probe(ctx, r, r.o.Binary, func(ctx context.Context, _ string) (driver.LocalImage, error) {
+			return command.Import(ctx, r.o.Program)
+		})
 	})
+	return facts, err
 }
 
 // Start implements driver.Runtime.

@@ -48,7 +48,11 @@ func ownStore(t *testing.T) {
 	t.Setenv("CONTAINERS_CONF", write("containers.conf", fmt.Sprintf("[engine]\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"none\"\nruntime=%q\n[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=32768:32768\"]\n", oci)))
 	t.Setenv("CONTAINERS_STORAGE_CONF", write("storage.conf", fmt.Sprintf("[storage]\ndriver=\"vfs\"\ngraphroot=%q\nrunroot=%q\n", filepath.Join(dir, "graph"), filepath.Join(dir, "run"))))
 	t.Cleanup(func() {
-		out, err := exec.Command("podman", "unshare", "rm", "-rf", dir).CombinedOutput() // its files have the ids of the name space
+		var out []byte
+		var err error
+		leavingNoPause(func() {
+			out, err = exec.Command("podman", "unshare", "rm", "-rf", dir).CombinedOutput() // its files have the ids of the name space
+		})
 		if os.Geteuid() == 0 {
 			out, err = nil, nil
 		}
