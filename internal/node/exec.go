@@ -12,6 +12,9 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
+// notUp is the remedy where a container is asked for something that is not there.
+const notUp = "Where the run is still being started, try again in a moment: a virtual machine takes a minute or two without KVM."
+
 // handleExec runs a command in this node's container, or passes the call on
 // to the node that it means.
 func (n *node) handleExec(ctx context.Context, s *wire.Stream) error {
@@ -30,7 +33,7 @@ func (n *node) handleExec(ctx context.Context, s *wire.Stream) error {
 		return n.passExec(ctx, s, r, rank)
 	}
 	if b == nil {
-		return &core.Error{Kind: core.NotFound, Op: "start in the container of", Object: n.config.Host.Name, Err: errors.New("it does not run (yet, or any more)")}
+		return &core.Error{Kind: core.NotFound, Op: "start in the container of", Object: n.config.Host.Name, Err: errors.New("it does not run (yet, or any more)"), Remedy: notUp}
 	}
 	if err := s.Reply(nil); err != nil {
 		return err

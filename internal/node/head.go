@@ -164,6 +164,10 @@ func (h *head) heed(ctx context.Context) {
 // to both.
 const noticeDelay = 500 * time.Millisecond
 
+// deathDelay is how much later than that the line to the job's command broke it may be
+// known of what the container, or the machine around it, died.
+const deathDelay = 2 * time.Second
+
 // errSaveAsked is the same for a user who wants a checkpoint now.
 var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint, which the job did not write in time")} //nolint:gochecknoglobals // a constant
 
@@ -336,11 +340,16 @@ func (h *head) copyOutput(s tasklog.Stream, r *os.File) {
 // gets TERM, and after the grace KILL. How it then ends does not count.
 func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	exit, err := p.Wait(ctx)
-	if h.n.notices != nil && err == nil && exit.Code != 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(noticeDelay):
-		}
+	delay := time.Duration(0)
+	switch {
+	case core.IsKind(err, core.Lost):
+		delay = deathDelay
+	case h.n.notices != nil && err == nil && exit.Code != 0:
+		delay = noticeDelay
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
 	}
 	if ctx.Err() == nil {
 		return exit, err

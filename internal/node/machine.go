@@ -217,7 +217,7 @@ func (n *node) console(s *wire.Stream) error {
 	b := n.box
 	n.mu.Unlock()
 	if b == nil {
-		return &core.Error{Kind: core.NotFound, Op: "read console of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)")}
+		return &core.Error{Kind: core.Transient, Op: "read console of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
 	}
 	g, err := b.guest()
 	if err != nil {

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -75,15 +77,16 @@ const maxConsole = 1 << 20
 // Console implements driver.Guest.
 func (c *container) Console() (string, error) {
 	raw, err := os.ReadFile(filepath.Join(c.spec.StateDir, consoleName))
-	return string(raw[max(0, len(raw)-maxConsole):]), err
+	return qemu.Plain(raw[max(0, len(raw)-maxConsole):]), err
 }
 
 // Ended implements driver.Guest.
 func (c *container) Ended() string {
-	if said := c.machine.Said(); said != "" {
-		return said
+	said := cmp.Or(c.machine.Said(), "it said nothing")
+	if c.machine.Over() {
+		said = fmt.Sprintf("its QEMU ended (%v): %s", c.machine.State(), said)
 	}
-	return "it said nothing"
+	return said
 }
 
 // watch ends a guest that answers nothing any more: nobody would notice else.

@@ -34,7 +34,7 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 				return nil, err
 			}
 		} else if f, err := os.Open(file); err != nil {
-			return nil, &core.Error{Kind: core.NotFound, Op: "attach disk", Object: file, Err: err, Remedy: "`vm: {disks: [{from: …}]}` names a file on every host, which you can read."}
+			return nil, &core.Error{Kind: core.Unsupported, Op: "attach disk", Object: file, Err: err, Remedy: "`vm: {disks: [{from: …}]}` names a file on every host, which you can read."}
 		} else {
 			f.Close()
 		}

@@ -253,13 +253,22 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	if err == nil {
 		return nil
 	}
+	over := ctx.Err() == nil && vm.Over()
 	text := vm.Said()
+	if over { // what broke with it says nothing
+		err = fmt.Errorf("QEMU has ended (%s)", vm.State())
+	}
 	if text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	e := &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: err}
-	if strings.Contains(text, "CPU model") { // QEMU knows which there are
+	switch {
+	case over && vm.Killed():
+		e.Kind, e.Remedy = core.Lost, "Its host has no memory left, perhaps: ask for less by `vm: {memory: …}`."
+	case strings.Contains(text, "CPU model"): // QEMU knows which there are
 		e.Kind, e.Remedy = core.Unsupported, "Name one that QEMU on the hosts knows: `"+qemu.Program()+" -cpu help` lists them; `vm: {cpu: max}` has all that the host offers."
+	case strings.Contains(text, "SMP CPUs"):
+		e.Kind, e.Remedy = core.Unsupported, "Set `vm: {cpus: …}` to fewer."
 	}
 	return e
 }

@@ -122,11 +122,12 @@ func TestHardwareThatIsNotThere(t *testing.T) {
 		"memory":     {"{memory: 900T}", "MiB are free"},
 		"processors": {"{memory: 512M, cpus: 4000, pin: true}", "want 8000 of this host's"},
 		"model":      {"{memory: 512M, cpu: Unheard}", "-cpu help"},
+		"sockets":    {"{memory: 512M, cpus: 4000}", "Set `vm: {cpus: …}` to fewer"},
 		"disk":       {"{memory: 512M, disks: [{from: /nowhere.img, to: /a}]}", "/nowhere.img"},
 		"huge pages": {"{memory: 600G, huge_pages: true}", "huge pages"},
 	} {
 		job := b.File("job.yaml", "build: {debian: bookworm, packages: [socat]}\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
-		if r := b.Try("--sites", sites, "run", "-q", job); r.Code == 0 || !strings.Contains(r.Stderr, c.want) {
+		if r := b.Try("--sites", sites, "run", "-q", job); r.Code != 204 || !strings.Contains(r.Stderr, c.want) || strings.Contains(r.Stderr, "connection reset") {
 			t.Errorf("%s: %d, %s", name, r.Code, r.Stderr)
 		}
 	}

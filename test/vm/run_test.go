@@ -108,7 +108,7 @@ outputs: [{from: /work/*, to: ./results}]
 	if got := b.Must("vm", "shell", id, "--node", "1", "--", "id", "-u"); got != "0\n" {
 		t.Errorf("in the guest we are %q", got)
 	}
-	if got := b.Must("vm", "console", id); !strings.Contains(got, "Booting") {
+	if got := b.Must("vm", "console", id); !strings.Contains(got, "Booting") || strings.Contains(got, "\x1b") {
 		t.Errorf("the console has %q", got)
 	}
 	var stats []fabric.Stats
@@ -123,13 +123,13 @@ outputs: [{from: /work/*, to: ./results}]
 	if len(machines) != 2 {
 		t.Fatalf("there are machines %v", machines)
 	}
-	syscall.Kill(machines[1], syscall.SIGKILL)
+	syscall.Kill(machines[0], syscall.SIGKILL) // in which the command runs
 	v := b.Await(id, time.Minute)
 	raw, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.State != "failed" || !bytes.Contains(raw, []byte("ended by itself")) {
+	if v.State != "failed" || !bytes.Contains(raw, []byte("ended by itself: its QEMU ended (signal: killed)")) || !bytes.Contains(raw, []byte("A run with `checkpoint:` goes on")) {
 		t.Errorf("the run of a killed machine: %s", raw)
 	}
 	testkit.Eventually(t, 20*time.Second, func() error {

@@ -22,6 +22,7 @@ AuthenticationMethods publickey
 PermitRootLogin prohibit-password
 UsePAM no
 PrintMotd no
+LogLevel ERROR
 AcceptEnv LANG LC_*
 Subsystem sftp internal-sftp
 `

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -159,10 +160,18 @@ func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 // Killed tells of a machine that does not answer any more whether it was killed, by
 // whoever else or by the kernel that had no memory left, or crashed; only before Kill.
 func (p *Process) Killed() bool {
+	if !p.Over() {
+		return false
+	}
+	status, is := p.State().Sys().(syscall.WaitStatus)
+	return is && status.Signaled()
+}
+
+// Over tells of a machine that does not answer any more whether it has ended.
+func (p *Process) Over() bool {
 	select {
 	case <-p.done:
-		status, is := p.State().Sys().(syscall.WaitStatus)
-		return is && status.Signaled()
+		return true
 	case <-time.After(settleTime):
 		return false
 	}
@@ -197,7 +206,15 @@ func (p *Process) Said() string {
 	p.mu.Unlock()
 	const last = 2000
 	if raw, err := os.ReadFile(p.console); err == nil && len(raw) > 0 {
-		text += fmt.Sprintf("\nthe guest's console ends with:\n%s", raw[max(0, len(raw)-last):])
+		text += fmt.Sprintf("\nthe guest's console ends with:\n%s", Plain(raw[max(0, len(raw)-last):]))
 	}
-	return text
+	return strings.TrimSpace(text)
 }
+
+// Plain is what a console has shown, without what it did to the terminal: firmware
+// clears it, and whoever reads it has one of his own.
+func Plain(console []byte) string {
+	return strings.TrimSpace(escapes.ReplaceAllString(strings.ReplaceAll(string(console), "\r", ""), "")) + "\n"
+}
+
+var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])`) //nolint:gochecknoglobals // a constant
