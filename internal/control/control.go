@@ -47,6 +47,8 @@ type Controller struct {
 	between func()
 	// clock, if set, is the machine's clock that nobody sets.
 	clock func() state.Moment
+	// wishLook, if set, is in place of that constant: tests wait for days.
+	wishLook time.Duration
 }
 
 func (c *Controller) pause() {

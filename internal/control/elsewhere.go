@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,9 +105,11 @@ func (s *Submission) prefer(sites []spec.Site) {
 	s.Sites, s.Job.Order = sites, spec.OrderListed
 }
 
-// wishLook is how often a run that rests is asked whether its user has sent it to
-// another site.
-const wishLook = time.Minute
+// wishLook is how often it is looked whether the user of a run that waits has sent it
+// to another site. With the time between two looks at a queue that is within a minute.
+const wishLook = 45 * time.Second
+
+func (c *Controller) looksForWishes() time.Duration { return cmp.Or(c.wishLook, wishLook) }
 
 // restFor waits, unless the run's user sends it to another site meanwhile.
 func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
@@ -115,7 +118,7 @@ func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
 		if left <= 0 {
 			return nil
 		}
-		if err := sleep(ctx, min(left, wishLook)); err != nil {
+		if err := sleep(ctx, min(left, d.c.looksForWishes())); err != nil {
 			return err
 		}
 		if sites, err := d.wish(ctx); err == nil && len(sites) > 0 {

@@ -202,7 +202,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			return nil, fs.ErrNotExist
 		},
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
-		between: m.step, clock: m.clock}, ctx
+		between: m.step, clock: m.clock, wishLook: time.Hour}, ctx
 }
 
 // clock is the one that nobody sets.

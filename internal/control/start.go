@@ -138,7 +138,7 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
-	told, known := "", true
+	told, known, asked := "", true, time.Time{}
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		text := waitingText(w)
 		if text != "" && text != told {
@@ -150,8 +150,11 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run."}
 		}
-		if sites, err := a.wish(ctx); err == nil && len(sites) > 0 {
-			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
+		if time.Since(asked) >= a.c.looksForWishes() {
+			asked = time.Now()
+			if sites, err := a.wish(ctx); err == nil && len(sites) > 0 {
+				return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
+			}
 		}
 		if a.site.Wait > 0 {
 			pause = max(min(pause, time.Until(a.rec.Started.Add(a.site.Wait))), firstLook)
