@@ -2,6 +2,7 @@ package apptainer
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -18,11 +19,7 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs where Apptainer is installed; Debian has no package of it.
 func TestConformance(t *testing.T) {
-	facts, err := New(command.Options{Binary: testkit.Binary(t)}).Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !facts.Usable && strings.Contains(facts.Reason, "not found") {
+	if _, err := exec.LookPath("apptainer"); err != nil {
 		t.Skip("apptainer is not installed, and is no part of Debian: its command lines alone are tested")
 	}
 	binary := testkit.Binary(t)
