@@ -258,21 +258,25 @@ func blackHole(t *testing.T, to string) (addr string, cut func()) {
 	return l.Addr().String(), func() { close(gone) }
 }
 
+// TestAnIdleNodeIsSmall: by itself below 20 MB, most of which is the program, that all
+// have in common; with the ways to others some more.
 func TestAnIdleNodeIsSmall(t *testing.T) {
-	c := running(t, 3)
-	for rank := range 3 {
-		testkit.Eventually(t, 20*time.Second, func() error { // what it took to start is given back by and by
-			raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.nodes[rank].Process.Pid))
-			if err != nil {
+	for nodes, most := range map[int]int{1: 20 << 10, 3: 22 << 10} {
+		c := running(t, nodes)
+		for rank := range nodes {
+			testkit.Eventually(t, 20*time.Second, func() error { // what it took to start is given back by and by
+				raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.nodes[rank].Process.Pid))
+				if err != nil {
+					return err
+				}
+				_, rest, _ := strings.Cut(string(raw), "VmRSS:")
+				kb, err := strconv.Atoi(strings.Fields(rest)[0])
+				if err == nil && kb > most {
+					return fmt.Errorf("node %d of %d takes %d kB, more than %d", rank, nodes, kb, most)
+				}
+				t.Logf("node %d of %d: %.1f MB", rank, nodes, float64(kb)/1024)
 				return err
-			}
-			_, rest, _ := strings.Cut(string(raw), "VmRSS:")
-			kb, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err == nil && kb > 20<<10 {
-				return fmt.Errorf("node %d takes %d kB, more than 20 MB", rank, kb)
-			}
-			t.Logf("node %d: %.1f MB", rank, float64(kb)/1024)
-			return err
-		})
+			})
+		}
 	}
 }
