@@ -32,7 +32,7 @@ export BEE_TEST_BINARY=$shared/bee
 longest="./test/vm ./test/e2e ./internal/control ./internal/vm"
 
 echo "== as root"
-BEE_TEST_CACHE=$shared/cache go test -p 2 -timeout 40m $longest ./...
+BEE_TEST_CACHE=$shared/cache go test -p 2 -timeout 60m $longest ./...
 
 echo "== as the ordinary user $user"
 mkdir "$shared/src" "$shared/tests"
@@ -55,7 +55,7 @@ as_user() {
   local dir=$1 test=$2 begun=$SECONDS
   if (cd "$shared/src/$dir" && setpriv --reuid "$user" --regid "$user" --init-groups \
       env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" CI="${CI:-}" BEE_REQUIRE_ALL=1 \
-      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 40m > "$shared/out-$test" 2>&1); then
+      BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$BEE_TEST_BINARY" "$shared/tests/$test" -test.timeout 60m > "$shared/out-$test" 2>&1); then
     echo "ok   $dir (as $user) $((SECONDS - begun)) s"
   else
     echo "FAIL $dir (as $user) $((SECONDS - begun)) s"
