@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // choice is one decision of a history: the nth that was made about something.
@@ -20,6 +21,7 @@ type choice struct {
 // choices is a history's decisions. 0 always means that nothing goes wrong, and
 // is not written down.
 type choices struct {
+	mu    sync.Mutex // for who looks at a history that does not end
 	given map[choice]int
 	seen  map[string]int
 	// draw decides what is not given; nil: 0.
@@ -28,6 +30,8 @@ type choices struct {
 
 // of decides about something between n ways.
 func (c *choices) of(what string, n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.seen == nil {
 		c.seen = map[string]int{}
 	}
@@ -48,6 +52,8 @@ func (c *choices) of(what string, n int) int {
 // String is the history in words: what, and the how manieth of them where it is
 // not the first.
 func (c *choices) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	keys := slices.SortedFunc(maps.Keys(c.given), func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.n, b.n))
 	})

@@ -66,6 +66,7 @@ func (h *home) close() { h.store.Close(); h.db.Close() }
 // play plays one history and gives what was promised and not kept, or "".
 func (h *home) play(t *testing.T, c *choices) string {
 	t.Helper()
+	defer watch(t, c).Stop()
 	var fault string
 	synctest.Test(t, func(t *testing.T) {
 		world := filepath.Join(h.dir, "world")
@@ -82,6 +83,27 @@ func (h *home) play(t *testing.T, c *choices) string {
 		time.Sleep(400 * time.Hour) // for all that the model has begun to end
 	})
 	return fault
+}
+
+// patience is for how long one history may play, by the real clock: it takes a
+// hundredth of a second by itself.
+const patience = 3 * time.Minute
+
+// watch ends the process when a history plays for too long, be it that it waits
+// for what is outside of virtual time or that it goes in circles: it would hold
+// the test for ever. It tells which one it is, and where in it everybody is.
+func watch(t testing.TB, c *choices) *time.Timer {
+	return time.AfterFunc(patience, func() {
+		stacks := make([]byte, 64<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		fmt.Printf("%s: this history has not ended after %v:\n%v\n", t.Name(), patience, c)
+		for one := range strings.SplitSeq(string(stacks), "\n\n") {
+			if head, _, _ := strings.Cut(one, "\n"); strings.Contains(head, "synctest bubble") {
+				fmt.Printf("%s\n\n", one)
+			}
+		}
+		os.Exit(1)
+	})
 }
 
 // shorten looks for a simpler history with the same kind of end: it takes
@@ -136,36 +158,6 @@ func drawn(seed, n uint64) *choices {
 	}}
 }
 
-// watchdog ends the process when no history has ended for a while: one that waits
-// outside of virtual time would hold the test for ever. It tells what in it does.
-func watchdog(t testing.TB, seed uint64, next *atomic.Int64) (stop func()) {
-	over := make(chan struct{})
-	go func() {
-		const patience = 5 * time.Minute
-		for last := int64(-1); ; {
-			select {
-			case <-over:
-				return
-			case <-time.After(patience):
-			}
-			if n := next.Load(); n != last {
-				last = n
-				continue
-			}
-			stacks := make([]byte, 64<<20)
-			stacks = stacks[:runtime.Stack(stacks, true)]
-			fmt.Printf("%s: no history has ended for %v; about the %dth of seed %d hangs\n", t.Name(), patience, last, seed)
-			for one := range strings.SplitSeq(string(stacks), "\n\n") {
-				if head, _, _ := strings.Cut(one, "\n"); strings.Contains(head, "synctest bubble") {
-					fmt.Printf("%s\n\n", one)
-				}
-			}
-			os.Exit(1)
-		}
-	}()
-	return func() { close(over) }
-}
-
 // TestRandomHistories lets sites be lost and cut off, queues be slow,
 // controllers and heads die at any step, clocks jump, checkpoints tear, fail,
 // rot, or find no space, and users stop and resume, in virtual time. Whatever
@@ -182,7 +174,6 @@ func TestRandomHistories(t *testing.T) {
 		fault string
 		all   sync.WaitGroup
 	)
-	unwatch := watchdog(t, seed, &next)
 	for worker := range runtime.NumCPU() {
 		h := newHome(t, filepath.Join(root, strconv.Itoa(worker)))
 		all.Go(func() {
@@ -196,7 +187,6 @@ func TestRandomHistories(t *testing.T) {
 		})
 	}
 	all.Wait()
-	unwatch()
 	c := found.Load()
 	if c == nil {
 		return
