@@ -196,11 +196,12 @@ func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, run.Message, run.Remedy)
 	default:
 		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
+		attempts, err := s.Store.Attempts(ctx, run.ID)
 		logs := ""
-		if attempts, err := s.Store.Attempts(ctx, run.ID); err != nil || len(attempts) > 0 {
+		if err != nil || len(attempts) > 0 {
 			logs = ", `bee logs " + run.ID + "` shows its output"
 		}
-		for _, o := range s.outputsAtHome(ctx, run) {
+		for _, o := range outputsAtHome(attempts) {
 			fmt.Fprintf(a.stderr, "     Its outputs are in %s: %s.\n", shortPath(o.To), arrivedText(o))
 		}
 		fmt.Fprintf(a.stderr, "     `bee show %s` tells more%s.\n", run.ID, logs)
@@ -230,8 +231,12 @@ func (s *session) resultsText(ctx context.Context, run state.Run) string {
 	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); there(volume) {
 		return "; its outputs were not there, and its volume is kept in " + volume
 	}
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return ""
+	}
 	var dirs []string
-	for _, o := range s.outputsAtHome(ctx, run) {
+	for _, o := range outputsAtHome(attempts) {
 		dirs = append(dirs, shortPath(o.To))
 	}
 	if len(dirs) == 0 {
@@ -241,11 +246,7 @@ func (s *session) resultsText(ctx context.Context, run state.Run) string {
 }
 
 // outputsAtHome are those of the last attempt that has left any.
-func (s *session) outputsAtHome(ctx context.Context, run state.Run) []state.Arrived {
-	attempts, err := s.Store.Attempts(ctx, run.ID)
-	if err != nil {
-		return nil
-	}
+func outputsAtHome(attempts []state.Attempt) []state.Arrived {
 	for _, at := range slices.Backward(attempts) {
 		if len(at.Outputs) > 0 {
 			return at.Outputs

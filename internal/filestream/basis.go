@@ -132,9 +132,9 @@ func (b *Basis) read(ctx context.Context) error {
 	all.Go(func() error {
 		defer close(parts)
 		for i, f := range b.files {
-			for from := int64(0); from < f.size && unread(f); from = spanEnd(c.Cutter, from) {
+			for from := int64(0); from < f.size && unread(f); from = c.spanEnd(from) {
 				select {
-				case parts <- stretch{i, from, min(spanEnd(c.Cutter, from), f.size)}:
+				case parts <- stretch{i, from, min(c.spanEnd(from), f.size)}:
 				case <-ctx.Done():
 					return ctx.Err()
 				}

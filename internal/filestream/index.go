@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -147,9 +148,12 @@ func decodeIndex(b []byte, boot string) (*index, error) {
 
 // readIndex gives the index of the tree at path, nil where there is none that counts.
 func readIndex(path string) *index {
-	boot := bootID()
+	boot, err := procid.Boot()
+	if err != nil {
+		return nil
+	}
 	st, err := os.Lstat(indexName(path))
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxIndex || boot == "" {
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxIndex {
 		return nil
 	}
 	b, err := os.ReadFile(indexName(path))
@@ -165,12 +169,3 @@ func readIndex(path string) *index {
 
 // forgetIndex removes what has turned out wrong.
 func forgetIndex(path string) { os.Remove(indexName(path)) } //nolint:errcheck // it may be gone
-
-// bootID names this start of the machine; "" where that cannot be told.
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}

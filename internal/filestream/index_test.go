@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
 // An index that is cut short or damaged at either end, or of another version, or from
 // before the machine was started anew, is none.
 func TestADamagedIndexIsNone(t *testing.T) {
+	boot, err := procid.Boot()
+	must(t, err)
 	for name, harm := range map[string]func(b []byte) []byte{
 		"empty":           func([]byte) []byte { return nil },
 		"cut":             func(b []byte) []byte { return b[:len(b)/2] },
@@ -22,15 +25,15 @@ func TestADamagedIndexIsNone(t *testing.T) {
 		"bit flipped":     func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
 		"another version": func(b []byte) []byte { return signed(bytes.Replace(b, []byte("ix1"), []byte("ix0"), 1)) },
 		"another start": func(b []byte) []byte {
-			x, err := decodeIndex(b, bootID())
+			x, err := decodeIndex(b, boot)
 			must(t, err)
 			return x.encode("another")
 		},
 		"another file system": func(b []byte) []byte {
-			x, err := decodeIndex(b, bootID())
+			x, err := decodeIndex(b, boot)
 			must(t, err)
 			x.dev++
-			return x.encode(bootID())
+			return x.encode(boot)
 		},
 	} {
 		for _, end := range []string{"from", "first"} {
@@ -69,9 +72,11 @@ func TestDecayOfTheCopyIsFound(t *testing.T) {
 	n := pages(t, from)
 	over(t, from, first, "")
 	// No program can do that to a file; so the index is made to say that it was so.
+	boot, err := procid.Boot()
+	must(t, err)
 	b, err := os.ReadFile(indexName(first))
 	must(t, err)
-	x, err := decodeIndex(b, bootID())
+	x, err := decodeIndex(b, boot)
 	must(t, err)
 	secretly(t, page(first, 5), rewrite(t))
 	for _, e := range x.files {
@@ -81,7 +86,7 @@ func TestDecayOfTheCopyIsFound(t *testing.T) {
 			e.stamp = stampOf(&st)
 		}
 	}
-	must(t, os.WriteFile(indexName(first), x.encode(bootID()), 0o600))
+	must(t, os.WriteFile(indexName(first), x.encode(boot), 0o600))
 	must(t, os.WriteFile(filepath.Join(from, "more"), noise(20<<20, 7), 0o600))
 	if c := carry(t, from, second, first, nil); !core.IsKind(c.err, core.Transient) || c.accepted() != n {
 		t.Fatalf("%d files were not read; %v", c.accepted(), c.err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,11 +21,11 @@ type journal struct {
 // newJournal begins the index of the tree at path; nil where nothing can be kept
 // beside it, or its file system cannot be relied on.
 func newJournal(path string, id transferID) *journal {
-	j := &journal{index: index{id: id}, path: path, boot: bootID()}
-	if j.boot == "" {
+	boot, err := procid.Boot()
+	if err != nil {
 		return nil
 	}
-	var err error
+	j := &journal{index: index{id: id}, path: path, boot: boot}
 	if j.file, err = os.OpenFile(indexName(path)+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600); err != nil {
 		return nil
 	}

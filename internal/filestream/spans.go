@@ -7,19 +7,17 @@ import (
 	"os"
 	"runtime"
 	"sync"
-
-	"github.com/bee-hpc/bee/internal/chunk"
 )
 
 // A file is cut into chunks span by span, each of them afresh, so that either end
 // can have several processors cut and hash one file. Behind an insertion that costs
 // a chunk or two of each span.
 
-// spanOf is the length of spans: long beside a chunk.
-func spanOf(c chunk.Cutter) int64 { return max(4<<20, 2*int64(c.Most())) }
+// spanSize is the length of spans: long beside a chunk.
+func (c chunker) spanSize() int64 { return max(4<<20, 2*int64(c.Most())) }
 
 // spanEnd is where the span ends in which an offset lies.
-func spanEnd(c chunk.Cutter, at int64) int64 { return at - at%spanOf(c) + spanOf(c) }
+func (c chunker) spanEnd(at int64) int64 { return at - at%c.spanSize() + c.spanSize() }
 
 // span is what was read of one, cut.
 type span struct {
@@ -75,7 +73,7 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *sp
 	if err := ctx.Err(); err != nil {
 		return from, err
 	}
-	if spanEnd(c.Cutter, from) >= to {
+	if c.spanEnd(from) >= to {
 		s.read(f, from, to, c)
 		return s.end(), s.each(do)
 	}
@@ -83,13 +81,13 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *sp
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	spans := (to-1)/spanOf(c.Cutter) - from/spanOf(c.Cutter) + 1
+	spans := (to-1)/c.spanSize() - from/c.spanSize() + 1
 	lanes := make([]chan *span, min(int64(runtime.GOMAXPROCS(0))+1, mostLanes, spans))
 	for i := range lanes {
 		lanes[i] = make(chan *span) // on which one goes to and fro
 		begin := from
 		if i > 0 {
-			begin = spanEnd(c.Cutter, from) + int64(i-1)*spanOf(c.Cutter)
+			begin = c.spanEnd(from) + int64(i-1)*c.spanSize()
 		}
 		wg.Go(func() { ahead(ctx, lanes[i], f, begin, to, int64(len(lanes)), c) })
 	}
@@ -102,7 +100,7 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *sp
 		if err := s.each(do); err != nil {
 			return from, err
 		}
-		if from = s.end(); from < min(spanEnd(c.Cutter, s.at), to) {
+		if from = s.end(); from < min(c.spanEnd(s.at), to) {
 			break
 		}
 		select {
@@ -120,8 +118,8 @@ const mostLanes = 8
 // ahead reads every n-th span, from the one in which an offset lies.
 func ahead(ctx context.Context, lane chan *span, f *os.File, from, to, n int64, c chunker) {
 	s := &span{}
-	for at := from; at < to; at = spanEnd(c.Cutter, at) + (n-1)*spanOf(c.Cutter) {
-		s.read(f, at, min(spanEnd(c.Cutter, at), to), c)
+	for at := from; at < to; at = c.spanEnd(at) + (n-1)*c.spanSize() {
+		s.read(f, at, min(c.spanEnd(at), to), c)
 		select {
 		case lane <- s:
 		case <-ctx.Done():

@@ -18,7 +18,7 @@ func allowed() map[string][]string {
 		"internal/core":                 {},
 		"internal/tasklog":              {},
 		"internal/chunk":                {},
-		"internal/filestream":           {"internal/chunk", "internal/core"},
+		"internal/filestream":           {"internal/chunk", "internal/core", "internal/procid"},
 		"internal/procid":               {"internal/core"},
 		"internal/shell":                {},
 		"internal/wire":                 {"internal/core"},

@@ -347,9 +347,11 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	case h.n.notices != nil && err == nil && exit.Code != 0:
 		delay = noticeDelay
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
+	if delay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
 	}
 	if ctx.Err() == nil {
 		return exit, err
