@@ -24,14 +24,13 @@ import (
 )
 
 // histories is how many random histories are played: 100,000 in each `make
-// test`, one half in each of its two runs. BEE_TEST_HISTORIES asks for another
-// number.
+// test`. BEE_TEST_HISTORIES asks for another number.
 func histories() int {
 	if n, err := strconv.Atoi(os.Getenv("BEE_TEST_HISTORIES")); err == nil {
 		return n
 	}
 	if testkit.Strict() {
-		return 50_000
+		return 100_000
 	}
 	return 2000
 }
@@ -164,6 +163,7 @@ func drawn(seed, n uint64) *choices {
 // happens: never two attempts at once, never back behind the last good
 // checkpoint, never anything left, always an end.
 func TestRandomHistories(t *testing.T) {
+	testkit.Once(t)
 	n, seed := histories(), uint64(time.Now().UnixNano())
 	t.Logf("%d histories from seed %d", n, seed)
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

@@ -25,6 +25,7 @@ func counting(t *testing.T, b *testkit.Bee, id string) {
 // same; when it is killed, the next command has them all carried on.
 func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e go ]; do sleep 0.1; done; echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results}]")
 	var ids []string
 	for range 3 {
@@ -70,6 +71,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 // do, they come home without anybody's doing.
 func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "run: 'echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")
 	blocked := b.File("results", "in the way")
 	id := strings.TrimSpace(b.Must("run", "-d", job))

@@ -23,6 +23,7 @@ const steadyCounter = `|
 // on from it when its first host is gone.
 func TestALostHostCostsLittle(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local}\n")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
@@ -48,6 +49,7 @@ func TestALostHostCostsLittle(t *testing.T) {
 // signals. Neither is left over for the next attempt.
 func TestAskedByCommandOrFile(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	for name, how := range map[string]string{"file": "file: /work/STOP", "command": "command: 'touch /work/STOP; sleep 1'"} {
 		t.Run(name, func(t *testing.T) {
 			run := steadyCounter
@@ -74,6 +76,7 @@ func TestAskedByCommandOrFile(t *testing.T) {
 // one it goes on where it was.
 func TestARunIsSuspendedAndResumed(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1s", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
@@ -110,6 +113,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 // once it was ended by it.
 func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "run: 'echo begun; sleep 100'")
 	sites := b.File("sites.yaml", "sites:\n  - {name: short, provider: local, slot: 22s}\n")
 	if text := b.Must("--sites", sites, "plan", job); !strings.Contains(text, "has no `checkpoint:`") || !strings.Contains(text, "on short it is ended, and the run fails, if it is not\ndone in 2") {

@@ -14,6 +14,7 @@ import (
 // TestWhatIsTheUsersStays: a job works on copies of its inputs, and what comes
 // home replaces nothing but earlier results of the same names.
 func TestWhatIsTheUsersStays(t *testing.T) {
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: ./link, to: /work}, {from: ./link, to: /opt/data}]",
 		"outputs: [{from: /work/res, to: .}, {from: '/work/out/*', to: ./stolen}, {from: /work/*/log, to: ./logs}]",
 		"run: 'rm -rf ./*; touch /opt/data/more; mkdir -p res a b; echo new > res/day1; echo a > a/log; echo b > b/log; ln -s $PLACE out'")
@@ -38,6 +39,7 @@ func TestWhatIsTheUsersStays(t *testing.T) {
 
 // TestOutputsThatMatchNothing are told, and cost no result.
 func TestOutputsThatMatchNothing(t *testing.T) {
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: '/work/resluts/*', to: ./results}]", "run: 'mkdir results; echo done > results/end'")
 	r := b.Try("run", job)
 	if r.Code != 0 || !strings.Contains(r.Stderr, "nothing was there of the outputs /work/resluts/*") || strings.Contains(r.Stderr, "results are in") {
@@ -59,6 +61,8 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 // TestARunWhoseOutputsCannotComeHome says so to whoever waits for its end, and
 // ends once they can.
 func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", "run: 'echo done > end'")
 	b.File("taken", "a file, no directory")
 	id := strings.TrimSpace(b.Must("run", "-d", job))

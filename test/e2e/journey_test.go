@@ -40,6 +40,7 @@ const shortSlot = 36 * time.Second
 // last digit, as without any of that.
 func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	journey{
 		example: "gromacs",
 		ready: func(t *testing.T, b *testkit.Bee) {

@@ -31,6 +31,7 @@ func killCount(t *testing.T) int {
 // random moment of a run. The next command must bring the run to an end, with
 // its output if it ended well, and leave nothing behind.
 func TestKillAnythingAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -83,6 +84,8 @@ func TestKillAnythingAtAnyMoment(t *testing.T) {
 
 // TestAHungHeadIsNoticed: it takes connections, and says nothing.
 func TestAHungHeadIsNoticed(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b := testkit.NewBee(t)
 	image := testkit.Busybox(t, v1.Config{})
 	job := b.File("job.yaml", "image: docker-archive:"+image+"\nrun: echo up > /work/up; sleep 1000\n")
@@ -113,6 +116,8 @@ func TestAHungHeadIsNoticed(t *testing.T) {
 // TestKillTheControllerOfAMovingRun: whoever takes over neither forgets a
 // checkpoint nor goes back behind one.
 func TestKillTheControllerOfAMovingRun(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 17s}\n  - {name: two, provider: local, slot: 17s}\n")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
@@ -149,6 +154,7 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 // compute nodes, srun, the nodes and what runs in their containers.
 func TestKillAnythingOnACluster(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

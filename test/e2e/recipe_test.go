@@ -32,6 +32,7 @@ func shown(t *testing.T, document, language, begin string) string {
 // files that it shows.
 func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
 	b.File("pi.c", shown(t, "checkpointing.md", "c", "#include <mpi.h>"))

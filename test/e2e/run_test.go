@@ -299,6 +299,8 @@ const counter = `|
 
 // TestARunMovesFromSlotToSlot: no slot is long enough for the job.
 func TestARunMovesFromSlotToSlot(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: input, to: /work/}]", "checkpoint: {grace: 3s, paths: [/work/state]}", "setup: echo once >> log",
 		"outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	b.File("input", "given\n")
@@ -325,6 +327,8 @@ func TestARunMovesFromSlotToSlot(t *testing.T) {
 
 // TestALostAttemptGoesOnFromTheLastCheckpoint kills the second attempt.
 func TestALostAttemptGoesOnFromTheLastCheckpoint(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 19s}\n")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
@@ -352,6 +356,7 @@ func TestALostAttemptGoesOnFromTheLastCheckpoint(t *testing.T) {
 }
 
 func TestAJobThatSavesNothingDoesNotGoRound(t *testing.T) {
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 1s}", "run: sleep 1000")
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 12s}\n")
 	r := b.Try("--sites", sites, "run", "-q", job)
@@ -361,6 +366,8 @@ func TestAJobThatSavesNothingDoesNotGoRound(t *testing.T) {
 }
 
 func TestACheckpointNow(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, 30*time.Second, func() error {

@@ -14,6 +14,7 @@ import (
 // the site is removed once it answers again.
 func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}",
 		"outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "240", 1))
 	sites := b.Read("sites.yaml")

@@ -68,6 +68,8 @@ const waitsForNobody = "starts it by itself: this machine may be switched off"
 // TestASlurmJobNeedsNobody: from the moment at which all that it needs is
 // there, on which the user is told so, until its results are fetched.
 func TestASlurmJobNeedsNobody(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "nodes: 2", "volume: /data", "inputs: [{from: ./in, to: /data}]",
 		"setup: 'tr a-z A-Z </data/a.txt >/data/b.txt'", strings.ReplaceAll(overAllNodes, "/work", "/data"),
 		"outputs: [{from: '/data/rank-*', to: ./results}, {from: /data/b.txt, to: ./results}]")
@@ -105,6 +107,8 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 // TestASlurmSlotEndsWithNobodyThere: the head alone has the job save itself;
 // the run goes on elsewhere once there is a controller again.
 func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 30s}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}",
 		"setup: echo once >> log", "outputs: [{from: /data/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "160"))
 	drain(t, farm)
@@ -128,6 +132,7 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 // once, and in the end with nobody there.
 func TestControllersThatDieAroundStaging(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "volume: /data", "inputs: [{from: ./in, to: /data}]", "run: 'cat /data/part-* | wc -c; echo x >>/data/times'",
 		"outputs: [{from: /data/times, to: results}]")
 	for i := range 40 {
@@ -157,6 +162,7 @@ func TestControllersThatDieAroundStaging(t *testing.T) {
 // waited for, and nothing is started before.
 func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "run: hostname")
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -187,6 +193,7 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 // attempt of its own.
 func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 10m}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s, every: 1s, paths: [/data/state]}",
 		"outputs: [{from: /data/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	drain(t, farm)

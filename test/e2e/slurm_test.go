@@ -48,6 +48,7 @@ func nothingQueued(t *testing.T, farm *slurmfarm.Farm) {
 const overAllNodes = `run: 'for h in h1 h2; do /.bee/rsh $h "hostname; cat /work/b.txt; echo \$BEE_NODE_RANK >/work/rank-\$BEE_NODE_RANK"; done'`
 
 func TestRunOnASlurmClusterBehindItsLoginNode(t *testing.T) {
+	t.Parallel()
 	b, _, job := cluster(t, 2, ", slot: 10m", "nodes: 2",
 		"inputs: [{from: ./in, to: /work}]",
 		"setup: 'tr a-z A-Z </work/a.txt >/work/b.txt'", overAllNodes,
@@ -92,6 +93,8 @@ func said(t *testing.T, b *testkit.Bee, id, words string) {
 const countingJob = "run: " + counter
 
 func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m, slurm: {partition: low}}\n  - {name: laptop, provider: local", "nodes: 1",
 		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -113,6 +116,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 // also when the controller died meanwhile.
 func TestABusyClusterIsPassedOver(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", wait: 12s}\n  - {name: laptop, provider: local", "volume: /data", "run: hostname >/data/where", "outputs: [{from: /data/where, to: results}]")
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
 		t.Fatal(err, out)
@@ -162,6 +166,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 
 func TestADrainedNodeIsWaitedFor(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, "", "nodes: 2", "run: hostname")
 	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=drain", "reason=tests"); err != nil {
 		t.Fatal(err, out)
@@ -181,6 +186,7 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 
 func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
 		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -196,6 +202,8 @@ func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
 }
 
 func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "run: sleep 1000")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, 30*time.Second, func() error {
@@ -215,6 +223,7 @@ func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
 // TestOnTheLoginNodeAndInAnAllocation: there without ssh; and without a sites
 // file where salloc has given nodes already.
 func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
+	t.Parallel()
 	b, farm, job := cluster(t, 2, "", "nodes: 2", "setup: 'echo DATA >/work/b.txt'", overAllNodes, "outputs: [{from: '/work/rank-*', to: ./results}]")
 	own := b.File("own.yaml", "sites: [{name: here, provider: slurm, scratch: "+filepath.Join(farm.Dir, "scratch")+"}]\n")
 	there := func(before []string, args ...string) (string, error) {
@@ -239,6 +248,7 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 // goes on elsewhere, from what was kept meanwhile.
 func TestAKilledSlurmd(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2", "workdir: /work",
 		"checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	id := strings.TrimSpace(b.Must("run", "-d", job))

@@ -42,6 +42,7 @@ func left(t *testing.T, farm *sshfarm.Farm) {
 }
 
 func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
+	t.Parallel()
 	b, farm, job := rack(t, 3, "nodes: 3",
 		"inputs: [{from: ./in, to: /work}]",
 		"setup: 'tr a-z A-Z </work/a.txt >/work/b.txt'",
@@ -69,6 +70,7 @@ func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
 }
 
 func TestHostsBehindSSHShareTheVolumeWhereTheyShareTheScratch(t *testing.T) {
+	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", `run: '/.bee/rsh h1 "hostname >/work/name"; cat /work/name'`)
 	shared := filepath.Join(farm.Dir, "scratch")
 	sites := b.File("shared.yaml", strings.Replace(b.Read("sites.yaml"), farm.Private, shared, 1))
@@ -81,6 +83,7 @@ func TestHostsBehindSSHShareTheVolumeWhereTheyShareTheScratch(t *testing.T) {
 }
 
 func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
+	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo ready; sleep 100'")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, 30*time.Second, func() error {
@@ -116,6 +119,8 @@ func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
 }
 
 func TestTheJobOutlivesItsController(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 2; echo done >/work/result; echo done'",
 		"outputs: [{from: /work/result, to: ./results}]")
 	c := b.Command("run", "-q", job)
@@ -148,6 +153,8 @@ func TestTheJobOutlivesItsController(t *testing.T) {
 // TestARunMovesFromSSHToThisMachine: the volume of hosts that share no files
 // comes along, the part of each of them.
 func TestARunMovesFromSSHToThisMachine(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
 		"setup: mkdir parts", "run: "+strings.Replace(counter, "|\n", "|\n  for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > parts/by-$(hostname)'; done\n", 1))
 	sites := b.File("both.yaml", b.Read("sites.yaml")+"  - {name: here, provider: local, hosts: 2}\n")

@@ -20,6 +20,7 @@ import (
 // again, and nothing else happens meanwhile.
 func TestAStoreThatIsAway(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	var server *s3server.Server
 	s := beginStored(t, func(b *testkit.Bee, _ *sshfarm.Farm) string {
 		server = s3server.Start(t)
@@ -51,6 +52,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 // No secret is in what they leave.
 func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	for name, store := range map[string]func(*testkit.Bee, *sshfarm.Farm) string{"directory": directoryStore, "ssh": farStore,
 		"bucket": func(b *testkit.Bee, _ *sshfarm.Farm) string { return bucketStore(b, s3server.Start(t)) }} {
 		t.Run(name, func(t *testing.T) {

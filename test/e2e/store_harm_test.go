@@ -17,6 +17,7 @@ import (
 // part is gone.
 func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	for name, harm := range map[string]func(string) error{"a bit flips": checkpointtest.Flip, "a part is gone": os.Remove} {
 		for _, kind := range []string{"directory", "bucket"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
@@ -72,6 +73,7 @@ func newData(t *testing.T, dir string, before map[string]int64) string {
 // TestAStoreThatCannotBeUsed is told before anything is computed.
 func TestAStoreThatCannotBeUsed(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, job := busyboxJob(t, "checkpoint: {grace: 3s}", "store: ./not-mounted", "run: echo computing")
 	r := b.Try("run", job)
 	if r.Code == 0 || strings.Contains(r.Stdout, "computing") || !strings.Contains(r.Stderr, "not-mounted") || !strings.Contains(r.Stderr, "mount the file system") {

@@ -14,6 +14,8 @@ import (
 // host, and its volume does not pass this machine; but where the three do not reach
 // each other, it does.
 func TestAMoveGoesStraight(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	const size = 64 << 20
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,6 +73,7 @@ func TestAMoveGoesStraight(t *testing.T) {
 // TestACheckpointOfAClusterGoesStraight between its login node and the store.
 func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
 		"run: "+heldCounter("$BEE_ATTEMPT = 1"))
 	b.Env = append(b.Env, "BEE_SITES="+b.File("stored.yaml", "store: h1:"+filepath.Join(farm.Private, "bee-h1")+"\n"+b.Read("sites.yaml")))

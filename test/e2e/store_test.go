@@ -150,6 +150,8 @@ func bucketStore(b *testkit.Bee, s *s3server.Server) string {
 // TestARunWaitsInAStore: with no site left, the checkpoint is in the store, and
 // the run goes on from there.
 func TestARunWaitsInAStore(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
 	for name, c := range map[string]struct {
 		store  func(*testkit.Bee, *sshfarm.Farm) string
 		itself bool // the site writes there itself
@@ -183,6 +185,7 @@ func TestARunWaitsInAStore(t *testing.T) {
 // that goes on knows the store, and nothing else.
 func TestAnotherMachineGoesOn(t *testing.T) {
 	testkit.Once(t)
+	t.Parallel()
 	s := beginStored(t, directoryStore)
 	s.suspended(t)
 	store := filepath.Join(s.Dir, "store")

@@ -45,6 +45,7 @@ func thermo(log string) string {
 // between them; the same numbers as on the hosts themselves. The volume is the
 // hosts' directory for root, a data image for an ordinary user.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
+	testkit.Once(t)
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	kind := "virtio"
 	if os.Geteuid() != 0 {
@@ -69,6 +70,7 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 // TestInsideVirtualMachines looks into a running pair of guests, on hosts that
 // share no file system, and then kills one of them.
 func TestInsideVirtualMachines(t *testing.T) {
+	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -143,6 +145,7 @@ outputs: [{from: /work/*, to: ./results}]
 // TestEveryFabric sends over each of the networks between three guests. Each
 // costs the start of three machines, so root and ordinary user share them.
 func TestEveryFabric(t *testing.T) {
+	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	kinds := []string{"star", "multicast"}
