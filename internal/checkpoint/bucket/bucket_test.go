@@ -22,8 +22,19 @@ func open(t testing.TB, s *s3server.Server, prefix string) *S3 {
 	return objects
 }
 
+// serve starts a server that is found by the environment, as users tell of theirs.
+func serve(t testing.TB) *s3server.Server {
+	t.Helper()
+	server := s3server.Start(t)
+	for _, e := range server.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+	return server
+}
+
 func TestABucket(t *testing.T) {
-	server, n := s3server.Start(t), 0
+	server, n := serve(t), 0
 	checkpointtest.Suite{New: func(t testing.TB) (checkpoint.Place, string) {
 		n++
 		prefix := fmt.Sprintf("test/%d", n)
@@ -53,7 +64,7 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 		{"nobody there", func(_ *testing.T, server *s3server.Server, _ *Settings) { server.Stop() }, core.Transient, "Does the endpoint answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := s3server.Start(t)
+			server := serve(t)
 			s := Settings{Bucket: server.Bucket}
 			c.harm(t, server, &s)
 			objects, err := NewS3(t.Context(), s)
@@ -72,7 +83,7 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 }
 
 func BenchmarkABucket(b *testing.B) {
-	server := s3server.Start(b)
+	server := serve(b)
 	checkpointtest.Bench(b, New("s3://"+server.Bucket, open(b, server, "")))
 	stored := int64(0)
 	for _, size := range checkpointtest.Files(b, server.Dir) {

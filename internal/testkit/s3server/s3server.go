@@ -3,16 +3,16 @@
 package s3server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -36,15 +36,10 @@ func Start(t testing.TB) *Server {
 	s.address = testkit.FreeAddress(t)
 	t.Cleanup(s.Stop)
 	s.Restart()
-	for _, e := range s.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
-	c, err := config.LoadDefaultConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
+	client := s3.New(s3.Options{BaseEndpoint: aws.String("http://" + s.address), Region: region, UsePathStyle: true,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: Access, SecretAccessKey: Secret}, nil
+		})})
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +82,11 @@ func (s *Server) Stop() {
 const (
 	Access = "bee-test-access"
 	Secret = "bee-test-secret"
+	region = "us-east-1"
 )
 
 // Env are the variables by which AWS's tools find the server.
 func (s *Server) Env() []string {
-	return []string{"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=us-east-1",
+	return []string{"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + region,
 		"AWS_EC2_METADATA_DISABLED=true"}
 }
