@@ -12,7 +12,6 @@ import (
 // made ready for that: what it prints of the last step is the same as without.
 func TestLAMMPSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	testkit.Once(t)
-	t.Parallel()
 	journey{
 		example: "lammps",
 		ready: func(t *testing.T, b *testkit.Bee) {

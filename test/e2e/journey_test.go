@@ -33,14 +33,14 @@ type journey struct {
 // shortSlot is the cluster's: the last 30 seconds are for saving (`grace` of 20s, and
 // 10s for the rest). What is before them has to be enough for a beginning on a busy
 // machine, and less than the whole job takes on one that has nothing else to do: up
-// to seven times as long was seen on one and the same.
+// to seven times as long was seen on one and the same. So journeys are not made beside
+// others of these tests.
 const shortSlot = 36 * time.Second
 
 // TestGROMACSGoesFromSlurmToSSHToThisMachine: what it computes is the same, to the
 // last digit, as without any of that.
 func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	testkit.Once(t)
-	t.Parallel()
 	journey{
 		example: "gromacs",
 		ready: func(t *testing.T, b *testkit.Bee) {
