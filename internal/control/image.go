@@ -14,7 +14,8 @@ import (
 
 // stageImage brings the image to the head's host, unless its cache is the one
 // of this machine or holds the image already. From there the nodes spread it.
-func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Image, remote string) error {
+// what names it, for people.
+func (a *attempt) stageImage(ctx context.Context, head core.Host, what string, image core.Image, remote string) error {
 	if head.Cache == a.c.Images.Dir() {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (a *attempt) stageImage(ctx context.Context, head core.Host, image core.Ima
 		return err
 	}
 	return a.lease.Stage(ctx, driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
-		a.progress(protocol.PhaseStage)("sending image "+image.Ref, done, info.Size())
+		a.progress(protocol.PhaseStage)("sending "+what, done, info.Size())
 	}})
 }
 

@@ -166,11 +166,20 @@ func debianRecord(b spec.Build, arch, layer string, size, epoch int64) (record, 
 		return record{}, err
 	}
 	id := sha256.Sum256(manifest)
-	name := "debian:" + b.Debian
-	if len(b.Packages) > 0 {
-		name += "+" + strings.Join(b.Packages, "+")
+	return record{Created: time.Now(), Image: core.Image{ID: "sha256:" + hex.EncodeToString(id[:]), Ref: debianName(b), OS: "linux", Arch: arch, Config: configOf(c)}}, nil
+}
+
+// mostInName is how many packages an image is named by: with all of many nobody
+// would read it.
+const mostInName = 4
+
+// debianName is what people call an image: the suite, and what is in it.
+func debianName(b spec.Build) string {
+	words := append([]string{"debian:" + b.Debian}, b.Packages...)
+	if more := len(b.Packages) - mostInName; more > 0 {
+		words = append(words[:1+mostInName], strconv.Itoa(more)+"-more")
 	}
-	return record{Created: time.Now(), Image: core.Image{ID: "sha256:" + hex.EncodeToString(id[:]), Ref: name, OS: "linux", Arch: arch, Config: configOf(c)}}, nil
+	return strings.Join(words, "+")
 }
 
 func commandOf(c *spec.Command) []string {

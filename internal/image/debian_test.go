@@ -156,3 +156,15 @@ func TestAnotherArchitecturesNeedsAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestDebianImagesHaveReadableNames(t *testing.T) {
+	for want, packages := range map[string][]string{
+		"debian:bookworm":                nil,
+		"debian:bookworm+a+b+c+d":        {"a", "b", "c", "d"},
+		"debian:bookworm+a+b+c+d+2-more": {"a", "b", "c", "d", "e", "f"},
+	} {
+		if got := debianName(spec.Build{Debian: "bookworm", Packages: packages}); got != want {
+			t.Errorf("%v make %q, want %q", packages, got, want)
+		}
+	}
+}
