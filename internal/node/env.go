@@ -19,7 +19,9 @@ import (
 func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME": homeOf(plan), "USER": userName(plan),
+		// Docker's users are in no list of the image's: Open MPI would warn on stderr
+		// that it does not know their shell.
+		"HOME": homeOf(plan), "USER": userName(plan), "SHELL": "/bin/sh",
 	}
 	set := func(pairs []string) {
 		for _, p := range pairs {

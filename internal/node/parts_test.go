@@ -139,7 +139,7 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline}
 	c := protocol.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
 	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}})
-	for _, want := range []string{"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
+	for _, want := range []string{"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "SHELL=/bin/sh", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
 		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing", want)
