@@ -205,7 +205,7 @@ func (n *node) endBox(grace time.Duration) protocol.NodeReport {
 	n.box = nil
 	for _, m := range n.members {
 		if m.Rank == c.Rank {
-			r.Addr = m.IP
+			r.Addr, r.Cores = m.IP, m.Cores // a guest's are its own
 		}
 	}
 	n.mu.Unlock()

@@ -154,6 +154,7 @@ type RunView struct {
 		Phases        map[string]float64
 		ExitCode      *int `json:"exit_code"`
 		Error         *struct{ Kind, Message, Remedy string }
+		Nodes         []struct{ Cores int }
 	}
 }
 

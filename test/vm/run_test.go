@@ -52,7 +52,9 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 		kind = "dataimage"
 	}
 	b := vmBee(t, "lammps", "{cpus: 1, memory: 1500M}\nvolume: "+kind)
-	b.Must("--sites", "sites.yaml", "run", "lammps/job.yaml")
+	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
+		t.Fatalf("%d: %s", r.Code, r.Stderr)
+	}
 	log := b.Read("lammps/results/log.lammps")
 	if inside := thermo(log); inside != outside || inside == "" {
 		t.Errorf("in virtual machines:\n%s\noutside:\n%s", inside, outside)
@@ -64,6 +66,9 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 	b.JSON(&v, "show", "--json", strings.TrimSpace(b.Must("ps", "-aq")))
 	if got := v.Attempts[0].Runtime; got != "vm" {
 		t.Errorf("it ran by %q", got)
+	}
+	if got := v.Attempts[0].Nodes; len(got) != 2 || got[0].Cores != 1 || got[1].Cores != 1 {
+		t.Errorf("guests of one processor are told as %+v", got)
 	}
 }
 
