@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 )
@@ -40,8 +41,8 @@ type joinRequest struct {
 	// Processors and Machine tell package mpi which hosts share processors.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`
-	// FreeMemory is what the host can give virtual machines, in bytes.
-	FreeMemory int64 `json:"free_memory,omitempty"`
+	// Memory is what the host can give virtual machines.
+	Memory driver.Memory `json:"memory,omitzero"`
 	// NoRuntime tells why this host can run no container, where the plan
 	// asks for virtual machines on demand.
 	NoRuntime string `json:"no_runtime,omitempty"`

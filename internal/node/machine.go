@@ -64,7 +64,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		rt, why, err = n.Runtime(ctx, name)
 		return rt, why, func() {}, err
 	}
-	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.free, Rank: n.config.Rank, Told: func(text string) {
+	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Told: func(text string) {
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(protocol.PhaseStart, text)
 		}
@@ -136,16 +136,16 @@ func (h *head) enoughMemory() error {
 	if h.plan.VM == nil || h.plan.VM.Memory == 0 || h.plan.VM.HugePages {
 		return nil
 	}
-	guests, free := map[string]int64{}, map[string]int64{}
-	for rank, info := range h.infos {
+	guests, has := map[string]int64{}, map[string]driver.Memory{}
+	for _, info := range h.infos {
 		m := info.Machine
-		if guests[m]++; info.FreeMemory > 0 && (free[m] == 0 || info.FreeMemory < free[m]) {
-			free[m] = info.FreeMemory
+		if guests[m]++; info.Memory.Free > 0 && (has[m].Free == 0 || info.Memory.Free < has[m].Free) {
+			has[m] = info.Memory
 		}
-		if want := guests[m] * h.plan.VM.Memory; free[m] > 0 && want > free[m] {
-			return &core.Error{Kind: core.Unsupported, Op: "start virtual machines on", Object: h.nameOf(rank),
-				Err:    fmt.Errorf("%d of %d MiB each are wanted there, and %d MiB are free", guests[m], h.plan.VM.Memory>>20, free[m]>>20),
-				Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+	}
+	for rank, info := range h.infos {
+		if err := has[info.Machine].Enough(h.nameOf(rank), guests[info.Machine], h.plan.VM.Memory); err != nil {
+			return err
 		}
 	}
 	return nil

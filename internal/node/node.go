@@ -40,9 +40,9 @@ type Options struct {
 	OpenImages func(dir string) (Images, error)
 	// Machine makes the runtime that puts a virtual machine between.
 	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
-	// FreeMemory is what this host can give virtual machines, in bytes; nil, or
-	// 0 of it, when unknown.
-	FreeMemory func() int64
+	// FreeMemory is what this host can give virtual machines: see driver.Memory.
+	// nil: it is unknown.
+	FreeMemory func() (free, all int64)
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// household is that of the nodes of this process.
@@ -108,7 +108,7 @@ type node struct {
 	head     *head // on rank 0
 	spreads  map[string]*spread
 	fabric   *fabric.Fabric // this host's switch; nil: there is none
-	free     int64          // memory of the host for virtual machines, at first
+	memory   driver.Memory  // of the host for virtual machines, at first
 	group    int            // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
@@ -162,7 +162,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	defer cancel(nil)
 	n := &node{Options: o, config: c, life: life, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
 	if o.FreeMemory != nil {
-		n.free = o.FreeMemory()
+		n.memory.Free, n.memory.All = o.FreeMemory()
 	}
 	var err error
 	if c.Size > 1 {

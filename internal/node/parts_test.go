@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -53,6 +54,35 @@ func TestRelayPassesOnWhatComesIn(t *testing.T) {
 	r.finish(broken)
 	if err := r.sendTo(context.Background(), io.Discard); !errors.Is(err, broken) {
 		t.Errorf("a broken stream ends with %v", err)
+	}
+}
+
+// All guests on a machine share its memory, of which each node saw a part taken.
+func TestGuestsWantMemory(t *testing.T) {
+	const gib = 1 << 30
+	here, there := driver.Memory{Free: 4 * gib, All: 9 * gib}, driver.Memory{Free: 3 * gib, All: 9 * gib}
+	for each, want := range map[int64]string{1 * gib: "", 2 * gib: "busy", 4 * gib: "busy", 5 * gib: "unsupported"} {
+		h := &head{plan: &protocol.Plan{VM: &protocol.VM{Memory: each}, Names: []string{"a", "b"}},
+			infos: []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}}}
+		err, kind := h.enoughMemory(), ""
+		if err != nil {
+			kind = core.KindOf(err).String()
+		}
+		if kind != want || err != nil && core.Remedy(err) == "" {
+			t.Errorf("two guests of %d GiB each: %v, which is %q", each/gib, err, kind)
+		}
+		if want == "busy" != strings.Contains(core.Remedy(err), "`wait: ") {
+			t.Errorf("two guests of %d GiB each: %q", each/gib, core.Remedy(err))
+		}
+	}
+}
+
+// What a guest has is told, not what its host has.
+func TestANodesCoresAreItsGuests(t *testing.T) {
+	h := &head{plan: &protocol.Plan{VM: &protocol.VM{CPUs: 2}, Names: []string{"a"}}, infos: []joinRequest{{Cores: 8}}}
+	n := &node{config: protocol.Config{Host: core.Host{Name: "a", Slots: 8}}, members: h.members()}
+	if r := n.endBox(0); r.Cores != 2 || n.members[0].Slots != 2 {
+		t.Errorf("%+v of %+v", r, n.members)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
 	var err error
-	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), FreeMemory: h.n.free, NoRuntime: h.n.noRuntime(ctx)}
+	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), Memory: h.n.memory, NoRuntime: h.n.noRuntime(ctx)}
 	token, unmark := "", func() {}
 	if c.Size > 1 {
 		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {

@@ -46,7 +46,7 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 }
 
 // enoughMemory refuses what would drive the host into swapping or killing.
-func enoughMemory(want int64, huge bool) error {
+func enoughMemory(host string, want int64, huge bool) error {
 	if huge {
 		if free, page := qemu.FreeHugePages(); want > free {
 			return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
@@ -54,12 +54,9 @@ func enoughMemory(want int64, huge bool) error {
 		}
 		return nil
 	}
-	free := qemu.FreeMemory()
-	if free == 0 || want <= free {
-		return nil
-	}
-	return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory, and %d MiB are free", want>>20, free>>20),
-		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+	var has driver.Memory
+	has.Free, has.All = qemu.FreeMemory()
+	return has.Enough(host, 1, want)
 }
 
 // Processors chooses those of the host's for the guests of one machine, of

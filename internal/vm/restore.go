@@ -128,7 +128,7 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 	case (rec.MTU > 0) != (r.o.Fabric != nil):
 		return rec, &core.Error{Kind: core.Invalid, Err: errors.New("the network between the guests is not as it was")}
 	}
-	return rec, enoughMemory(rec.Memory, rec.HugePages)
+	return rec, enoughMemory(hostname(s), rec.Memory, rec.HugePages)
 }
 
 // prepareDisk puts a disk in its place, or checks one that is only read.

@@ -174,7 +174,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
 	}
-	if err := enoughMemory(r.o.Memory, r.o.HugePages); err != nil {
+	if err := enoughMemory(hostname(s), r.o.Memory, r.o.HugePages); err != nil {
 		return nil, err
 	}
 	b := r.boot(s)

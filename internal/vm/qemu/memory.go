@@ -10,22 +10,26 @@ import (
 
 // FreeMemory is how much memory, in bytes, this host can give guests: what is
 // available, or what the control group or the batch job leaves, where that is
-// less; 0 when unknown.
-func FreeMemory() int64 { return freeMemory("/", os.Getenv) }
+// less; and all that it could give if nothing else used any. 0: unknown.
+func FreeMemory() (free, all int64) { return freeMemory("/", os.Getenv) }
 
 // freeMemory is FreeMemory of a host whose files lie below a root.
-func freeMemory(root string, env func(string) string) int64 {
+func freeMemory(root string, env func(string) string) (free, all int64) {
 	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	if left, ok := groupLeaves(root); ok {
-		free = min(free, left)
+	all, err = meminfo(root, "MemTotal")
+	if err != nil {
+		return 0, 0
+	}
+	if left, most, ok := groupLeaves(root); ok {
+		free, all = min(free, left), min(all, most)
 	}
 	if granted := allocated(env); granted > 0 { // which not every Slurm enforces by a group
-		free = min(free, granted)
+		free, all = min(free, granted), min(all, granted)
 	}
-	return free
+	return free, all
 }
 
 // FreeHugePages is how much of this host's memory lies in free huge pages, in
@@ -86,13 +90,13 @@ func hierarchies() []hierarchy {
 }
 
 // groupLeaves is what the limits of this process's control groups, and of those
-// above them, leave.
-func groupLeaves(root string) (int64, bool) {
+// above them, leave, and the lowest of these limits.
+func groupLeaves(root string) (left, limit int64, limited bool) {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
-	least, limited := int64(1)<<62, false
+	left, limit = 1<<62, 1<<62
 	for _, h := range hierarchies() {
 		for line := range strings.Lines(string(raw)) {
 			_, own, found := strings.Cut(strings.TrimSpace(line), h.line)
@@ -102,8 +106,8 @@ func groupLeaves(root string) (int64, bool) {
 			// Inside a container the group's name may be the host's: then only
 			// those above are found, of which the topmost is the container's.
 			for dir := own; ; dir = filepath.Dir(dir) {
-				if left, ok := h.leaves(filepath.Join(root, h.mount, dir)); ok {
-					least, limited = min(least, left), true
+				if rest, most, ok := h.leaves(filepath.Join(root, h.mount, dir)); ok {
+					left, limit, limited = min(left, rest), min(limit, most), true
 				}
 				if dir == "/" || dir == "." {
 					break
@@ -111,18 +115,18 @@ func groupLeaves(root string) (int64, bool) {
 			}
 		}
 	}
-	return least, limited
+	return left, limit, limited
 }
 
-// leaves is what one group's limit leaves.
-func (h hierarchy) leaves(dir string) (int64, bool) {
+// leaves is what one group's limit leaves, and that limit.
+func (h hierarchy) leaves(dir string) (left, limit int64, limited bool) {
 	most, err := readNumber(filepath.Join(dir, h.limit)) // "max" is no number
 	if err != nil || most >= 1<<60 {                     // version 1 has a huge one for none
-		return 0, false
+		return 0, 0, false
 	}
 	used, err := readNumber(filepath.Join(dir, h.usage))
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	for line := range strings.Lines(string(stat)) {
@@ -133,7 +137,7 @@ func (h hierarchy) leaves(dir string) (int64, bool) {
 			}
 		}
 	}
-	return max(most-max(used, 0), 0), true
+	return max(most-max(used, 0), 0), most, true
 }
 
 func readNumber(file string) (int64, error) {

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,25 +32,26 @@ func TestFreeMemory(t *testing.T) {
 		files map[string]string
 		env   map[string]string
 		want  int64
+		all   int64
 	}{
-		"the host's": {map[string]string{"proc/meminfo": meminfo}, nil, 8000 << 10},
-		"unknown":    {nil, nil, 0},
+		"the host's": {map[string]string{"proc/meminfo": meminfo}, nil, 8000 << 10, 9000 << 10},
+		"unknown":    {nil, nil, 0, 0},
 		"version 2, a limit further up": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
 			"sys/fs/cgroup/job/step/memory.max": "max\n", "sys/fs/cgroup/job/step/memory.current": "5\n",
 			"sys/fs/cgroup/job/memory.max": "3000000\n", "sys/fs/cgroup/job/memory.current": "1000000\n",
-			"sys/fs/cgroup/job/memory.stat": "anon 400000\ninactive_file 500000\nactive_file 100000\n"}, nil, 2600000},
+			"sys/fs/cgroup/job/memory.stat": "anon 400000\ninactive_file 500000\nactive_file 100000\n"}, nil, 2600000, 3000000},
 		"version 1, of a container": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "4:cpu:/\n3:memory:/docker/abc\n0::/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, 1500000},
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, 1500000, 2000000},
 		"version 1, no limit": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "3:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, 8000 << 10},
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, 8000 << 10, 9000 << 10},
 		"used up": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
-			"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "2000\n"}, nil, 0},
-		"Slurm, of a node":      {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "5"}, 5 << 20},
-		"Slurm, of a processor": {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_CPU": "2", "SLURM_CPUS_ON_NODE": "3"}, 6 << 20},
-		"Slurm, all":            {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "0"}, 8000 << 10},
+			"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "2000\n"}, nil, 0, 1000},
+		"Slurm, of a node":      {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "5"}, 5 << 20, 5 << 20},
+		"Slurm, of a processor": {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_CPU": "2", "SLURM_CPUS_ON_NODE": "3"}, 6 << 20, 6 << 20},
+		"Slurm, all":            {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "0"}, 8000 << 10, 9000 << 10},
 	} {
-		if got := freeMemory(host(t, c.files), func(key string) string { return c.env[key] }); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got, all := freeMemory(host(t, c.files), func(key string) string { return c.env[key] }); got != c.want || all != c.all {
+			t.Errorf("%s: %d of %d, want %d of %d", name, got, all, c.want, c.all)
 		}
 	}
 }
@@ -60,7 +62,8 @@ const limitedVariable = "BEE_TEST_TELL_MEMORY"
 // TestRealGroup puts a process into a control group of this host's.
 func TestRealGroup(t *testing.T) {
 	if os.Getenv(limitedVariable) != "" {
-		os.Stdout.WriteString("free " + strconv.FormatInt(FreeMemory(), 10) + "\n")
+		free, _ := FreeMemory()
+		os.Stdout.WriteString(fmt.Sprintln("free", free))
 		return
 	}
 	raw, _ := os.ReadFile("/proc/self/cgroup")

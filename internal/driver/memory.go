@@ -1,0 +1,30 @@
+package driver
+
+import (
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Memory is what a host can give virtual machines, in bytes: now, and if nothing
+// else used any. Free is 0 where that is unknown.
+type Memory struct {
+	Free int64 `json:"free,omitempty"`
+	All  int64 `json:"all,omitempty"`
+}
+
+// Enough refuses guests that want more than is free: as busy where the host would
+// have it if others left, so that waiting helps.
+func (m Memory) Enough(host string, guests, each int64) error {
+	if m.Free == 0 || guests*each <= m.Free {
+		return nil
+	}
+	e := &core.Error{Kind: core.Unsupported, Op: "start virtual machines on", Object: host,
+		Err:    fmt.Errorf("%d of %d MiB each are wanted there, and %d MiB are free", guests, each>>20, m.Free>>20),
+		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+	if guests*each <= m.All {
+		e.Kind, e.Err = core.Busy, fmt.Errorf("%w now, of %d MiB", e.Err, m.All>>20)
+		e.Remedy = "Others use the rest: `wait: 1h` in the Beefile has the run ask again until it is free, for an hour. " + e.Remedy
+	}
+	return e
+}
