@@ -33,6 +33,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 			m.Told("virtual machines run in software emulation, which is slow: " + why)
 		}
 	}
+	m.Emulated(accel == vm.TCG)
 	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
 		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Told: m.Told}
 	if o.CPU == "" {

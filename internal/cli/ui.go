@@ -52,7 +52,7 @@ func (p *progress) report(e protocol.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case e.Total > 0 || e.Done > 0:
+	case e.Total > 0 || e.Done > 0 || e.Waited > 0:
 		p.step(e)
 	case e.Message != "":
 		p.clear()
@@ -70,7 +70,9 @@ func (p *progress) report(e protocol.Event) {
 // elsewhere.
 func (p *progress) step(e protocol.Event) {
 	text := e.Message
-	if e.Total > 0 {
+	if e.Waited > 0 {
+		text += " after " + e.Waited.Round(time.Second).String()
+	} else if e.Total > 0 {
 		text += fmt.Sprintf(" %s of %s (%d %%)", bytesText(e.Done), bytesText(e.Total), 100*e.Done/e.Total)
 	} else if e.Done > 0 {
 		text += " " + bytesText(e.Done)

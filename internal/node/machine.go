@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -45,8 +47,9 @@ type Machine struct {
 	// Volume is the run's volume where it is no directory of this host; nil:
 	// it is.
 	Volume *MachineVolume
-	// Told is told how it goes.
-	Told func(message string)
+	// Told is told how it goes, and Emulated whether the guest's processors are.
+	Told     func(message string)
+	Emulated func(is bool)
 }
 
 // MachineVolume is a data image in place of a host's directory.
@@ -68,7 +71,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(protocol.PhaseStart, text)
 		}
-	}}
+	}, Emulated: n.emulates.Store}
 	if plan.SavesVM() {
 		m.Peers = n.guestPeers(plan)
 	}
@@ -160,6 +163,33 @@ func (n *node) noRuntime(ctx context.Context) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// tellBoots tells people, until stop is called, how many virtual machines are up:
+// under emulation that takes a minute.
+func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
+	begun, over := time.Now(), make(chan struct{})
+	go func() {
+		news := time.NewTicker(newsPause)
+		defer news.Stop()
+		for {
+			select {
+			case <-news.C:
+				h.journal.add(protocol.Event{Phase: protocol.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over) }
+}
+
+func bootText(up, size int, emulated bool) string {
+	how := ""
+	if emulated {
+		how = " in software emulation"
+	}
+	return fmt.Sprintf("starting virtual machines%s: %d of %d up", how, up, size)
 }
 
 // decideVM drops the virtual machines that are only for hosts which can run no

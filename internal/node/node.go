@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -108,6 +109,7 @@ type node struct {
 	head     *head // on rank 0
 	spreads  map[string]*spread
 	fabric   *fabric.Fabric // this host's switch; nil: there is none
+	emulates atomic.Bool    // whether its virtual machine's processors are emulated
 	memory   driver.Memory  // of the host for virtual machines, at first
 	group    int            // the lowest rank that sees this node's Host.Dir
 

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -84,6 +86,30 @@ func TestANodesCoresAreItsGuests(t *testing.T) {
 	if r := n.endBox(0); r.Cores != 2 || n.members[0].Slots != 2 {
 		t.Errorf("%+v of %+v", r, n.members)
 	}
+}
+
+// Guests that start slowly are told of, with what they are and for how long.
+func TestSlowGuestsAreToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &head{n: &node{config: protocol.Config{Size: 2}}, journal: j}
+		h.n.emulates.Store(true)
+		var up atomic.Int32
+		stop := h.tellBoots(&up)
+		time.Sleep(newsPause + time.Second)
+		up.Add(1)
+		time.Sleep(newsPause)
+		stop()
+		time.Sleep(time.Hour)
+		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 up", "starting virtual machines in software emulation: 1 of 2 up"} {
+			if len(j.events) != 2 || j.events[i].Message != want || j.events[i].Waited != time.Duration(i+1)*newsPause {
+				t.Errorf("people are told: %+v", j.events)
+			}
+		}
+	})
 }
 
 func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -319,8 +320,10 @@ func (h *head) startAll(ctx context.Context) error {
 	errs := make([]error, h.n.config.Size)
 	h.n.forget(spreadImage, spreadGuest, spreadInputs)
 	r := startRequest{Runtime: h.n.config.Runtime}
+	var up atomic.Int32
 	if h.plan.VM != nil {
 		r.Volume = h.plan.VM.Volume
+		defer h.tellBoots(&up)()
 	}
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -328,6 +331,7 @@ func (h *head) startAll(ctx context.Context) error {
 		if rank == 0 {
 			b, err := h.n.runBox(ctx, r.Runtime)
 			if errs[0] = err; err == nil {
+				up.Add(1)
 				h.runtimes[0] = b.runtime
 			} else if h.hasVolumeImage() {
 				cancel(errNoVolume) // the others' guests would wait for it
@@ -339,7 +343,9 @@ func (h *head) startAll(ctx context.Context) error {
 		if err != nil && context.Cause(all) == errNoVolume { //nolint:errorlint // that very error
 			return // node 0 tells why
 		}
-		errs[rank] = h.explain(rank, p, err)
+		if errs[rank] = h.explain(rank, p, err); err == nil {
+			up.Add(1)
+		}
 		h.runtimes[rank] = reply.Runtime
 	})
 	return h.firstOf(errs)

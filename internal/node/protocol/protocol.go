@@ -293,9 +293,11 @@ type Event struct {
 	// Rank of the node it concerns, -1 for none.
 	Rank    int    `json:"rank"`
 	Message string `json:"message,omitempty"`
-	// Done and Total, in bytes or nodes, for progress.
-	Done  int64 `json:"done,omitempty"`
-	Total int64 `json:"total,omitempty"`
+	// Done and Total, in bytes or nodes, for progress; or for how long what
+	// Message tells has been waited for.
+	Done   int64         `json:"done,omitempty"`
+	Total  int64         `json:"total,omitempty"`
+	Waited time.Duration `json:"waited,omitempty"`
 	// SetupDone is set once when setup has ended with code 0.
 	SetupDone bool `json:"setup_done,omitempty"`
 	// Result is set on the last event.
