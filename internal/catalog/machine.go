@@ -34,7 +34,9 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		}
 	}
 	m.Emulated(accel == vm.TCG)
-	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: topology(m), Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
+	var t qemu.Topology
+	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
+	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
 		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Told: m.Told}
 	if o.CPU == "" {
 		o.CPU = "max"
@@ -85,14 +87,3 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 
 // leastMemory is what a guest with docker needs.
 const leastMemory = 512 << 20
-
-// topology is that of a guest's processors.
-func topology(m node.Machine) qemu.Topology {
-	t := qemu.Topology{Sockets: max(m.Sockets, 1), Threads: max(m.Threads, 1)}
-	cpus := m.CPUs
-	if cpus == 0 {
-		cpus = m.Cores
-	}
-	t.Cores = max(cpus/(t.Sockets*t.Threads), 1)
-	return t
-}

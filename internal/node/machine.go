@@ -209,9 +209,8 @@ func (h *head) decideVM() {
 
 // inMachine makes a member what it is inside its virtual machine.
 func (h *head) inMachine(m *member) {
-	if h.plan.VM.CPUs > 0 {
-		m.Cores = h.plan.VM.CPUs
-	}
+	sockets, each, threads := h.plan.VM.Topology(m.Cores)
+	m.Cores = sockets * each * threads
 	if h.plan.Slots == 0 {
 		m.Slots = m.Cores
 	}

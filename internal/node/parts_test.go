@@ -81,10 +81,12 @@ func TestGuestsWantMemory(t *testing.T) {
 
 // What a guest has is told, not what its host has.
 func TestANodesCoresAreItsGuests(t *testing.T) {
-	h := &head{plan: &protocol.Plan{VM: &protocol.VM{CPUs: 2}, Names: []string{"a"}}, infos: []joinRequest{{Cores: 8}}}
-	n := &node{config: protocol.Config{Host: core.Host{Name: "a", Slots: 8}}, members: h.members()}
-	if r := n.endBox(0); r.Cores != 2 || n.members[0].Slots != 2 {
-		t.Errorf("%+v of %+v", r, n.members)
+	for want, vm := range map[int]*protocol.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
+		h := &head{plan: &protocol.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
+		n := &node{config: protocol.Config{Host: core.Host{Name: "a", Slots: 7}}, members: h.members()}
+		if r := n.endBox(0); r.Cores != want || n.members[0].Slots != want {
+			t.Errorf("%+v: %+v of %+v", vm, r, n.members)
+		}
 	}
 }
 

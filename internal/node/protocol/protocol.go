@@ -169,6 +169,16 @@ type VM struct {
 	VolumeSize int64 `json:"volume_size,omitempty"`
 }
 
+// Topology is that of a guest's processors on a host with some cores for it: as the
+// Beefile says, else with all of these that make whole sockets.
+func (v VM) Topology(cores int) (sockets, each, threads int) {
+	if v.CPUs > 0 {
+		cores = v.CPUs
+	}
+	sockets, threads = max(v.Sockets, 1), max(v.Threads, 1)
+	return sockets, max(cores/(sockets*threads), 1), threads
+}
+
 // VMDisk is a disk of each guest: empty, or an image on the host.
 type VMDisk struct {
 	Size int64  `json:"size,omitempty"` // bytes
