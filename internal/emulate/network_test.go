@@ -66,7 +66,7 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 func push(addr string, n int64) error {
-	c, err := net.DialTimeout("tcp", addr, 700*time.Millisecond)
+	c, err := net.DialTimeout("tcp", addr, 3*time.Second)
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@ fine = world.gather(os.environ.get("EXPORTED", "-"))
 if world.rank == 0:
     print("size", world.size, "sum", total, "hosts", ",".join(sorted(set(hosts))),
           "exported", ",".join(sorted(set(fine))), flush=True)
+if mode in ("exit", "abort", "kill") and world.rank == world.size - 1:
+    time.sleep(1)  # until the output of rank 0 is out
 if mode == "exit" and world.rank == world.size - 1:
     sys.exit(7)  # after MPI_Finalize
 if mode == "abort" and world.rank == world.size - 1:
-    time.sleep(0.5)  # until the output of rank 0 is out
     world.Abort(7)
 if mode == "kill" and world.rank == world.size - 1:
-    time.sleep(0.5)  # likewise
     os.kill(os.getpid(), signal.SIGKILL)
 if mode in ("abort", "kill"):
     time.sleep(60)
