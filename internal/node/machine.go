@@ -165,7 +165,7 @@ func (n *node) noRuntime(ctx context.Context) string {
 	return ""
 }
 
-// tellBoots tells people, until stop is called, how many virtual machines are up:
+// tellBoots tells people, until stop is called, how many virtual machines have their container:
 // under emulation that takes a minute.
 func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
 	begun, over := time.Now(), make(chan struct{})
@@ -184,12 +184,12 @@ func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
 	return func() { close(over) }
 }
 
-func bootText(up, size int, emulated bool) string {
+func bootText(ready, size int, emulated bool) string {
 	how := ""
 	if emulated {
 		how = " in software emulation"
 	}
-	return fmt.Sprintf("starting virtual machines%s: %d of %d up", how, up, size)
+	return fmt.Sprintf("starting virtual machines%s: %d of %d ready", how, ready, size)
 }
 
 // decideVM drops the virtual machines that are only for hosts which can run no

@@ -106,7 +106,7 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 		time.Sleep(newsPause)
 		stop()
 		time.Sleep(time.Hour)
-		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 up", "starting virtual machines in software emulation: 1 of 2 up"} {
+		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 ready", "starting virtual machines in software emulation: 1 of 2 ready"} {
 			if len(j.events) != 2 || j.events[i].Message != want || j.events[i].Waited != time.Duration(i+1)*newsPause {
 				t.Errorf("people are told: %+v", j.events)
 			}
