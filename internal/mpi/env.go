@@ -76,7 +76,10 @@ func Environment(j Job) []string {
 	if shared {
 		// Which device is close to which core does not matter on emulated hosts, and
 		// looking for all of them is half of what an MPI daemon computes as it starts.
-		env = append(env, "HWLOC_COMPONENTS=-pci,-linuxio,-opencl,-gl")
+		// Nor do the plugins that look matter (there are none in the run directory): each
+		// daemon and rank would load them, with all of X11, OpenCL, and an XML library
+		// that hwloc has its own for.
+		env = append(env, "HWLOC_COMPONENTS=-pci,-linuxio,-opencl,-gl", "HWLOC_PLUGINS_PATH="+j.RunDir)
 	}
 	if over {
 		env = append(env, "OMPI_MCA_mpi_yield_when_idle=1", "I_MPI_THREAD_YIELD=2")

@@ -85,6 +85,8 @@ func TestRanksAreNotBoundWhereHostsShareProcessors(t *testing.T) {
 			}
 			if got, shared := strings.Contains(all, "HWLOC_COMPONENTS="), strings.HasPrefix(c.name, "one machine"); got != shared {
 				t.Errorf("devices are not looked for: %v", got)
+			} else if got := strings.Contains(all, "HWLOC_PLUGINS_PATH=/.bee/run"); got != shared {
+				t.Errorf("plugins that look for devices are not loaded: %v", got)
 			}
 		})
 	}

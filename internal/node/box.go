@@ -45,9 +45,14 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 	return b, nil
 }
 
-// settleTime is when the memory that the start took is given back: not so
-// early that it costs short jobs time.
-const settleTime = 500 * time.Millisecond
+// While it starts, a node collects garbage once it has some 16 MB (startGC, a
+// percentage of 4), most never. After settleTime the memory that the start took is
+// given back: not so early that it costs short jobs time, or the launch of many nodes
+// on one machine.
+const (
+	startGC    = 400
+	settleTime = 5 * time.Second
+)
 
 // settle makes the node small, for the memory is the job's.
 func (n *node) settle() {

@@ -83,6 +83,7 @@ func Main(o Options) int {
 		return 1
 	}
 	debug.SetMemoryLimit(64 << 20 * int64(1+len(c.Siblings))) // it idles beside programs that want the memory
+	debug.SetGCPercent(startGC)                               // until settle
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if os.Getenv(core.NoticeVariable) != "" {
 		ends = ends[1:]

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,6 +157,18 @@ func TestScratchChanges(t *testing.T) {
 		}
 	}
 	noTrace(t, old)
+}
+
+func TestNodesOfManyHostsUseOneProcessorEach(t *testing.T) {
+	for _, many := range []bool{true, false} {
+		l := &lease{details: details{Emulated: true, Hosts: make([]core.Host, runtime.NumCPU())}}
+		if many {
+			l.details.Hosts = append(l.details.Hosts, core.Host{})
+		}
+		if got := slices.Contains(l.env(), "GOMAXPROCS=1"); got != many {
+			t.Errorf("%d hosts on %d processors, one for each node: %v", len(l.details.Hosts), runtime.NumCPU(), got)
+		}
+	}
 }
 
 func nodeLog(l driver.Lease) string { return filepath.Join(l.Hosts()[0].Dir, "node.log") }

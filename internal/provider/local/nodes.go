@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,15 @@ func (l *lease) nodeArgv() (binary string, argv []string) {
 	return "/proc/self/exe", []string{"bee", "node"}
 }
 
-func (l *lease) env() []string { return append(os.Environ(), markVariable+"="+l.dir) }
+// env is a node's. Where there are more of them than processors, each uses one:
+// that its work spreads over several costs it something, and gains nothing.
+func (l *lease) env() []string {
+	env := append(os.Environ(), markVariable+"="+l.dir)
+	if l.details.Emulated && len(l.details.Hosts) > runtime.NumCPU() {
+		env = append(env, "GOMAXPROCS=1")
+	}
+	return env
+}
 
 func (l *lease) launchEmulated(ctx context.Context, h core.Host, n driver.NodeCommand) error {
 	c, err := emulate.Open(ctx, l.dir)

@@ -19,7 +19,7 @@ import (
 // Times of the end: after TERM to all, KILL.
 const (
 	endGrace    = 2 * time.Second
-	settleTime  = 500 * time.Millisecond
+	settleTime  = 5 * time.Second
 	holdTimeout = 60 * time.Second // an init that no node ever takes hold of ends by itself
 )
 

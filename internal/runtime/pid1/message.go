@@ -89,7 +89,7 @@ func (r *reader) receive(into any) error {
 		if len(r.buf) > maxMessage {
 			return errors.New("message is too long")
 		}
-		piece := make([]byte, 64<<10)
+		piece := make([]byte, max(8<<10, len(r.buf))) // most messages are smaller
 		oob := make([]byte, unix.CmsgSpace(3*4))
 		n, oobn, _, _, err := r.c.ReadMsgUnix(piece, oob)
 		if err != nil {
