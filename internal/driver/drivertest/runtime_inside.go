@@ -172,7 +172,7 @@ func (s RuntimeSuite) confined(t *testing.T) {
 		t.Errorf("capabilities %s", got)
 	}
 	for _, script := range []string{"chroot / /bin/true", "mknod /tmp/null c 1 3", "mknod /work/null c 1 3", "mount -t tmpfs tmpfs /tmp", "mount -o bind /etc /tmp", "mount -o remount,rw /a/deep/fixed",
-		"umount /a/deep/fixed", "hostname intruder", "echo 1 > /proc/sys/kernel/sysrq", "echo x > /proc/sysrq-trigger", "echo 0 > /sys/kernel/mm/ksm/run", "cat /proc/1/root/etc/shadow /dev/vda /dev/sda"} {
+		"umount /a/deep/fixed", "hostname intruder", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness", "echo x > /proc/sysrq-trigger", "echo 0 > /sys/kernel/mm/ksm/run", "cat /proc/1/root/etc/shadow /dev/vda /dev/sda"} {
 		if r := run(t, box, "", shell(script)); r.exit.Code == 0 {
 			t.Errorf("%s: succeeded", script)
 		}

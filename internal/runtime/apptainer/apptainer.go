@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -59,9 +60,12 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err := command.NoSeccomp(name, spec); err != nil {
 		return nil, err
 	}
-	s, _, err := command.Resolve(spec)
+	s, h, err := command.Resolve(spec)
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start apptainer container", Object: spec.Name, Err: err}
+	}
+	if h.UID == 0 {
+		s = forHostRoot(s, "/")
 	}
 	hosts, err := command.HostsFile(s)
 	if err != nil {
@@ -69,6 +73,22 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	return r.launcher.Run(ctx, command.Launch{Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
 		Driver: name, RunDir: s.RunDir, Remove: func(context.Context) error { return nil }})
+}
+
+// forHostRoot changes what a container is to be where the host's root starts it.
+// He is root inside as he is, and has no subordinate ids, which --fakeroot would
+// ask for. And he owns the files by which /proc and /sys, below host, let the
+// host's kernel be changed, capabilities or not: those become read-only.
+func forHostRoot(s driver.ContainerSpec, host string) driver.ContainerSpec {
+	s.Root = false
+	s.Mounts = slices.Clip(s.Mounts)
+	for _, path := range []string{"/sys", "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {
+		source := filepath.Join(host, path)
+		if _, err := os.Lstat(source); err == nil {
+			s.Mounts = append(s.Mounts, driver.Mount{Source: source, Target: path, ReadOnly: true})
+		}
+	}
+	return s
 }
 
 // programEnv hands the container's environment over in the program's own, and

@@ -3,6 +3,7 @@ package apptainer
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,4 +42,21 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 	drivertest.Same(t, []string{"HOME=/h", "APPTAINERENV_A=1\n2"}, programEnv([]string{"HOME=/h"}, []string{"A=1\n2"}))
+}
+
+func TestHostRootMayNotChangeTheKernel(t *testing.T) {
+	host := t.TempDir()
+	for _, d := range []string{"sys", "proc/sys", "proc/irq", "proc/1"} {
+		if err := os.MkdirAll(filepath.Join(host, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work := driver.Mount{Source: "/s", Target: "/work"}
+	s := forHostRoot(driver.ContainerSpec{Root: true, Mounts: []driver.Mount{work}}, host)
+	want := []driver.Mount{work, {Source: host + "/sys", Target: "/sys", ReadOnly: true}, {Source: host + "/proc/sys", Target: "/proc/sys", ReadOnly: true},
+		{Source: host + "/proc/irq", Target: "/proc/irq", ReadOnly: true}}
+	if s.Root {
+		t.Error("root asks for subordinate ids, of which he has none")
+	}
+	drivertest.Same(t, want, s.Mounts)
 }
