@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -65,11 +66,15 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start charliecloud container", Object: spec.Name, Err: err}
 	}
+	program, err := exec.LookPath(r.o.Program) // here: what starts it has the container's PATH
+	if err != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start charliecloud container", Object: spec.Name, Err: err}
+	}
 	l, err := prepare(s)
 	if err != nil {
 		return nil, errors.Join(err, l.remove())
 	}
-	argv := startCommand(r.o.Program, s, h, l)
+	argv := startCommand(program, s, h, l)
 	// ch-run wants to know who calls; init's own environment is what was asked.
 	env := append(append([]string(nil), s.Env...), "USER="+userName(s.Env))
 	if !hasPath(s.Env) {

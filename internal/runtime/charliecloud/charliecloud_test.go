@@ -23,6 +23,13 @@ func TestConformance(t *testing.T) {
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true}.Run(t)
 }
 
+func TestProbeSaysThatItIsNotInstalled(t *testing.T) {
+	facts, err := New(command.Options{Program: "no-such-ch-run", Binary: testkit.Binary(t)}).Probe(t.Context())
+	if err != nil || facts.Usable || facts.Reason != "it is not installed here" {
+		t.Errorf("got %+v, %v", facts, err)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	s := driver.ContainerSpec{StateDir: "/state", Image: driver.LocalImage{Tree: "/no/tree:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
 	l := layers{top: "/t", upper: "/t/write", work: "/t/work", root: "/t/root"}
