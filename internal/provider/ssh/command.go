@@ -37,6 +37,9 @@ func sshCommand(host string, options map[string]string, remote string) []string 
 // agent there.
 const RemoteArg = "remote"
 
+// noexec is what the script says of a directory that is mounted with that option.
+const noexec = "on a file system where no programs may be run"
+
 // bootScript is what the login shell of a host runs first. It finds the
 // binary of this very version, by its checksum, or takes it in from its
 // standard input, and becomes it, with the account's own umask: what jobs write
@@ -59,10 +62,12 @@ read -r n && [ "$n" -gt 0 ] && mkdir -p "$d" && t=$b.$$ || exit 1
 head -c "$n" >"$t"
 if [ "$(wc -c <"$t")" -ne "$n" ]; then rm -f "$t"; echo "bee: the copy of the bee binary was cut short (is the disk of $d full?)" >&2; exit 1; fi
 if command -v sha256sum >/dev/null 2>&1 && ! echo "$s  $t" | sha256sum -c >/dev/null 2>&1; then rm -f "$t"; echo "bee: the copy of the bee binary is damaged" >&2; exit 1; fi
-chmod 700 "$t" && mv "$t" "$b" || exit 1
+chmod 700 "$t" || exit 1
+if ! [ -x "$t" ]; then rm -f "$t"; echo "bee: $d is %s" >&2; exit 1; fi
+mv "$t" "$b" || exit 1
 echo "BEE have $a"
 fi
 umask "$u"
-exec "$b" %s`, sums["amd64"], sums["arm64"], RemoteArg)
+exec "$b" %s`, sums["amd64"], sums["arm64"], noexec, RemoteArg)
 	return "exec /bin/sh -c " + shell.Quote(script)
 }

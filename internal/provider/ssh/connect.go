@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,7 +39,10 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	}
 	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(sums))
 	c := exec.Command(p.s.Client, argv[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to handle
+	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
+	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.Env = append(os.Environ(), "SSH_ASKPASS_REQUIRE=never")
 	l := &link{host: host, cmd: c, errs: &lastWords{}}
 	c.Stderr = l.errs
 	c.WaitDelay = lingers // a ProxyCommand on a dead line has its standard error open when ssh has given up
@@ -78,21 +82,34 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 }
 
 // greet waits for the script's word and sends the binary where it is wanted.
-// Whatever a login prints before that is skipped. Nothing is sent behind the
-// binary before it is there: some hosts' head reads more than it passes on.
+// Whatever a login prints before that is skipped, unless it is all that comes.
+// Nothing is sent behind the binary before it is there: some hosts' head reads
+// more than it passes on.
 func (p *provider) greet(c *pipes, host string) error {
+	said := ""
 	for {
 		line, err := c.r.ReadString('\n')
+		text := strings.TrimSpace(line)
+		word, ok := strings.CutPrefix(text, "BEE ")
+		if !ok && text != "" {
+			said = text
+		}
+		if errors.Is(err, io.EOF) {
+			return loginEnded(said)
+		}
 		if err != nil {
 			return err
 		}
-		word, ok := strings.CutPrefix(strings.TrimSpace(line), "BEE ")
 		if !ok {
 			continue
 		}
 		what, arch, _ := strings.Cut(word, " ")
 		if what == "have" {
 			return nil
+		}
+		if !slices.Contains(architectures(), arch) {
+			return &core.Error{Kind: core.Unsupported, Op: "use", Object: host, Err: errors.New("it is " + arch),
+				Remedy: "BEE runs on Linux on x86_64 (amd64) and aarch64 (arm64): take this host out of the site."}
 		}
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
@@ -105,6 +122,17 @@ func (p *provider) greet(c *pipes, host string) error {
 		}
 	}
 }
+
+// loginEnded says that a login ran no command, and what it printed instead.
+func loginEnded(said string) error {
+	if said == "" {
+		return errors.New("the login ended without running a command, and said nothing")
+	}
+	return errors.New("the login ended without running a command, and said: " + said)
+}
+
+// architectures are those that there are bee binaries for.
+func architectures() []string { return []string{"amd64", "arm64"} }
 
 func sendFile(w io.Writer, path string) error {
 	f, err := os.Open(path)
@@ -131,7 +159,7 @@ func (p *provider) binaries() (map[string]string, error) {
 		return p.sums, nil
 	}
 	sums := map[string]string{}
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range architectures() {
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
 			continue // told when a host of that architecture turns up
@@ -189,8 +217,13 @@ func (p *provider) explain(host, words string, err error) error {
 		return false
 	}
 	switch {
-	case has("Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED", "No matching host key", "host key is known"):
-		e.Kind, e.Remedy = core.Permanent, "The host's key is not (or no longer) the known one: run `ssh "+host+"` once by hand, compare and accept it."
+	case has("REMOTE HOST IDENTIFICATION HAS CHANGED"):
+		e.Kind, e.Remedy = core.Permanent, "If whoever runs the host confirms the new key, remove the old one by `"+removal(words, host)+"` and run `ssh "+host+"` once by hand."
+		e.Err = errors.New("the host's key is not the known one any more: it was made anew, or somebody else answers in the host's place")
+	case has("Host key verification failed", "No matching host key", "host key is known"):
+		e.Kind, e.Remedy = core.Permanent, "The host's key is not known: run `ssh "+host+"` once by hand, compare and accept it."
+	case has(noexec):
+		e.Kind, e.Remedy = core.Permanent, "Have logins on "+host+" set XDG_CACHE_HOME to a directory where programs may be run."
 	case has("Permission denied (", "Too many authentication failures"):
 		e.Kind, e.Remedy = core.Permanent, "ssh may not ask for a password here: make `ssh "+host+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
 	case has("Could not resolve hostname", "Name or service not known"):
@@ -203,6 +236,17 @@ func (p *provider) explain(host, words string, err error) error {
 		e.Remedy = "Try `ssh " + host + " true`."
 	}
 	return e
+}
+
+// removal is the command that forgets a host's key: ssh's own words, where they
+// tell one.
+func removal(words, host string) string {
+	for line := range strings.Lines(words) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ssh-keygen ") {
+			return line
+		}
+	}
+	return "ssh-keygen -R " + NameOf(host)
 }
 
 // widen has a pipe hold more than the kernel's first choice of 64 KiB: else both ends
@@ -247,5 +291,5 @@ func (l *lastWords) Write(b []byte) (int, error) {
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.TrimSpace(string(l.buf))
+	return strings.TrimSpace(strings.ReplaceAll(string(l.buf), "\r", "")) // which ssh writes for terminals
 }
