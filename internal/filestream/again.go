@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // again is what an encoder knows of a tree that has travelled before, and what it notes
@@ -54,9 +56,9 @@ func (e *encoder) goOn(path string, known *Known) error {
 }
 
 // keep tells whether a file is the same at both ends: then it is named by its number.
-func (e *encoder) keep(m *meta, name string) (bool, error) {
+func (e *encoder) keep(dir int, name string, st *unix.Stat_t) (bool, error) {
 	rel := strings.TrimPrefix(name, e.root)
-	i, same := e.agreed.find(rel, m.st)
+	i, same := e.agreed.find(dir, rel, st)
 	if !same {
 		return false, nil
 	}
@@ -70,7 +72,7 @@ func (e *encoder) keep(m *meta, name string) (bool, error) {
 		e.kept.first = i
 	}
 	e.kept.n++
-	e.report(m.size)
+	e.report(st.Size)
 	return true, nil
 }
 

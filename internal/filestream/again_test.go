@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -33,9 +34,15 @@ func pages(t *testing.T, root string) int {
 		name := page(root, i)
 		must(t, os.MkdirAll(filepath.Dir(name), 0o750))
 		must(t, os.WriteFile(name, noise(4096+i, byte(i)), 0o640))
-		unix.Setxattr(name, "user.note", []byte("of "+name), 0) //nolint:errcheck // where there are attributes
+		if i%5 > 0 {
+			unix.Setxattr(name, "user.note", []byte("of "+name), 0) //nolint:errcheck // where there are attributes
+		}
 	}
 	return n
+}
+
+func note(name string) {
+	unix.Setxattr(name, "user.note", []byte("another"), 0) //nolint:errcheck // see pages
 }
 
 func page(root string, i int) string { return filepath.Join(root, fmt.Sprint("d", i%4), fmt.Sprint(i)) }
@@ -77,6 +84,9 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		"replaced, with the same time":        {func(from, _ string) { secretly(t, page(from, 3), replace(t)) }, 1},
 		"longer":                              {func(from, _ string) { must(t, os.WriteFile(page(from, 3), noise(9999, 98), 0o640)) }, 1},
 		"other permissions":                   {func(from, _ string) { must(t, os.Chmod(page(from, 3), 0o400)) }, 1},
+		"another attribute":                   {func(from, _ string) { note(page(from, 3)) }, 1},
+		"the first attribute":                 {func(from, _ string) { note(page(from, 5)) }, 1},
+		"the copy's attribute":                {func(_, first string) { note(page(first, 5)) }, 1},
 		"a second name":                       {func(from, _ string) { must(t, os.Link(page(from, 3), page(from, 3)+"b")) }, 1},
 		"another name":                        {func(from, _ string) { must(t, os.Rename(page(from, 3), page(from, 3)+"b")) }, 1},
 		"gone":                                {func(from, _ string) { must(t, os.Remove(page(from, 3))) }, 1},
@@ -131,6 +141,65 @@ func TestCopiesShareNothing(t *testing.T) {
 		secretly(t, page(second, i), rewrite(t))
 	}
 	same(t, want, describe(t, first))
+}
+
+// What becomes of the copy after it was offered does not come into the next one.
+func TestACopyThatChangesAfterItsOffer(t *testing.T) {
+	for name, change := range map[string]func(name string) error{
+		"its mode":           func(name string) error { return os.Chmod(name, 0o777) },
+		"it goes":            os.Remove,
+		"its directory goes": func(name string) error { return os.RemoveAll(filepath.Dir(name)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			from, first, second := filepath.Join(dir, "from"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
+			n := pages(t, from)
+			over(t, from, first, "")
+			once := sync.OnceValue(func() error { return change(page(first, 3)) })
+			c := carry(t, from, second, first, func(int64) { must(t, once()) })
+			if !core.IsKind(c.err, core.Transient) || c.accepted() != n {
+				t.Fatalf("%d files were not read; %v", c.accepted(), c.err)
+			}
+			if _, err := os.Lstat(second); err == nil {
+				t.Error("it was made all the same")
+			}
+			over(t, from, second, first)
+			same(t, describe(t, from), describe(t, second))
+			noLeftovers(t, dir)
+		})
+	}
+}
+
+// Modes arrive as they are, whatever the receiver's own are made with.
+func TestModesWhateverTheUmask(t *testing.T) {
+	for _, mask := range []int{0, 0o22, 0o77} {
+		t.Run(fmt.Sprintf("%o", mask), func(t *testing.T) {
+			dir := t.TempDir()
+			from := filepath.Join(dir, "from")
+			must(t, os.Mkdir(from, 0o700))
+			modes := []uint32{0o400, 0o444, 0o640, 0o666, 0o755, 0o777, 0o1644}
+			for _, mode := range modes {
+				name := filepath.Join(from, fmt.Sprintf("%o", mode))
+				must(t, os.WriteFile(name, noise(1000, byte(mode)), 0o600))
+				must(t, unix.Chmod(name, mode))
+			}
+			defer unix.Umask(unix.Umask(mask))
+			last := ""
+			for i := range 3 {
+				to := filepath.Join(dir, fmt.Sprint(i))
+				c := carry(t, from, to, last, nil)
+				must(t, c.err)
+				same(t, describe(t, from), describe(t, to))
+				if i > 0 && c.accepted() != len(modes) {
+					t.Errorf("%d files count as the same", c.accepted())
+				}
+				last = to
+			}
+			copied := filepath.Join(dir, "copied")
+			must(t, Copy(t.Context(), from, copied, nil))
+			same(t, describe(t, from), describe(t, copied))
+		})
+	}
 }
 
 // Everything else travels as ever: links, holes, what is no file.

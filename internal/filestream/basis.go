@@ -163,7 +163,11 @@ func (b *Basis) chunksOf(p stretch, s *span, c chunker, mu *sync.Mutex) error {
 		return err
 	}
 	defer f.Close()
-	_, err = segments(f, p.from, p.to, func(from, to int64) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	_, err = segments(int(f.Fd()), &st, p.from, p.to, func(from, to int64) (int64, error) {
 		s.read(f, from, to, c)
 		found := make(map[sum]place, len(s.chunks))
 		err := s.each(func(at int64, data []byte, name sum) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,19 +11,20 @@ import (
 
 // file copies f on this host: as a clone where the file system shares blocks,
 // else within the kernel, else through memory.
-func (t *tree) file(ctx context.Context, m *meta, f *os.File) error {
+func (t *tree) file(ctx context.Context, m *meta, f *file) error {
 	out, err := t.create(m)
 	if err != nil {
 		return err
 	}
 	size := m.size
-	if m.size > 0 && unix.IoctlFileClone(int(out.Fd()), int(f.Fd())) == nil {
+	if m.size > 0 && unix.IoctlFileClone(out.fd, f.fd) == nil {
+		out.end = m.size
 		t.report(m.size)
 	} else {
-		size, err = segments(f, 0, m.size, func(from, to int64) (int64, error) { return t.move(ctx, f, out, from, to) })
+		size, err = segments(f.fd, m.st, 0, m.size, func(from, to int64) (int64, error) { return t.move(ctx, f, out, from, to) })
 	}
 	if err != nil {
-		_ = out.Close()
+		out.close()
 		return err
 	}
 	_, err = t.finish(out, m, size)
@@ -39,14 +39,14 @@ func (t *tree) report(n int64) {
 }
 
 // move copies the bytes from..to and gives the offset it came to.
-func (t *tree) move(ctx context.Context, in, out *os.File, from, to int64) (int64, error) {
+func (t *tree) move(ctx context.Context, in, out *file, from, to int64) (int64, error) {
 	const step = 16 << 20 // so that ctx and progress are looked at
 	for from < to {
 		if err := ctx.Err(); err != nil {
 			return from, err
 		}
 		r, w := from, from
-		n, err := unix.CopyFileRange(int(in.Fd()), &r, int(out.Fd()), &w, int(min(step, to-from)), 0)
+		n, err := unix.CopyFileRange(in.fd, &r, out.fd, &w, int(min(step, to-from)), 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -59,12 +59,13 @@ func (t *tree) move(ctx context.Context, in, out *os.File, from, to int64) (int6
 			return t.through(ctx, in, out, from, to)
 		}
 		from += int64(n)
+		out.end = from
 		t.report(int64(n))
 	}
 	return from, nil
 }
 
-func (t *tree) through(ctx context.Context, in, out *os.File, from, to int64) (int64, error) {
+func (t *tree) through(ctx context.Context, in, out *file, from, to int64) (int64, error) {
 	buf := make([]byte, min(blockSize, to-from))
 	for from < to {
 		if err := ctx.Err(); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // arriving is a file whose content comes.
 type arriving struct {
-	*os.File
+	*file
 	content
 	noted *entry // nil: nothing is
 }
@@ -22,7 +22,7 @@ type arriving struct {
 // WriteAt implements io.WriterAt.
 func (f *arriving) WriteAt(b []byte, at int64) (int, error) {
 	f.add(at, b)
-	return f.File.WriteAt(b, at)
+	return f.file.WriteAt(b, at)
 }
 
 // decoder reads a stream into a tree.
@@ -75,7 +75,7 @@ func cut(err error) error {
 
 func (d *decoder) close() {
 	if d.open != nil {
-		_ = d.open.Close()
+		d.open.close()
 	}
 }
 
@@ -140,8 +140,10 @@ func (d *decoder) record(kind byte, b []byte) error {
 		}
 		f, size := d.open, int64(binary.LittleEndian.Uint64(b))
 		d.open = nil
-		st, err := d.t.finish(f.File, d.meta, size)
-		d.t.journal.set(f.noted, st, f.check, f.whole(size))
+		st, err := d.t.finish(f.file, d.meta, size)
+		if err == nil {
+			d.t.journal.set(f.noted, d.meta, st, f.check, f.whole(size))
+		}
 		return err
 	case recKept:
 		if len(b) != 8 || d.basis == nil || d.depth == 0 || d.many {
@@ -152,7 +154,7 @@ func (d *decoder) record(kind byte, b []byte) error {
 			if !d.basis.accepted.has(i) {
 				return errRecord
 			}
-			if err := d.t.keep(d.basis.root, d.basis.index.files[i]); err != nil {
+			if err := d.t.keep(d.basis, d.basis.index.files[i]); err != nil {
 				return err
 			}
 		}
@@ -198,7 +200,7 @@ func (d *decoder) entry(b []byte) error {
 		if err != nil {
 			return err
 		}
-		d.meta, d.open = m, &arriving{File: f, noted: d.t.journal.add(inside(f.Name()))}
+		d.meta, d.open = m, &arriving{file: f, noted: d.t.journal.add(inside(f.name))}
 		if d.open.noted != nil {
 			d.open.table = castagnoli()
 		}

@@ -75,7 +75,7 @@ func SendMany(ctx context.Context, w io.Writer, root string, rel []string, progr
 }
 
 func send(ctx context.Context, e *encoder, object string, walk func(*walker) error) error {
-	err := walk(&walker{ctx: ctx, to: e, inodes: map[inode]uint64{}})
+	err := walk(&walker{ctx: ctx, to: e, inodes: map[inode]uint64{}, same: e.keep})
 	if err != nil {
 		e.abort(err)
 		return fail("send", object, err)

@@ -24,6 +24,8 @@ type index struct {
 	id    transferID
 	dev   uint64   // of the file system that holds it
 	files []*entry // as they came in the stream
+	// remote tells of an index that was read whether that file system is NFS.
+	remote bool
 }
 
 // transferID names what has travelled.
@@ -48,6 +50,8 @@ type entry struct {
 	whole bool
 	// racy tells that another change might have left the same stamp.
 	racy bool
+	// bare tells that it has no attributes.
+	bare bool
 }
 
 // same tells whether a file has the content still that it had.
@@ -87,6 +91,9 @@ func (x *index) encode(boot string) []byte {
 		}
 		if e.racy {
 			flags |= 2
+		}
+		if e.bare {
+			flags |= 4
 		}
 		b = binary.LittleEndian.AppendUint32(append(b, flags), e.check)
 		last = e
@@ -135,7 +142,7 @@ func decodeIndex(b []byte, boot string) (*index, error) {
 		if f.err != nil || len(f.b) < 5 || !filepath.IsLocal(e.path) || e.size < 0 {
 			return nil, errIndex
 		}
-		e.whole, e.racy = f.b[0]&1 != 0, f.b[0]&2 != 0
+		e.whole, e.racy, e.bare = f.b[0]&1 != 0, f.b[0]&2 != 0, f.b[0]&4 != 0
 		e.check = binary.LittleEndian.Uint32(f.b[1:])
 		f.b = f.b[5:]
 		x.files, last = append(x.files, e), e
@@ -161,9 +168,11 @@ func readIndex(path string) *index {
 		return nil
 	}
 	x, err := decodeIndex(b, boot)
-	if err != nil {
+	var fs unix.Statfs_t
+	if err != nil || unix.Statfs(indexName(path), &fs) != nil {
 		return nil
 	}
+	x.remote = fs.Type == unix.NFS_SUPER_MAGIC
 	return x
 }
 

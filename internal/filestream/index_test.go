@@ -123,7 +123,7 @@ func TestFilesOfTheFutureAreRead(t *testing.T) {
 		for i := range n {
 			var st unix.Stat_t
 			must(t, unix.Lstat(page(from, i), &st))
-			j.set(j.add(fmt.Sprintf("d%d/%d", i%4, i)), &st, 0, true)
+			j.set(j.add(fmt.Sprintf("d%d/%d", i%4, i)), &meta{}, &st, 0, true)
 		}
 		j.now -= c.back
 		j.keep()

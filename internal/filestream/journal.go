@@ -105,8 +105,9 @@ func (j *journal) add(path string) *entry {
 }
 
 // set completes an entry by what the file is now.
-func (j *journal) set(e *entry, st *unix.Stat_t, check uint32, whole bool) {
+func (j *journal) set(e *entry, m *meta, st *unix.Stat_t, check uint32, whole bool) {
 	if e != nil {
+		e.bare = len(m.xattrs) == 0
 		e.stamp, e.check = stampOf(st), check
 		e.whole = whole && st.Nlink == 1 && st.Dev == j.dev
 	}

@@ -41,10 +41,9 @@ func (k *keeper) failed() error {
 	return k.err
 }
 
-// keep makes a file of the earlier copy at root one of the directory that is being
-// filled.
-func (t *tree) keep(root string, e *entry) error {
-	frame := t.stack[len(t.stack)-1]
+// keep makes a file of the earlier copy one of the directory that is being filled.
+func (t *tree) keep(b *Basis, e *entry) error {
+	frame := &t.stack[len(t.stack)-1]
 	name := path.Base(e.path)
 	where := frame.path + "/" + name
 	if inside(where) != e.path {
@@ -54,14 +53,17 @@ func (t *tree) keep(root string, e *entry) error {
 		return err
 	}
 	t.keeper.once.Do(t.keeper.begin)
-	noted := t.journal.add(e.path)
+	if frame.from < 0 {
+		frame.from = openBelow(b.root, path.Dir(e.path))
+	}
+	noted, from, to := t.journal.add(e.path), frame.from, frame.fd
 	do := func() {
-		st, err := t.keeper.copy(frame.fd, name, root, e)
+		m, st, err := t.keeper.copy(to, from, name, b, e)
 		if err != nil {
 			t.keeper.fail(t.wrap("copy", where, err))
 			return
 		}
-		t.journal.set(noted, st, e.check, true)
+		t.journal.set(noted, m, st, e.check, true)
 	}
 	select {
 	case t.keeper.slots <- struct{}{}:
@@ -75,48 +77,61 @@ func (t *tree) keep(root string, e *entry) error {
 	return nil
 }
 
-// copy makes the file name in a directory that copy of a file which it was when e was
-// noted, attributes included.
-func (k *keeper) copy(dir int, name, root string, e *entry) (*unix.Stat_t, error) {
-	st, source := &unix.Stat_t{}, filepath.Join(root, e.path)
-	from, err := unix.Open(source, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+// copy makes a file that is in one directory what it was when e was noted in another,
+// attributes included.
+func (k *keeper) copy(to, from int, name string, b *Basis, e *entry) (*meta, *unix.Stat_t, error) {
+	m, in, err := b.earlier(from, name, e)
 	if err != nil {
-		return nil, unreadable(root, source, err)
+		return nil, nil, unreadable(b.root, e.path, err)
 	}
-	defer unix.Close(from)
-	if err := unix.Fstat(from, st); err != nil {
-		return nil, unreadable(root, source, err)
-	}
-	m := &meta{mode: st.Mode & 0o1777, mtime: st.Mtim.Nano()}
-	if m.xattrs, err = readXattrs(from); err != nil {
-		return nil, unreadable(root, source, err)
-	}
-	to, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, m.mode&0o700|0o200)
+	defer unix.Close(in)
+	out, err := createAt(to, name, m.mode&0o777|0o200)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer unix.Close(to)
-	c, read, err := k.move(to, from, e.size)
+	defer unix.Close(out)
+	c, read, err := k.move(out, in, e.size)
 	if read == nil && err == nil && (!c.whole(e.size) || c.check != e.check) {
 		read = errChanged
 	}
 	if read != nil {
-		return nil, unreadable(root, source, read)
+		return nil, nil, unreadable(b.root, e.path, read)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := setMeta(to, m, m.mode); err != nil {
-		return nil, err
+	st, err := complete(out, m)
+	return m, st, err
+}
+
+// earlier opens a file of the earlier copy, which has to be there as it was.
+func (b *Basis) earlier(dir int, name string, e *entry) (*meta, int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EBADF) { // it is gone, or its directory
+		err = errChanged
 	}
-	return st, unix.Fstat(to, st)
+	if err != nil {
+		return nil, -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && !b.index.same(e, &st) {
+		err = errChanged
+	}
+	m := &meta{mode: st.Mode & 0o1777, mtime: st.Mtim.Nano()}
+	if err == nil && !e.bare {
+		m.xattrs, err = readXattrs(fd)
+	}
+	if err != nil {
+		unix.Close(fd) //nolint:errcheck // see closeDir
+	}
+	return m, fd, err
 }
 
 // unreadable says so of a file of the earlier copy at root. The next time all of that is
 // read, and what cannot be travels.
-func unreadable(root, name string, err error) error {
+func unreadable(root, path string, err error) error {
 	forgetIndex(root)
-	return notAsItWas(name, err)
+	return notAsItWas(filepath.Join(root, path), err)
 }
 
 // move copies so many bytes, or fewer where there are no more, and tells what they are.

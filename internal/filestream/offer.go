@@ -143,9 +143,13 @@ func openBelow(root, dir string) int {
 	return fd
 }
 
-// still tells whether a file of a directory is as it was. It is opened for that: NFS
-// then asks its server.
+// still tells whether a file of a directory is as it was. NFS asks its server when it is
+// opened for that.
 func (x *index) still(e *entry, dir int) bool {
+	if !x.remote {
+		st, err := lstat(dir, path.Base(e.path))
+		return err == nil && x.same(e, st)
+	}
 	fd, err := unix.Openat(dir, path.Base(e.path), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
 		return false
@@ -155,11 +159,14 @@ func (x *index) still(e *entry, dir int) bool {
 	return unix.Fstat(fd, &st) == nil && x.same(e, &st)
 }
 
-// find gives the number of an agreed file, if it is as it was until now.
-func (a *agreed) find(path string, st *unix.Stat_t) (int, bool) {
+// find gives the number of an agreed file of a directory, if it is as it was until now.
+func (a *agreed) find(dir int, path string, st *unix.Stat_t) (int, bool) {
 	if a == nil {
 		return 0, false
 	}
 	i, is := a.number[path]
-	return i, is && a.index.same(a.index.files[i], st)
+	if !is || !a.index.same(a.index.files[i], st) {
+		return 0, false
+	}
+	return i, !a.index.remote || a.index.still(a.index.files[i], dir)
 }

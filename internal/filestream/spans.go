@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 )
@@ -69,7 +68,7 @@ func (s *span) each(do func(at int64, b []byte, name sum) error) error {
 // eachChunk gives the chunks of a stretch of f in order, and the offset that it came
 // to: less than to where the file has become shorter. Several processors read ahead.
 // A chunk is valid until do returns; s is there to be used again and again.
-func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *span, do func(at int64, b []byte, name sum) error) (int64, error) {
+func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunker, s *span, do func(at int64, b []byte, name sum) error) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return from, err
 	}
@@ -116,7 +115,7 @@ func eachChunk(ctx context.Context, f *os.File, from, to int64, c chunker, s *sp
 const mostLanes = 8
 
 // ahead reads every n-th span, from the one in which an offset lies.
-func ahead(ctx context.Context, lane chan *span, f *os.File, from, to, n int64, c chunker) {
+func ahead(ctx context.Context, lane chan *span, f io.ReaderAt, from, to, n int64, c chunker) {
 	s := &span{}
 	for at := from; at < to; at = c.spanEnd(at) + (n-1)*c.spanSize() {
 		s.read(f, at, min(c.spanEnd(at), to), c)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,6 +33,14 @@ type frame struct {
 	meta *meta
 	path string          // from the part's parent
 	kept *sync.WaitGroup // files that are still being copied into it
+	from int             // the directory of the earlier copy that they are of, or -1
+}
+
+// close waits for what is being copied, too.
+func (f *frame) close() {
+	f.kept.Wait()
+	closeDir(f.from)
+	closeDir(f.fd)
 }
 
 type linkSource struct {
@@ -89,25 +96,29 @@ func (t *tree) enter(m *meta) error {
 	if len(t.stack) == 0 {
 		t.last().hold(fd)
 	}
-	t.stack = append(t.stack, frame{fd, m, path, &sync.WaitGroup{}})
+	t.stack = append(t.stack, frame{fd, m, path, &sync.WaitGroup{}, -1})
 	return nil
 }
 
 func (t *tree) leave() error {
 	f := t.stack[len(t.stack)-1]
 	t.stack = t.stack[:len(t.stack)-1]
-	defer unix.Close(f.fd)
+	defer f.close()
 	f.kept.Wait()
 	return t.wrap("set attributes of", f.path, setMeta(f.fd, f.meta, f.meta.mode))
 }
 
 // create makes an empty file for m, to be filled and then given to finish.
-func (t *tree) create(m *meta) (*os.File, error) {
+func (t *tree) create(m *meta) (*file, error) {
 	dir, name, path, err := t.place(m)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	mode := uint32(0o600)
+	if len(t.stack) > 0 { // nobody else gets as far as that yet
+		mode |= m.mode & 0o777
+	}
+	fd, err := createAt(dir, name, mode)
 	if err != nil {
 		return nil, t.wrap("create", path, err)
 	}
@@ -117,26 +128,26 @@ func (t *tree) create(m *meta) (*os.File, error) {
 	if m.link != 0 {
 		t.links[m.link] = linkSource{t.last(), path}
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return &file{fd: fd, name: path}, nil
 }
 
 // finish closes a file that create made, with its size and attributes set, and tells
 // what it is then.
-func (t *tree) finish(f *os.File, m *meta, size int64) (*unix.Stat_t, error) {
-	defer f.Close()
-	fd, st := int(f.Fd()), &unix.Stat_t{}
-	if err := unix.Fstat(fd, st); err != nil {
-		return st, t.wrap("fstat", f.Name(), err)
-	}
-	if st.Size != size {
-		if err := unix.Ftruncate(fd, size); err != nil {
-			return st, t.wrap("set size of", f.Name(), err)
+func (t *tree) finish(f *file, m *meta, size int64) (*unix.Stat_t, error) {
+	defer f.close()
+	if f.end != size {
+		if err := unix.Ftruncate(f.fd, size); err != nil {
+			return nil, t.wrap("set size of", f.name, err)
 		}
 	}
-	if err := setMeta(fd, m, m.mode&0o1777); err != nil {
-		return st, t.wrap("set attributes of", f.Name(), err)
-	}
-	return st, t.wrap("fstat", f.Name(), unix.Fstat(fd, st))
+	st, err := complete(f.fd, m)
+	return st, t.wrap("set attributes of", f.name, err)
+}
+
+// createAt makes an empty file with the mode that it is to have, so that complete rarely
+// has to set another.
+func createAt(dir int, name string, mode uint32) (int, error) {
+	return unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 }
 
 // other makes whatever is neither a directory nor a plain file.
@@ -168,7 +179,34 @@ func (t *tree) other(m *meta) error {
 	return t.wrap("set time of", path, unix.UtimesNanoAt(dir, name, []unix.Timespec{when, when}, unix.AT_SYMLINK_NOFOLLOW))
 }
 
+// setMeta sets the attributes of a directory.
 func setMeta(fd int, m *meta, mode uint32) error {
+	if err := setXattrs(fd, m); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
+		return err
+	}
+	return setTime(fd, m)
+}
+
+// complete sets the attributes of a file, its mode if it was not made with that, and tells
+// what it is then.
+func complete(fd int, m *meta) (*unix.Stat_t, error) {
+	if err := errors.Join(setXattrs(fd, m), setTime(fd, m)); err != nil {
+		return nil, err
+	}
+	st, mode := &unix.Stat_t{}, m.mode&0o1777
+	err := unix.Fstat(fd, st)
+	if err == nil && st.Mode&0o7777 != mode {
+		err = errors.Join(unix.Fchmod(fd, mode), unix.Fstat(fd, st))
+	}
+	return st, err
+}
+
+func setTime(fd int, m *meta) error { return futimens(fd, unix.NsecToTimespec(m.mtime)) }
+
+func setXattrs(fd int, m *meta) error {
 	for _, x := range m.xattrs {
 		// A file system without attributes (tmpfs of old kernels, NFS) still
 		// takes the file.
@@ -176,11 +214,7 @@ func setMeta(fd int, m *meta, mode uint32) error {
 			return err
 		}
 	}
-	if err := unix.Fchmod(fd, mode); err != nil {
-		return err
-	}
-	when := unix.NsecToTimespec(m.mtime)
-	return futimens(fd, when)
+	return nil
 }
 
 // wrap names the place as people know it, not by its temporary name.
@@ -212,7 +246,7 @@ func (t *tree) close() {
 	t.settle() //nolint:errcheck // it is given up
 	t.journal.close()
 	for _, f := range t.stack {
-		_ = unix.Close(f.fd)
+		f.close()
 	}
 	for _, p := range t.parts {
 		p.close()

@@ -19,7 +19,7 @@ type sink interface {
 	top(rel string) error
 	enter(m *meta) error
 	leave() error
-	file(ctx context.Context, m *meta, f *os.File) error
+	file(ctx context.Context, m *meta, f *file) error
 	other(m *meta) error
 }
 
@@ -31,6 +31,9 @@ type walker struct {
 	ctx    context.Context
 	to     sink
 	inodes map[inode]uint64 // files with several names, by number
+	// same tells of a file of a directory whether nothing has to be made of it, as it
+	// is at the other end; nil: none is.
+	same func(dir int, path string, st *unix.Stat_t) (bool, error)
 }
 
 func (k *walker) one(path, rel string) error {
@@ -102,6 +105,11 @@ func (k *walker) entry(dir int, name, path string) error {
 	case unix.S_IFDIR:
 		return k.dir(dir, m, path)
 	case unix.S_IFREG:
+		if k.same != nil {
+			if same, err := k.same(dir, path, st); same || err != nil {
+				return err
+			}
+		}
 		return k.file(dir, m, path)
 	case unix.S_IFLNK:
 		buf := make([]byte, maxTarget)
@@ -161,8 +169,8 @@ func (k *walker) file(at int, m *meta, path string) error {
 	if err != nil {
 		return vanished("open", path, err)
 	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
+	f := &file{fd: fd, name: path}
+	defer f.close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &fs.PathError{Op: "fstat", Path: path, Err: err}
@@ -186,18 +194,14 @@ func (k *walker) file(at int, m *meta, path string) error {
 	return k.to.file(k.ctx, m, f)
 }
 
-// segments calls move for each stretch of f that holds data, between two offsets,
-// and gives the offset to which f goes, or would.
-func segments(f *os.File, at, end int64, move func(from, to int64) (int64, error)) (int64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return 0, err
-	}
+// segments calls move for each stretch of a file that holds data, between two offsets,
+// and gives the offset to which it goes, or would. st is what it was when it was opened.
+func segments(fd int, st *unix.Stat_t, at, end int64, move func(from, to int64) (int64, error)) (int64, error) {
 	if st.Blocks*512 >= st.Size {
 		return move(at, end)
 	}
 	for at < end {
-		from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		from, err := unix.Seek(fd, at, unix.SEEK_DATA)
 		if err == unix.ENXIO {
 			break // only a hole is left
 		}
@@ -207,7 +211,7 @@ func segments(f *os.File, at, end int64, move func(from, to int64) (int64, error
 		if from >= end {
 			break
 		}
-		to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+		to, err := unix.Seek(fd, from, unix.SEEK_HOLE)
 		if err != nil {
 			return 0, err
 		}

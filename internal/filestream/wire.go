@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
-	"os"
 )
 
 // A stream is a magic string, then blocks. A block is its length and its
@@ -162,25 +161,22 @@ func (e *encoder) enter(m *meta) error  { return e.record(recEntry, m.append(nil
 func (e *encoder) leave() error         { return e.record(recLeave, nil) }
 func (e *encoder) other(m *meta) error  { return e.record(recEntry, m.append(nil)) }
 
-func (e *encoder) file(ctx context.Context, m *meta, f *os.File) error {
-	if kept, err := e.keep(m, f.Name()); kept {
-		return err
-	}
-	noted := e.note(f.Name())
+func (e *encoder) file(ctx context.Context, m *meta, f *file) error {
+	noted := e.note(f.name)
 	if err := e.record(recEntry, m.append(nil)); err != nil {
 		return err
 	}
-	size, err := segments(f, 0, m.size, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
+	size, err := segments(f.fd, m.st, 0, m.size, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
 	if err != nil {
 		return err
 	}
-	e.journal.set(noted, m.st, e.content.check, e.content.whole(size))
+	e.journal.set(noted, m, m.st, e.content.check, e.content.whole(size))
 	return e.number(recEnd, uint64(size))
 }
 
 // data sends the bytes from..to of f and gives the offset it came to: less
 // than to where the file has become shorter.
-func (e *encoder) data(ctx context.Context, f *os.File, from, to int64) (int64, error) {
+func (e *encoder) data(ctx context.Context, f *file, from, to int64) (int64, error) {
 	if e.known != nil {
 		return eachChunk(ctx, f, from, to, e.known.chunks, &e.span, e.chunk)
 	}
