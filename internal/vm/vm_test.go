@@ -70,6 +70,7 @@ func TestConformance(t *testing.T) {
 // TestHostsWithoutQEMU: the one that travels with the guest image boots it, and
 // takes nothing from its host; nor does its virtiofsd.
 func TestHostsWithoutQEMU(t *testing.T) {
+	testkit.Once(t)
 	tree, binary, path := guest(t), testkit.Binary(t), os.Getenv("PATH")
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, tree)
