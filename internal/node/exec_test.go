@@ -264,7 +264,7 @@ func TestAnIdleNodeIsSmall(t *testing.T) {
 	for nodes, most := range map[int]int{1: 20 << 10, 3: 22 << 10} {
 		c := running(t, nodes)
 		for rank := range nodes {
-			testkit.Eventually(t, 20*time.Second, func() error { // what it took to start is given back by and by
+			testkit.Eventually(t, time.Minute, func() error { // what it took to start is given back by and by
 				raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.nodes[rank].Process.Pid))
 				if err != nil {
 					return err
