@@ -36,15 +36,24 @@ func (f *file) ReadAt(b []byte, at int64) (int, error) {
 
 // WriteAt implements io.WriterAt.
 func (f *file) WriteAt(b []byte, at int64) (int, error) {
+	n, err := writeAll(f.fd, b, at)
+	if err != nil {
+		return n, &fs.PathError{Op: "write", Path: f.name, Err: err}
+	}
+	f.end = max(f.end, at+int64(n))
+	return n, nil
+}
+
+// writeAll writes at an offset, and tells how much it could.
+func writeAll(fd int, b []byte, at int64) (int, error) {
 	done := 0
 	for done < len(b) {
-		n, err := unix.Pwrite(f.fd, b[done:], at+int64(done))
+		n, err := unix.Pwrite(fd, b[done:], at+int64(done))
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return done, &fs.PathError{Op: "write", Path: f.name, Err: err}
+			return done, err
 		}
 		done += max(n, 0)
 	}
-	f.end = max(f.end, at+int64(done))
 	return done, nil
 }
 

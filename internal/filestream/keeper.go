@@ -147,12 +147,8 @@ func (k *keeper) move(to, from int, size int64) (c content, read, err error) {
 		if err != nil || n == 0 {
 			return c, err, nil
 		}
-		for done := 0; done < n; {
-			wrote, err := unix.Pwrite(to, (*buffer)[done:n], c.at+int64(done))
-			if err != nil && !errors.Is(err, unix.EINTR) {
-				return c, nil, err
-			}
-			done += max(wrote, 0)
+		if _, err := writeAll(to, (*buffer)[:n], c.at); err != nil {
+			return c, nil, err
 		}
 		c.add(c.at, (*buffer)[:n])
 	}
