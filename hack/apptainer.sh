@@ -14,8 +14,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 chmod 755 "$work"
 
 echo "getting Apptainer"
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | awk '/\/debian$/ && !n++')
-[ -n "$mirror" ] || { echo "apt knows no Debian mirror" >&2; exit 1; }
+mirror=$(hack/mirror.sh)
 # As this system's apt is set up: a mirror of packages as they once were is no error.
 valid=$(apt-config dump --no-empty --format '%f "%v";%n' Acquire::Check-Valid-Until)
 mmdebstrap --quiet --variant=minbase ${valid:+--aptopt="$valid"} --include=apptainer,busybox-static sid "$work/root.tar" "deb $mirror sid main"

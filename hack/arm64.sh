@@ -29,8 +29,7 @@ fi
 echo "getting the kernel"
 cd "$work"
 mkdir -p lists/partial cache/archives/partial
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | awk '/\/debian$/ && !n++')
-[ -n "$mirror" ] || { echo "apt knows no Debian mirror" >&2; exit 1; }
+mirror=$("$here/hack/mirror.sh")
 echo "deb [arch=arm64] $mirror bookworm main" > sources.list
 apt=(-qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o Dir::Etc::sourceparts=/nonexistent
   -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::State::status=/dev/null -o APT::Sandbox::User=)
