@@ -146,36 +146,35 @@ func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
 }
 
 func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {
-	rows, err := s.db.query(ctx, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
+	list, err := rows(ctx, s.db, scanAttempt, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
-	defer rows.Close()
-	var list []Attempt
-	for rows.Next() {
-		var (
-			a             Attempt
-			lease, record []byte
-			started       int64
-			ended         sql.NullInt64
-		)
-		if err := rows.Scan(&a.Run, &a.N, &a.Site, &a.Provider, &lease, &a.Released, &started, &ended, &record); err != nil {
-			return nil, fmt.Errorf("list attempts: %w", err)
-		}
-		a.Started = time.Unix(0, started)
-		if ended.Valid {
-			a.Ended = time.Unix(0, ended.Int64)
-		}
-		if lease != nil {
-			a.Lease = new(core.Handle)
-			if err := json.Unmarshal(lease, a.Lease); err != nil {
-				return nil, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
-			}
-		}
-		if err := json.Unmarshal(record, &a.Record); err != nil {
-			return nil, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
-		}
-		list = append(list, a)
+	return list, nil
+}
+
+func scanAttempt(scan func(...any) error) (Attempt, error) {
+	var (
+		a             Attempt
+		lease, record []byte
+		started       int64
+		ended         sql.NullInt64
+	)
+	if err := scan(&a.Run, &a.N, &a.Site, &a.Provider, &lease, &a.Released, &started, &ended, &record); err != nil {
+		return a, err
 	}
-	return list, rows.Err()
+	a.Started = time.Unix(0, started)
+	if ended.Valid {
+		a.Ended = time.Unix(0, ended.Int64)
+	}
+	if lease != nil {
+		a.Lease = new(core.Handle)
+		if err := json.Unmarshal(lease, a.Lease); err != nil {
+			return a, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
+		}
+	}
+	if err := json.Unmarshal(record, &a.Record); err != nil {
+		return a, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
+	}
+	return a, nil
 }

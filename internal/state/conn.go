@@ -3,14 +3,22 @@ package state
 import (
 	"context"
 	"database/sql"
-	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// conn is a connection that prepares each statement once: most of the time of a
-// small one would go there.
+// conn is one connection, which does one statement at a time.
+//
+// Whoever waits for his turn may give up, but a statement that has begun ends:
+// it takes no longer than busyTimeout. One that is interrupted would cost the
+// connection, and leave open whether it has written. database/sql does not queue
+// here either: a goroutine that outlives its callers would then open the next
+// connection for one of them, which tests in virtual time cannot wait for.
 type conn struct {
-	*sql.DB
-	mu    sync.Mutex
+	db   *sql.DB
+	turn *semaphore.Weighted
+	// ready are statements that are prepared: most of the time of a small one
+	// would go there.
 	ready map[string]*sql.Stmt
 }
 
@@ -20,41 +28,66 @@ func newConn(dsn string) (*conn, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	return &conn{DB: db, ready: map[string]*sql.Stmt{}}, nil
+	return &conn{db: db, turn: semaphore.NewWeighted(1), ready: map[string]*sql.Stmt{}}, nil
 }
 
+// close closes the connection once its last statement has ended.
+func (c *conn) close() error { return c.db.Close() }
+
+// do has the connection for itself while f uses it, with a context that ends for
+// nothing.
+func (c *conn) do(ctx context.Context, f func(context.Context, *sql.DB) error) error {
+	if err := c.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer c.turn.Release(1)
+	return f(context.WithoutCancel(ctx), c.db)
+}
+
+// prepared gives a statement to who has the connection for himself.
 func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	c.mu.Lock()
-	s := c.ready[query]
-	c.mu.Unlock()
-	if s != nil {
+	if s := c.ready[query]; s != nil {
 		return s, nil
 	}
-	// Not locked: it waits for the connection, which may wait for other processes.
-	s, err := c.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
+	s, err := c.db.PrepareContext(ctx, query)
+	if err == nil {
+		c.ready[query] = s
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ready[query] = s // another one made meanwhile goes with the connection
-	return s, nil
+	return s, err
 }
 
 // exec changes something.
 func (c *conn) exec(ctx context.Context, query string, args ...any) error {
-	s, err := c.prepared(ctx, query)
-	if err == nil {
-		_, err = s.ExecContext(ctx, args...)
-	}
-	return err
+	return c.do(ctx, func(ctx context.Context, _ *sql.DB) error {
+		s, err := c.prepared(ctx, query)
+		if err == nil {
+			_, err = s.ExecContext(ctx, args...)
+		}
+		return err
+	})
 }
 
-// query asks for rows.
-func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := c.prepared(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(ctx, args...)
+// rows gives what a query finds, each row as read makes it.
+func rows[T any](ctx context.Context, c *conn, read func(scan func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+	var found []T
+	err := c.do(ctx, func(ctx context.Context, _ *sql.DB) error {
+		s, err := c.prepared(ctx, query)
+		if err != nil {
+			return err
+		}
+		rows, err := s.QueryContext(ctx, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			one, err := read(rows.Scan)
+			if err != nil {
+				return err
+			}
+			found = append(found, one)
+		}
+		return rows.Err()
+	})
+	return found, err
 }

@@ -25,22 +25,19 @@ WHERE ?3 IS NOT (SELECT text FROM history WHERE run=?1 ORDER BY rowid DESC LIMIT
 
 // Notes gives a run's history, oldest first.
 func (s *Store) Notes(ctx context.Context, run string) ([]Note, error) {
-	rows, err := s.db.query(ctx, "SELECT time, text FROM history WHERE run=? ORDER BY rowid", run)
+	list, err := rows(ctx, s.db, scanNote, "SELECT time, text FROM history WHERE run=? ORDER BY rowid", run)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of run %s: %w", run, err)
 	}
-	defer rows.Close()
-	var list []Note
-	for rows.Next() {
-		var (
-			n  Note
-			at int64
-		)
-		if err := rows.Scan(&at, &n.Text); err != nil {
-			return nil, err
-		}
-		n.Time = time.Unix(0, at)
-		list = append(list, n)
-	}
-	return list, rows.Err()
+	return list, nil
+}
+
+func scanNote(scan func(...any) error) (Note, error) {
+	var (
+		n  Note
+		at int64
+	)
+	err := scan(&at, &n.Text)
+	n.Time = time.Unix(0, at)
+	return n, err
 }

@@ -109,29 +109,21 @@ func (s *Store) SaySite(ctx context.Context, id string, said json.RawMessage) er
 
 // Run gives one run by its whole id.
 func (s *Store) Run(ctx context.Context, id string) (Run, error) {
-	var r Run
-	one, err := s.db.prepared(ctx, "SELECT "+runColumns+" FROM runs WHERE id=?")
-	if err == nil {
-		r, err = scanRun(one.QueryRowContext(ctx, id).Scan)
+	list, err := s.runs(ctx, "WHERE id=?", id)
+	if err == nil && len(list) == 0 {
+		err = sql.ErrNoRows
 	}
-	return r, notFound(err, "find run", id, "`bee ps -a` lists all runs.")
+	if err != nil {
+		return Run{}, notFound(err, "find run", id, "`bee ps -a` lists all runs.")
+	}
+	return list[0], nil
 }
 
 func (s *Store) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := s.db.query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var ids []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+	return rows(ctx, s.db, func(scan func(...any) error) (id string, err error) {
+		err = scan(&id)
+		return id, err
+	}, query, args...)
 }
 
 // Filter selects runs for Runs.
@@ -155,20 +147,11 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 }
 
 func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, error) {
-	rows, err := s.db.query(ctx, "SELECT "+runColumns+" FROM runs "+where, args...)
+	list, err := rows(ctx, s.db, scanRun, "SELECT "+runColumns+" FROM runs "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
-	defer rows.Close()
-	var runs []Run
-	for rows.Next() {
-		r, err := scanRun(rows.Scan)
-		if err != nil {
-			return nil, fmt.Errorf("list runs: %w", err)
-		}
-		runs = append(runs, r)
-	}
-	return runs, rows.Err()
+	return list, nil
 }
 
 // Unfinished gives the ids of all runs that a controller has to carry on.
@@ -178,15 +161,21 @@ func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
 
 // RemoveRun forgets a run that is over and has released its leases.
 func (s *Store) RemoveRun(ctx context.Context, id string) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+	err := s.db.do(ctx, func(ctx context.Context, db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
+		_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
+		_, err3 := tx.ExecContext(ctx, "DELETE FROM history WHERE run=?", id)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("remove run %s: %w", id, err)
 	}
-	_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
-	_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
-	_, err3 := tx.ExecContext(ctx, "DELETE FROM history WHERE run=?", id)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return errors.Join(fmt.Errorf("remove run %s: %w", id, err), tx.Rollback())
-	}
-	return tx.Commit()
+	return nil
 }

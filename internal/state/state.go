@@ -95,7 +95,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	// Changing to WAL, which happens once, does not wait for other processes
 	// by itself, nor do they for it.
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		err := s.prepare(ctx)
+		err := s.db.do(ctx, s.prepare)
 		if err == nil {
 			return s, nil
 		}
@@ -106,27 +106,27 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 }
 
-func (s *Store) prepare(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 	var version int
-	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
 	if version > schemaVersion {
 		return fmt.Errorf("state.db has version %d, written by a newer bee; this one knows %d", version, schemaVersion)
 	}
 	if version < schemaVersion {
-		if err := s.migrate(ctx); err != nil {
+		if err := migrate(ctx, db); err != nil {
 			return err
 		}
 	}
-	return s.db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='user'").Scan(&s.user)
+	return db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='user'").Scan(&s.user)
 }
 
-func (s *Store) migrate(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
+func migrate(ctx context.Context, db *sql.DB) error {
+	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
 		return err
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // Close closes the store.
-func (s *Store) Close() error { return errors.Join(s.db.Close(), s.durable.Close()) }
+func (s *Store) Close() error { return errors.Join(s.db.close(), s.durable.close()) }
 
 // Dir is the state directory.
 func (s *Store) Dir() string { return s.dir }
