@@ -105,11 +105,26 @@ func (c *carrier) take(ctx context.Context, id string) {
 	r := &carried{stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.runs[id] = r
 	c.all.Go(func() {
-		c.carry(ctx, id, r, lock)
-		c.mu.Lock()
-		delete(c.runs, id)
-		c.mu.Unlock()
+		for lock != nil {
+			c.carry(ctx, id, r, lock)
+			lock = c.letGo(ctx, id)
+		}
 	})
+}
+
+// letGo forgets a run that was carried. Its user may have resumed or stopped it,
+// and handed it over, since it was let go of: then it gives a new lock for it.
+func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	run, err := c.s.Store.Run(ctx, id)
+	if err == nil && !run.State.Final() && (run.State != state.Suspended || run.StopAsked) {
+		if lock, err := c.s.Store.Lock(id); err == nil {
+			return lock
+		}
+	}
+	delete(c.runs, id)
+	return nil
 }
 
 // carry carries a run to its end. What stands against it may pass: a disk that

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -104,9 +105,34 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 	return a.goOn(ctx, s, run, nil)
 }
 
+// tidying is for how long a controller that has a suspended run may take to let go
+// of it: it ends what the run has left on its sites.
+const tidying = 3 * time.Minute
+
+// lockSuspended takes a suspended run, from a controller that has it as soon as
+// that is done with it.
+func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*state.Lock, error) {
+	for begun, told := time.Now(), false; ; {
+		lock, err := s.Store.Lock(run.ID)
+		if !core.IsKind(err, core.Busy) || run.State != state.Suspended || time.Since(begun) > tidying {
+			return lock, err
+		}
+		if !told && time.Since(begun) > silence {
+			told = true
+			fmt.Fprintf(a.stderr, "bee: run %s goes on once it is tried to remove what it has left on its sites\n", run.ID)
+		}
+		if err := pause(ctx, takeLook); err != nil {
+			return nil, err
+		}
+		if run, err = s.Store.Run(ctx, run.ID); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // goOn has a suspended run go on in the background.
 func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
-	lock, err := s.Store.Lock(run.ID) // nobody else shall carry it on meanwhile
+	lock, err := a.lockSuspended(ctx, s, run) // nobody else shall carry it on meanwhile
 	if err != nil {
 		return err
 	}

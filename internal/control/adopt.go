@@ -172,8 +172,11 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 	return nil
 }
 
-// cleanUp releases what an attempt of a run that is over still holds.
+// cleanUp releases what an attempt of a run that is over still holds. A site that
+// does not answer has it end soon: its user may want to resume the run.
 func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
 	site, err := d.sub.site(rec.Site)
 	if err != nil {
 		return err

@@ -199,9 +199,7 @@ func (a *attempt) leave(ctx context.Context, why error) error {
 func (d *drive) releaseLater(rec state.Attempt) {
 	d.behind.Go(func() {
 		for pause := firstRest; sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
-			ctx, cancel := context.WithTimeout(d.during, releaseTimeout)
-			err := d.cleanUp(ctx, rec)
-			cancel()
+			err := d.cleanUp(d.during, rec)
 			if err == nil {
 				d.note(d.during, fmt.Sprintf("site %s answers again; what attempt %d had left there is removed", rec.Site, rec.N))
 				return

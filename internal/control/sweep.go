@@ -44,6 +44,17 @@ const retryRelease = time.Minute
 // Orphans gives the runs that need a controller and have none: those that are
 // not over, and those that still hold something on a site.
 func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
+	runs, err := c.needy(ctx)
+	runs = slices.DeleteFunc(runs, c.Store.Controlled)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	still, err := c.needy(ctx) // a controller that had one a moment ago may have brought it to its end since
+	return slices.DeleteFunc(runs, func(id string) bool { return !slices.Contains(still, id) }), err
+}
+
+// needy gives the runs that need a controller.
+func (c *Controller) needy(ctx context.Context) ([]string, error) {
 	runs, err := c.Store.Unfinished(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +69,7 @@ func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
 			runs = append(runs, a.Run)
 		}
 	}
-	return slices.DeleteFunc(runs, c.Store.Controlled), nil
+	return runs, nil
 }
 
 // Swept is one thing that a sweep removed, or would remove.

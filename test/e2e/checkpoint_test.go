@@ -3,11 +3,14 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 // steadyCounter writes its own checkpoint at every step, as many codes do.
@@ -77,7 +80,7 @@ func TestAskedByCommandOrFile(t *testing.T) {
 func TestARunIsSuspendedAndResumed(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
-	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1s", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
+	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1ms", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
 	testkit.Eventually(t, 60*time.Second, func() error {
@@ -98,7 +101,17 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
 	both := b.File("both.yaml", b.Read("slot.yaml")+"  - {name: laptop, provider: local}\n")
-	b.Must("--sites", both, "resume", "--site", "laptop", id)
+	held, err := os.OpenFile(filepath.Join(b.Dir, "state", "runs", id, "lock"), os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Flock(int(held.Fd()), unix.LOCK_EX) // as a controller that looks once more after the lost site
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(4*time.Second, func() { held.Close() })
+	if r := b.Try("--sites", both, "resume", "--site", "laptop", id); r.Code != 0 || !strings.Contains(r.Stderr, "goes on once it is tried to remove what it has left") {
+		t.Fatalf("got %+v", r)
+	}
 	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
