@@ -33,6 +33,7 @@ func (b *bench) frames(int) error {
 		Size, Hosts         int
 		Gbit, Micros, MB    float64
 		PerCPU              float64 `json:"per_cpu"`
+		Alone               float64
 	}
 	all := map[string]result{}
 	for lines := json.NewDecoder(bytes.NewReader(out)); lines.More(); {
@@ -58,6 +59,9 @@ func (b *bench) frames(int) error {
 			}
 			add(fmt.Sprintf("%s: frames of %d bytes", p[0], size), own, other, own.Gbit, other.Gbit, "Gbit/s")
 			add("the same, for each second of processor time", own, other, own.PerCPU, other.PerCPU, "Gbit")
+			if other.Alone == 0 {
+				b.rows = append(b.rows, [4]string{"the same, for each second of the switches' own", fmt.Sprintf("%.3g Gbit", own.Alone), "–", "–"})
+			}
 			if size == 1500 {
 				add("the same: latency of 64 bytes", own, other, own.Micros, other.Micros, "µs")
 			}

@@ -110,7 +110,7 @@ func measure(ends []end, given []flow, size, window int, span time.Duration) Res
 		}()
 	}
 	time.Sleep(span / 5) // until all run
-	begun, cpu := time.Now(), processorTime()
+	begun, cpu, alone := time.Now(), processorTime(), childTime()
 	var before int64
 	for _, f := range flows {
 		before += f.got.Load()
@@ -121,6 +121,7 @@ func measure(ends []end, given []flow, size, window int, span time.Duration) Res
 		got += f.got.Load()
 	}
 	took, used := time.Since(begun).Seconds(), processorTime()-cpu
+	alone = childTime() - alone
 	close(stop)
 	for _, e := range ends {
 		e.Wait(time.Now().Add(100 * time.Millisecond))
@@ -133,7 +134,11 @@ func measure(ends []end, given []flow, size, window int, span time.Duration) Res
 		lost += f.sent.Load() - f.got.Load()
 	}
 	bits := float64(got-before) * float64(size) * 8 / 1e9
-	return Result{Size: size, Gbit: bits / took, PerCPU: bits / used, Lost: math.Max(0, float64(lost)/float64(max(sent, 1))), Second: took}
+	r := Result{Size: size, Gbit: bits / took, PerCPU: bits / used, Lost: math.Max(0, float64(lost)/float64(max(sent, 1))), Second: took}
+	if alone > 0 {
+		r.Alone = bits / alone
+	}
+	return r
 }
 
 // send goes round an endpoint's flows as long as their windows let it.

@@ -19,6 +19,7 @@ type Result struct {
 	Size   int     `json:"size"`
 	Gbit   float64 `json:"gbit"`     // per second, that arrived
 	PerCPU float64 `json:"per_cpu"`  // of it for each second of processor time of all who took part
+	Alone  float64 `json:"alone"`    // of it for each second of the switches', without the endpoints; 0: there is none
 	Lost   float64 `json:"lost"`     // part of what was sent
 	Micros float64 `json:"micros"`   // one way, half of a median round trip of 64 bytes
 	MB     float64 `json:"mb"`       // resident at most
@@ -29,6 +30,10 @@ type Result struct {
 }
 
 func main() {
+	if len(os.Args) == 6 && os.Args[1] == switchesArg {
+		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
+		os.Exit(1)
+	}
 	if len(os.Args) == 2 && os.Args[1] == aloneArg {
 		fmt.Fprintln(os.Stderr, "frames:", alone())
 		os.Exit(1)

@@ -1,7 +1,9 @@
 package main
 
 import (
-	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // memoryLinks is how many other hosts the switch has whose memory is measured.
@@ -39,23 +42,55 @@ func alone() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
+	own, keys, err := invite(l.Addr().String())
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.Encode(keys) //nolint:errcheck // a pipe
 	for host := 1; host <= memoryLinks; host++ {
 		c, err := l.Accept()
 		if err != nil {
 			return err
 		}
-		if _, err := f.Link(host, c); err != nil {
+		if _, err := f.Link(host, tls.Server(c, own.Server())); err != nil {
 			return err
 		}
 	}
-	fmt.Println("linked")
+	out.Encode("linked")          //nolint:errcheck // a pipe
 	go io.Copy(io.Discard, guest) //nolint:errcheck // until we are killed
+	frame := makeFrame(64000, 0, 0, dataTag, 0, 0)
 	for to := 1; ; to = to%memoryLinks + 1 {
-		if _, err := guest.Write(makeFrame(64000, 0, to, dataTag, 0, 0)); err != nil {
+		copy(frame, address(to))
+		if _, err := guest.Write(frame); err != nil {
 			return err
 		}
 	}
+}
+
+// invitation is what one who links to the switch has to know.
+type invitation struct {
+	Addr          string
+	CA, Cert, Key []byte
+}
+
+// invite makes the keys of the switch and those of all others.
+func invite(addr string) (*wire.Identity, invitation, error) {
+	authority, err := wire.NewAuthority()
+	if err != nil {
+		return nil, invitation{}, err
+	}
+	i := invitation{Addr: addr, CA: authority.Certificate()}
+	cert, key, err := authority.Issue("node-0")
+	if err != nil {
+		return nil, i, err
+	}
+	own, err := wire.NewIdentity(i.CA, cert, key)
+	if err != nil {
+		return nil, i, err
+	}
+	i.Cert, i.Key, err = authority.Issue("node-1")
+	return own, i, err
 }
 
 // memory gives the resident memory of a switch with many links, in MB, while
@@ -82,27 +117,37 @@ func memoryOf(span time.Duration) (float64, error) {
 		return 0, err
 	}
 	defer func() { c.Process.Kill(); c.Wait() }() //nolint:errcheck // it is ours
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		return 0, io.ErrUnexpectedEOF
+	in := json.NewDecoder(out)
+	var to invitation
+	if err := in.Decode(&to); err != nil {
+		return 0, err
+	}
+	id, err := wire.NewIdentity(to.CA, to.Cert, to.Key)
+	if err != nil {
+		return 0, err
 	}
 	var conns []net.Conn
 	for range memoryLinks {
-		conn, err := net.Dial("tcp", lines.Text())
+		conn, err := tls.Dial("tcp", to.Addr, id.Client("node-0"))
 		if err != nil {
 			return 0, err
 		}
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	lines.Scan()
+	var linked string
+	if err := in.Decode(&linked); err != nil {
+		return 0, err
+	}
 	var wg sync.WaitGroup
 	end := time.Now().Add(2 * span)
 	for i, conn := range conns {
 		conn.SetDeadline(end)                       //nolint:errcheck // an open socket takes it
 		wg.Go(func() { io.Copy(io.Discard, conn) }) //nolint:errcheck // until the deadline
 		wg.Go(func() {
-			for f := (&framed{Conn: conn}); f.Send(makeFrame(64000, i+1, 0, dataTag, 0, 0)) == nil; {
+			frame := makeFrame(64000, i+1, 0, dataTag, 0, 0)
+			frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
+			for err := error(nil); err == nil; _, err = conn.Write(frame) {
 			}
 		})
 	}

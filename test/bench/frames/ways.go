@@ -2,12 +2,10 @@ package main
 
 import (
 	"bufio"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,87 +53,6 @@ func soft(err error) error {
 		return nil
 	}
 	return err
-}
-
-// switches are BEE's own, joined by TCP as between hosts.
-func switches(kind string, hosts, guests int, secure bool) ([]end, func(), error) {
-	log := slog.New(slog.DiscardHandler)
-	var all []*fabric.Fabric
-	var ends []end
-	undo := func() {
-		for _, f := range all {
-			f.Close()
-		}
-		for _, e := range ends {
-			e.Close()
-		}
-	}
-	authority, err := wire.NewAuthority()
-	if err != nil {
-		return nil, nil, err
-	}
-	for host := range hosts {
-		f := fabric.New(kind, fabric.Sockets, fabric.Place{Host: host, Hosts: hosts, Guests: guests}, log)
-		all = append(all, f)
-		for g := range guests {
-			file, err := f.Attach(host*guests + g)
-			if err != nil {
-				return nil, nil, err
-			}
-			c, err := net.FileConn(file)
-			file.Close()
-			if err != nil {
-				return nil, nil, err
-			}
-			ends = append(ends, packets{c})
-		}
-		for _, above := range fabric.Above(kind, host) {
-			a, b, err := connect(authority, secure)
-			if err != nil {
-				return nil, nil, err
-			}
-			if _, err := f.Link(above, a); err != nil {
-				return nil, nil, err
-			}
-			if _, err := all[above].Link(host, b); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	return ends, undo, nil
-}
-
-// connect gives both ends of a TCP connection, by mutual TLS if secure.
-func connect(authority *wire.Authority, secure bool) (net.Conn, net.Conn, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := l.Accept()
-	if err != nil || !secure {
-		return a, b, err
-	}
-	var ids []*wire.Identity
-	for _, name := range []string{"node-0", "node-1"} {
-		cert, key, err := authority.Issue(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		id, err := wire.NewIdentity(authority.Certificate(), cert, key)
-		if err != nil {
-			return nil, nil, err
-		}
-		ids = append(ids, id)
-	}
-	server, client := tls.Server(b, ids[0].Server()), tls.Client(a, ids[1].Client("node-0"))
-	shaken := make(chan error, 1)
-	go func() { shaken <- server.Handshake() }()
-	return client, server, errors.Join(client.Handshake(), <-shaken)
 }
 
 // multicast has each endpoint send to a group, as QEMU's socket back end does.
