@@ -70,9 +70,9 @@ func byPort(i int) way { return way(-1 - i) }
 // Counter counts frames and their bytes.
 type Counter struct{ Frames, Bytes, Dropped atomic.Int64 }
 
-func (c *Counter) add(n int) {
-	c.Frames.Add(1)
-	c.Bytes.Add(int64(n))
+func (c *Counter) add(frames, bytes int) {
+	c.Frames.Add(int64(frames))
+	c.Bytes.Add(int64(bytes))
 }
 
 // New makes the switch of a host in a fabric of some kind, whose guests are all
@@ -98,7 +98,7 @@ func (f *Fabric) AttachRings(rank int, l net.Listener) error {
 		l.Close()
 		return err
 	}
-	p.guest = vhost.Serve(l, f.log, p.take)
+	p.guest = rings{vhost.Serve(l, f.log, p.takeOne)}
 	return f.add(p)
 }
 
@@ -123,17 +123,17 @@ func (f *Fabric) Attach(rank int) (*os.File, error) {
 	own := os.NewFile(uintptr(fds[0]), "fabric")
 	defer own.Close()
 	theirs := os.NewFile(uintptr(fds[1]), "fabric guest")
-	c, err := net.FileConn(own)
+	d, err := newDatagrams(own)
 	if err != nil {
 		theirs.Close()
 		return nil, err
 	}
-	p.guest = c
+	p.guest = d
 	if err := f.add(p); err != nil {
 		theirs.Close()
 		return nil, err
 	}
-	go p.read(c)
+	go p.read(d)
 	return theirs, nil
 }
 
@@ -141,13 +141,15 @@ func (f *Fabric) Attach(rank int) (*os.File, error) {
 func (f *Fabric) add(p *port) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.ports[p.index].CompareAndSwap(nil, p) {
+	if f.closed || f.ports[p.index].Load() != nil {
 		p.close()
 		return errors.New("the fabric has that guest already, or is closed")
 	}
-	if p.out != nil {
+	if f.place.Guests > 1 {
+		p.out = newOutbox(f.store)
 		go p.write()
 	}
+	f.ports[p.index].Store(p)
 	return nil
 }
 

@@ -33,15 +33,7 @@ func TestFramesFindTheirGuest(t *testing.T) {
 // TestGuestsOfOneHost: three on each of two hosts, the last host with a place
 // free. What is for a neighbour never takes a link.
 func TestGuestsOfOneHost(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	hosts := []*Fabric{New(Switch, Sockets, Place{0, 2, 3}, log), New(Switch, Sockets, Place{1, 2, 3}, log)}
-	x, y := pair(t)
-	for i, c := range []net.Conn{x, y} {
-		if _, err := hosts[i].Link(1-i, c); err != nil {
-			t.Fatal(err)
-		}
-		defer hosts[i].Close()
-	}
+	hosts := twoOfThree(t)
 	var g []*guest
 	for rank := range 5 {
 		g = append(g, &guest{t: t, rank: rank, f: hosts[rank/3], c: plug(t, hosts[rank/3], rank)})
@@ -338,6 +330,11 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 	testkit.Eventually(t, 20*time.Second, func() error {
 		if held := held(); held != 0 {
 			return fmt.Errorf("%d chunks are held for nobody", held)
+		}
+		f.store.mu.Lock()
+		defer f.store.mu.Unlock()
+		if spare := len(f.store.spare); spare > storeChunks {
+			return fmt.Errorf("%d chunks are kept for nobody, more than %d", spare, storeChunks)
 		}
 		return nil
 	})

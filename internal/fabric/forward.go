@@ -1,32 +1,103 @@
 package fabric
 
+// burst is what came at once from one side. Who is given a part of it is woken,
+// or written to, when all of it is there.
+type burst struct {
+	f       *Fabric
+	from    way
+	filled  [8]*outbox // that were empty before
+	fills   int
+	guest   *port  // the host's only one
+	toGuest *batch // for it
+}
+
 // forward gives a frame to all whom it is for, but not back to where it came
-// from.
-func (f *Fabric) forward(frame []byte, from way) {
+// from; the frame has to stay until the burst is through.
+func (b *burst) forward(frame []byte) {
+	f := b.f
 	ethernet := frame[f.header:]
-	f.learn(mac(ethernet[6:]), from)
+	f.learn(mac(ethernet[6:]), b.from)
 	if to, known := f.wayTo(mac(ethernet)); known {
 		switch {
-		case to == from:
+		case to == b.from:
 		case to < 0:
-			f.toGuest(int(-1-to), frame)
-		case from < 0 || passes(f.kind):
-			f.toLink(int(to), frame)
+			b.give(int(-1-to), frame)
+		case b.from < 0 || passes(f.kind):
+			b.send(int(to), frame)
 		}
 		return
 	}
 	for i := range f.ports {
-		if byPort(i) != from {
-			f.toGuest(i, frame)
+		if byPort(i) != b.from {
+			b.give(i, frame)
 		}
 	}
-	if from >= 0 && !passes(f.kind) {
+	if b.from >= 0 && !passes(f.kind) {
 		return
 	}
 	for host := range f.links {
-		if way(host) != from {
-			f.toLink(host, frame)
+		if way(host) != b.from {
+			b.send(host, frame)
 		}
+	}
+}
+
+// send queues a frame for a link.
+func (b *burst) send(host int, frame []byte) {
+	l := b.f.links[host].Load()
+	switch {
+	case l == nil:
+	case b.queue(l.out, frame):
+		l.sent.add(1, len(frame))
+	default:
+		l.sent.Dropped.Add(1)
+	}
+}
+
+// give hands a frame to a guest. One that is alone on its host and takes nothing
+// holds up its own links only; what it is sent then waits, and is dropped, at
+// the senders. Where there are others, it has a queue of its own, so that nobody
+// is in anybody's way.
+func (b *burst) give(i int, frame []byte) {
+	p := b.f.ports[i].Load()
+	switch {
+	case p == nil:
+		b.f.unheard.Add(1)
+	case p.out == nil:
+		b.guest = p
+		if !b.toGuest.add(frame) {
+			b.through()
+		}
+	case !b.queue(p.out, frame):
+		p.to.Dropped.Add(1)
+	}
+}
+
+// queue tells whether there was room.
+func (b *burst) queue(o *outbox, frame []byte) bool {
+	ok, first := o.add(frame)
+	if first {
+		if b.fills == len(b.filled) {
+			b.wake()
+		}
+		b.filled[b.fills] = o
+		b.fills++
+	}
+	return ok
+}
+
+func (b *burst) wake() {
+	for _, o := range b.filled[:b.fills] {
+		o.rouse()
+	}
+	b.fills = 0
+}
+
+// through sends all of it on its way.
+func (b *burst) through() {
+	b.wake() // before the guest may hold us up
+	if b.toGuest != nil && len(b.toGuest.frames) > 0 {
+		b.guest.put(b.toGuest)
 	}
 }
 
@@ -64,18 +135,4 @@ func (f *Fabric) learn(source mac, from way) {
 		f.count.Add(1)
 	}
 	f.learned.Store(source, from)
-}
-
-func (f *Fabric) toLink(host int, frame []byte) {
-	if l := f.links[host].Load(); l != nil {
-		l.queue(frame)
-	}
-}
-
-func (f *Fabric) toGuest(i int, frame []byte) {
-	if p := f.ports[i].Load(); p != nil {
-		p.deliver(frame)
-		return
-	}
-	f.unheard.Add(1)
 }

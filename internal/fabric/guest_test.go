@@ -51,6 +51,22 @@ func pair(t testing.TB) (net.Conn, net.Conn) {
 	return a, b
 }
 
+// twoOfThree gives two hosts' switches, linked, with places for three guests each.
+func twoOfThree(t *testing.T) []*Fabric {
+	t.Helper()
+	var hosts []*Fabric
+	x, y := pair(t)
+	for i, c := range []net.Conn{x, y} {
+		f := New(Switch, Sockets, Place{i, 2, 3}, slog.New(slog.DiscardHandler))
+		if _, err := f.Link(1-i, c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		hosts = append(hosts, f)
+	}
+	return hosts
+}
+
 func mesh(t *testing.T, size int) []*guest { return fabricOf(t, Switch, size) }
 
 func fabricOf(t *testing.T, kind string, size int) []*guest {

@@ -1,7 +1,7 @@
 package fabric
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -51,13 +51,14 @@ func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, host: host, c: c, out: newOutbox(f.store), done: make(chan struct{})}
+	l := &Link{f: f, host: host, c: c, done: make(chan struct{})}
 	l.heard.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return nil, errors.New("the fabric is closed")
 	}
+	l.out = newOutbox(f.store)
 	if old := f.links[host].Swap(l); old != nil {
 		go old.close()
 	}
@@ -87,15 +88,6 @@ func (l *Link) fail(err error) {
 	})
 }
 
-// queue adds a frame to what waits for the link, or drops it.
-func (l *Link) queue(frame []byte) {
-	if l.out.add(frame) {
-		l.sent.add(len(frame))
-	} else {
-		l.sent.Dropped.Add(1)
-	}
-}
-
 // write sends what waits, many frames at once, while more comes in behind.
 func (l *Link) write() {
 	defer l.out.close()
@@ -123,40 +115,46 @@ func (l *Link) write() {
 const readBuffer = 72 << 10
 
 func (l *Link) read() {
-	in := bufio.NewReaderSize(heardReader{l}, readBuffer)
-	for {
-		head, err := in.Peek(lengthSize)
-		if err != nil {
+	b := &burst{f: l.f, from: way(l.host), toGuest: newBatch()}
+	buf := make([]byte, readBuffer)
+	for have := 0; ; {
+		l.waiting.Store(true)
+		n, err := l.c.Read(buf[have:])
+		l.waiting.Store(false)
+		l.heard.Store(time.Now().UnixNano())
+		have += n
+		used, wrong := l.take(b, buf[:have])
+		if err = cmp.Or(wrong, err); err != nil {
 			l.fail(err)
 			return
 		}
-		n := int(binary.BigEndian.Uint32(head))
-		if n != 0 && (n < l.f.header+ethernetHeader || n > maxFrame) {
-			l.fail(fmt.Errorf("a frame of %d bytes cannot be", n))
-			return
-		}
-		frame, err := in.Peek(lengthSize + n) // where it lies
-		if err != nil {
-			l.fail(err)
-			return
-		}
-		if n > 0 {
-			l.received.add(n)
-			l.f.forward(frame[lengthSize:], way(l.host))
-		}
-		in.Discard(lengthSize + n) //nolint:errcheck // it was there
+		have = copy(buf, buf[used:have]) // the beginning of a frame
 	}
 }
 
-// heardReader notes when something came.
-type heardReader struct{ l *Link }
-
-func (r heardReader) Read(b []byte) (int, error) {
-	r.l.waiting.Store(true)
-	n, err := r.l.c.Read(b)
-	r.l.waiting.Store(false)
-	r.l.heard.Store(time.Now().UnixNano())
-	return n, err
+// take forwards the frames that are there as a whole, and tells how many bytes
+// they were.
+func (l *Link) take(b *burst, in []byte) (used int, err error) {
+	defer b.through()
+	frames, bytes := 0, 0
+	for len(in)-used >= lengthSize {
+		n := int(binary.BigEndian.Uint32(in[used:]))
+		if n != 0 && (n < l.f.header+ethernetHeader || n > maxFrame) {
+			return used, fmt.Errorf("a frame of %d bytes cannot be", n)
+		}
+		if len(in)-used-lengthSize < n {
+			break
+		}
+		used += lengthSize
+		if n > 0 {
+			b.forward(in[used:][:n])
+			frames++
+			bytes += n
+		}
+		used += n
+	}
+	l.received.add(frames, bytes)
+	return used, nil
 }
 
 // watch ends a link over which nothing comes any more.

@@ -21,9 +21,10 @@ const (
 // store is where all outboxes of a switch get their chunks, and give them back:
 // few, used again and again, stay in the processor's caches.
 type store struct {
-	mu    sync.Mutex
-	spare [][]byte
-	held  int // chunks, by outboxes
+	mu       sync.Mutex
+	spare    [][]byte
+	held     int // chunks, by outboxes
+	outboxes int
 }
 
 // get gives an empty chunk to an outbox that has some, or nil.
@@ -37,7 +38,7 @@ func (s *store) get(has int) []byte {
 	if last := len(s.spare) - 1; last >= 0 {
 		c := s.spare[last]
 		s.spare = s.spare[:last]
-		return c
+		return c[:0]
 	}
 	return make([]byte, 0, chunkSize)
 }
@@ -45,11 +46,26 @@ func (s *store) get(has int) []byte {
 func (s *store) put(chunks ...[]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range chunks {
-		if s.held--; s.held+len(s.spare) < storeChunks { // more are left to the collector
-			s.spare = append(s.spare, c[:0])
-		}
-	}
+	s.held -= len(chunks)
+	s.spare = append(s.spare, chunks...)
+	s.trim()
+}
+
+// serve counts an outbox more, or less.
+func (s *store) serve(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outboxes += more
+	s.trim()
+}
+
+// trim keeps what all outboxes use when all have much to send, so that none is
+// made anew for each frame then, and leaves more to the collector.
+func (s *store) trim() {
+	keep := max(storeChunks, leastChunks*s.outboxes) - s.held
+	keep = min(max(keep, 0), len(s.spare))
+	clear(s.spare[keep:])
+	s.spare = s.spare[:keep]
 }
 
 // outbox holds the frames that wait for a way out, one after another with their
@@ -63,38 +79,40 @@ type outbox struct {
 	wake    chan struct{} // holds one
 }
 
-func newOutbox(in *store) *outbox { return &outbox{in: in, wake: make(chan struct{}, 1)} }
-
-// add tells whether there was room for a frame.
-func (o *outbox) add(frame []byte) bool {
-	if !o.append(frame) {
-		return false
-	}
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-	return true
+func newOutbox(in *store) *outbox {
+	in.serve(1)
+	return &outbox{in: in, wake: make(chan struct{}, 1)}
 }
 
-func (o *outbox) append(frame []byte) bool {
+// add tells whether there was room for a frame, and whether it is the first that
+// waits, whose way out has to be roused.
+func (o *outbox) add(frame []byte) (ok, first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return false
+		return false, false
 	}
 	last := len(o.pending) - 1
-	if last < 0 || len(o.pending[last])+lengthSize+len(frame) > chunkSize {
+	first = last < 0
+	if first || len(o.pending[last])+lengthSize+len(frame) > chunkSize {
 		c := o.in.get(o.taken + len(o.pending))
 		if c == nil {
-			return false
+			return false, false
 		}
 		o.pending = append(o.pending, c)
 		last++
 	}
 	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(len(frame)))
 	o.pending[last] = append(c, frame...)
-	return true
+	return true, first
+}
+
+// rouse tells the way out that something waits.
+func (o *outbox) rouse() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
 }
 
 // drain gives what waits to use, many frames at once, until nothing waits any
@@ -132,5 +150,6 @@ func (o *outbox) close() {
 	defer o.mu.Unlock()
 	o.closed = true
 	o.in.put(o.pending...)
+	o.in.serve(-1)
 	o.pending = nil
 }

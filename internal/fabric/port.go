@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // port is one guest's.
@@ -14,7 +15,7 @@ type port struct {
 	f        *Fabric
 	rank     int
 	index    int // on this host
-	guest    io.WriteCloser
+	guest    device
 	out      *outbox // nil where the host has one guest only
 	done     chan struct{}
 	once     sync.Once
@@ -22,15 +23,32 @@ type port struct {
 	answered atomic.Int64 // questions for addresses, by the switch itself
 }
 
+// device is a guest's, to which a port leads.
+type device interface {
+	io.WriteCloser
+	// give hands over frames, all if it can, and tells how many it did and
+	// their bytes.
+	give(*batch) (frames, bytes int)
+}
+
+// rings are a guest that is given one frame after the other.
+type rings struct{ *vhost.Device }
+
+func (r rings) give(b *batch) (frames, bytes int) {
+	for _, frame := range b.frames {
+		if n, err := r.Write(frame); err == nil {
+			frames++
+			bytes += n
+		}
+	}
+	return frames, bytes
+}
+
 func (f *Fabric) newPort(rank int) (*port, error) {
 	if rank < 0 || f.place.hostOf(rank) != f.place.Host {
 		return nil, fmt.Errorf("guest %d is not on host %d", rank, f.place.Host)
 	}
-	p := &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), done: make(chan struct{})}
-	if f.place.Guests > 1 {
-		p.out = newOutbox(f.store)
-	}
-	return p, nil
+	return &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), done: make(chan struct{})}, nil
 }
 
 func (p *port) close() {
@@ -40,72 +58,70 @@ func (p *port) close() {
 	})
 }
 
-// read takes the guest's frames from a socket until it closes.
-func (p *port) read(c net.Conn) {
-	buf := make([]byte, maxFrame+1)
-	for {
-		n, err := c.Read(buf)
-		if err != nil {
-			return
-		}
-		p.take(buf[:n])
-	}
+// read takes the guest's frames from its socket until that is closed.
+func (p *port) read(d *datagrams) {
+	b := &burst{f: p.f, from: byPort(p.index)}
+	d.receive(func(frame []byte) { p.take(b, frame) }, b.through)
+}
+
+// takeOne deals with a frame that comes alone.
+func (p *port) takeOne(frame []byte) {
+	b := burst{f: p.f, from: byPort(p.index)}
+	p.take(&b, frame)
+	b.through()
 }
 
 // take deals with a frame of the guest's.
-func (p *port) take(frame []byte) {
+func (p *port) take(b *burst, frame []byte) {
 	header := p.f.header
 	if len(frame) < header+ethernetHeader || len(frame) > maxFrame {
 		p.from.Dropped.Add(1)
 		return
 	}
-	p.from.add(len(frame) - header)
+	p.from.add(1, len(frame)-header)
 	if answer := answerARP(frame[header:], p.rank); answer != nil {
 		p.answered.Add(1)
-		p.put(append(make([]byte, header, header+len(answer)), answer...)) // one that is lost is asked for again
+		b.wake() // before the guest may hold us up
+		if _, err := p.guest.Write(append(make([]byte, header), answer...)); err != nil {
+			p.to.Dropped.Add(1) // it is asked for again
+			return
+		}
+		p.to.add(1, len(answer))
 		return
 	}
-	p.f.forward(frame, byPort(p.index))
+	b.forward(frame)
 }
 
-// deliver gives the guest a frame. A guest that is alone on its host and takes
-// nothing holds up its own links only; what it is sent then waits, and is
-// dropped, at the senders. Where there are others, it has a queue of its own,
-// so that nobody is in anybody's way.
-func (p *port) deliver(frame []byte) {
-	if p.out == nil {
-		p.put(frame)
-	} else if !p.out.add(frame) {
-		p.to.Dropped.Add(1)
-	}
-}
-
-func (p *port) put(frame []byte) {
-	if _, err := p.guest.Write(frame); err != nil {
-		p.to.Dropped.Add(1)
-		return
-	}
-	p.to.add(len(frame) - p.f.header)
+// put gives the guest a batch, which is empty then.
+func (p *port) put(b *batch) {
+	frames, bytes := p.guest.give(b)
+	p.to.add(frames, bytes-frames*p.f.header)
+	p.to.Dropped.Add(int64(len(b.frames) - frames))
+	b.frames = b.frames[:0]
 }
 
 // write gives the guest what waits for it.
 func (p *port) write() {
 	defer p.out.close()
+	b := newBatch()
 	for {
 		select {
 		case <-p.out.wake:
 		case <-p.done:
 			return
 		}
-		p.out.drain(p.putAll) //nolint:errcheck // what is lost is counted
+		p.out.drain(func(frames []byte) error { //nolint:errcheck // what is lost is counted
+			for len(frames) > 0 {
+				n := int(binary.BigEndian.Uint32(frames))
+				if !b.add(frames[lengthSize:][:n]) {
+					p.put(b)
+				}
+				frames = frames[lengthSize+n:]
+			}
+			if len(b.frames) > 0 {
+				p.put(b)
+			}
+			return nil
+		})
 	}
-}
-
-func (p *port) putAll(frames []byte) error {
-	for len(frames) > 0 {
-		n := int(binary.BigEndian.Uint32(frames))
-		p.put(frames[lengthSize : lengthSize+n])
-		frames = frames[lengthSize+n:]
-	}
-	return nil
 }
