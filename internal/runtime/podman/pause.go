@@ -16,7 +16,7 @@ import (
 func pauses() []string {
 	uid := os.Getuid()
 	var files []string
-	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", uid), fmt.Sprintf("/tmp/podman-run-%d", uid)} {
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", uid), filepath.Join(os.TempDir(), fmt.Sprintf("podman-run-%d", uid))} {
 		if dir != "" {
 			files = append(files, filepath.Join(dir, "libpod/tmp/pause.pid"))
 		}

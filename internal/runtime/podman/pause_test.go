@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,5 +42,29 @@ func TestAProbeLeavesNoProcess(t *testing.T) {
 	probe()
 	if pid := pause(file); pid != before {
 		t.Errorf("process %d became %d", before, pid)
+	}
+}
+
+// TestNoProcessIsLeftWhereTMPDIRSays: podman notes it there for those who have no
+// runtime directory.
+func TestNoProcessIsLeftWhereTMPDIRSays(t *testing.T) {
+	testkit.RequireTool(t, "podman")
+	if os.Geteuid() == 0 {
+		t.Skip("podman holds no namespaces for root")
+	}
+	ownStore(t)
+	dir := filepath.Dir(os.Getenv("XDG_RUNTIME_DIR"))
+	t.Setenv("HOME", dir) // see above
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	file := filepath.Join(dir, fmt.Sprintf("podman-run-%d/libpod/tmp/pause.pid", os.Getuid()))
+	leavingNoPause(func() {
+		if out, err := exec.Command("podman", "ps").CombinedOutput(); err != nil || pause(file) == 0 {
+			t.Errorf("podman keeps no such process there any more: %v: %s", err, out)
+		}
+	})
+	if pid := pause(file); pid != 0 {
+		unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // gone is success
+		t.Errorf("process %d is left", pid)
 	}
 }
