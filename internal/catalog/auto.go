@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/procid"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/google/renameio/v2"
 )
 
@@ -34,22 +35,61 @@ func firstUsable(ctx context.Context, all []driver.Runtime, dir string) (driver.
 			}
 		}
 	}
+	rt, err := firstWorking(ctx, all)
+	if err != nil {
+		return nil, "", err
+	}
+	if dir != "" { // a verdict that cannot be kept is found again
+		os.MkdirAll(dir, 0o700)                                               //nolint:errcheck // see above
+		renameio.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
+	}
+	return rt, "the first of those tried that works here", nil
+}
+
+// firstWorking tries runtimes in order; where none works the error has the reason of each.
+func firstWorking(ctx context.Context, all []driver.Runtime) (driver.Runtime, error) {
 	var reasons []error
 	for _, rt := range all {
 		facts, err := rt.Probe(ctx)
 		if err == nil && facts.Usable {
-			if dir != "" { // a verdict that cannot be kept is found again
-				os.MkdirAll(dir, 0o700)                                               //nolint:errcheck // see above
-				renameio.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
-			}
-			return rt, "the first of those tried that works here", nil
+			return rt, nil
 		}
 		if err == nil {
 			err = &core.Error{Kind: core.Unsupported, Remedy: facts.Remedy, Err: errors.New(facts.Reason)}
 		}
 		reasons = append(reasons, &core.Error{Kind: core.Unsupported, Op: rt.Info().Name, Err: err})
 	}
-	return nil, "", &core.Error{Kind: core.Unsupported, Op: "choose a runtime", Err: errors.Join(reasons...), Remedy: core.Remedy(reasons[0])}
+	return nil, &core.Error{Kind: core.Unsupported, Op: "choose a runtime", Err: errors.Join(reasons...), Remedy: core.Remedy(reasons[0])}
+}
+
+// TryRuntime is driver.RuntimeTrier's for whatever site, and the runtime that it
+// names. No host is named where that is this machine.
+func TryRuntime(ctx context.Context, s spec.Site, p driver.Provider) (runtime, host string, err error) {
+	if t, ok := p.(driver.RuntimeTrier); ok {
+		return t.TryRuntime(ctx, s.Runtime)
+	}
+	if s.Provider == "local" {
+		runtime, err = workingRuntime(ctx, s.Runtime)
+	}
+	return runtime, host, err
+}
+
+// workingRuntime tries a runtime on this host, or for auto all of them, and names the
+// one that works. It keeps no verdict.
+func workingRuntime(ctx context.Context, name string) (string, error) {
+	all := Runtimes()
+	if name != "" && name != "auto" {
+		rt, _, err := Runtime(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		all = []driver.Runtime{rt}
+	}
+	rt, err := firstWorking(ctx, all)
+	if err != nil {
+		return "", err
+	}
+	return rt.Info().Name, nil
 }
 
 // verdictDir is the user's cache directory, as auto's verdict is of this user

@@ -198,5 +198,6 @@ func Agent() ssh.Agent {
 			return Provider(s, Options{Cache: cache()})
 		},
 		HasImage: hasImage,
+		Runtime:  workingRuntime,
 	}
 }

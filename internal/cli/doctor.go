@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -133,22 +134,41 @@ func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
 		add(finding{"sites", "file", true, sites.Path, ""})
 	}
 	for _, site := range sites.Sites {
-		f := finding{Area: "site", Name: site.Name}
 		p, err := catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
-		if err == nil {
-			var facts driver.Facts
-			facts, err = p.Probe(ctx)
-			f.OK, f.Detail, f.Remedy = facts.Usable, p.Info().Summary, facts.Remedy
-			if facts.Reason != "" {
-				f.Detail = facts.Reason
-			}
-		}
 		if err != nil {
-			f.OK, f.Detail, f.Remedy = false, err.Error(), core.Remedy(err)
+			add(finding{"site", site.Name, false, err.Error(), core.Remedy(err)})
+			continue
 		}
-		add(f)
+		add(diagnoseSite(ctx, site, p))
 	}
 	return nil
+}
+
+// diagnoseSite asks a site, and has its hosts try the runtime that it names.
+func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) finding {
+	no := func(why, remedy string) finding { return finding{"site", site.Name, false, why, remedy} }
+	facts, err := p.Probe(ctx)
+	switch {
+	case err != nil:
+		return no(err.Error(), core.Remedy(err))
+	case !facts.Usable:
+		return no(facts.Reason, facts.Remedy)
+	}
+	detail := p.Info().Summary
+	if facts.Reason != "" {
+		detail = facts.Reason
+	}
+	works, host, err := catalog.TryRuntime(ctx, site, p)
+	if host != "" {
+		detail += ", on " + host
+	}
+	switch {
+	case err != nil:
+		return no(detail+": no containers: "+err.Error(), core.Remedy(err))
+	case works != "":
+		detail += ": containers by " + works
+	}
+	return finding{"site", site.Name, true, detail, facts.Remedy}
 }
 
 func (a *app) tellDiagnosis(d diagnosis) error {

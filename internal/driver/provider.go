@@ -110,6 +110,14 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
+// RuntimeTrier is what a provider of hosts that are there at once may offer further.
+type RuntimeTrier interface {
+	// TryRuntime tries the runtime of that name on a host of the site, or for
+	// "auto" all in order, and names the one that works and the host. An error
+	// tells why none does. Both are empty where no host is at hand.
+	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
+}
+
 // Forecaster is what a provider with a queue may offer further.
 type Forecaster interface {
 	// Forecast tells when the site would grant a request made now, without

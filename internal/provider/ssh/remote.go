@@ -25,6 +25,8 @@ type Agent struct {
 	Provider func(site json.RawMessage) (driver.Provider, error)
 	// HasImage asks the image cache in a directory.
 	HasImage func(cache, id string) bool
+	// Runtime names the runtime that works on this host; see driver.RuntimeTrier.
+	Runtime  func(ctx context.Context, name string) (string, error)
 	meetings *meetings
 }
 
@@ -32,6 +34,7 @@ type Agent struct {
 // again that an earlier agent made.
 const (
 	callFacts    = "facts"
+	callRuntime  = "runtime"
 	callAcquire  = "acquire"
 	callReady    = "ready"
 	callForecast = "forecast"
@@ -64,6 +67,7 @@ type call struct {
 	Host    int             `json:"host"`           // index in the agent's lease
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	Image   string          `json:"image,omitempty"`
+	Runtime string          `json:"runtime,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
 	// Store is what a store of checkpoints is asked for.
 	Store json.RawMessage `json:"store,omitempty"`
@@ -149,6 +153,12 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 			return err
 		}
 		return s.Reply(facts{f, runtime.GOARCH})
+	case callRuntime:
+		name, err := a.Runtime(ctx, c.Runtime)
+		if err != nil {
+			return err
+		}
+		return s.Reply(name)
 	case callAcquire:
 		if c.Request.Binary, err = os.Executable(); err != nil {
 			return err

@@ -119,6 +119,23 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	return f.Facts, nil
 }
 
+// TryRuntime implements driver.RuntimeTrier on the first host; behind a login node
+// there are no hosts before they are asked for.
+func (p *provider) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
+	if p.info != nil {
+		return "", "", nil
+	}
+	l, err := p.connect(ctx, p.s.Hosts[0])
+	if err != nil {
+		return "", "", err
+	}
+	defer l.Close()
+	c := p.call(p.s.Hosts[0])
+	c.Runtime = name
+	err = l.Call(ctx, callRuntime, c, &works)
+	return works, NameOf(p.s.Hosts[0]), transient(err)
+}
+
 // Forecast implements driver.Forecaster for a login node; hosts of a rack are
 // there at once.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {

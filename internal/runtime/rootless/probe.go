@@ -63,8 +63,11 @@ func (r *Runtime) try(ctx context.Context, u Upper) error {
 	return c.Wait()
 }
 
-// diagnose says which setting of the system forbids what was refused.
+// diagnose says, once, which setting of the system forbids what was refused.
 func diagnose(err error) error {
+	if _, done := errors.AsType[*core.Error](err); done {
+		return err
+	}
 	e := &core.Error{Kind: core.Unsupported, Op: "make a rootless container", Err: err}
 	sysctl := func(path string) string {
 		raw, rerr := os.ReadFile(path)

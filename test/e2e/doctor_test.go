@@ -1,0 +1,34 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestDoctorTriesRuntimesBehindSSH: that a host answers is not all that a site needs.
+func TestDoctorTriesRuntimesBehindSSH(t *testing.T) {
+	testkit.RequireRoot(t) // for the setting
+	t.Parallel()
+	b, farm, _ := rack(t, 1)
+	b.Env = append(b.Env, "PATH="+farm.Bin) // what else is here is not the matter, as little as there
+	b.File("sites.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2", "slots: 2, runtime: rootless", 1))
+	if out := b.Must("doctor"); !strings.Contains(out, "1 host by ssh, on h0: containers by rootless") {
+		t.Errorf("of a host where containers start: %s", out)
+	}
+	argv := []string{"sh", "-c", "echo 0 >/proc/sys/user/max_user_namespaces"} // of the farm alone
+	if exit, err := farm.Run(t.Context(), emulate.Command{Argv: argv, Env: os.Environ()}, os.Stdin, os.Stderr, os.Stderr); err != nil || exit.Code != 0 {
+		t.Fatalf("%v, %+v", err, exit)
+	}
+	out := b.Try("doctor").Stdout
+	_, of, found := strings.Cut(out, "1 host by ssh, on h0: no containers: ")
+	if !found || !strings.Contains(of, "make a rootless container") || !strings.Contains(of, "→ User namespaces are switched off") {
+		t.Errorf("of a host where none start: %s", out)
+	}
+	if strings.Count(of, "make a rootless container") > 1 {
+		t.Errorf("it says so twice: %s", of)
+	}
+}
