@@ -31,13 +31,25 @@ type link struct {
 	once sync.Once
 }
 
-// connect opens a link. It never asks the user anything.
+// connect opens a link. It never asks the user anything. A copy of the binary that
+// does not start may have come to harm since it was brought, so it is looked at.
 func (p *provider) connect(ctx context.Context, host string) (*link, error) {
-	sums, err := p.binaries()
+	l, err := p.login(ctx, host, false)
+	if errors.Is(err, errNoStart) {
+		l, err = p.login(ctx, host, true)
+	}
+	return l, err
+}
+
+// errNoStart is of a binary that is there and does not become our agent.
+var errNoStart = errors.New("bee does not start there") //nolint:gochecknoglobals // a constant
+
+func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, error) {
+	binaries, err := p.binaries()
 	if err != nil {
 		return nil, err
 	}
-	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(sums))
+	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(binaries, doubt))
 	c := exec.Command(p.s.Client, argv[1:]...)
 	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
 	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
@@ -81,18 +93,21 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	return l, nil
 }
 
-// greet waits for the script's word and sends the binary where it is wanted.
-// Whatever a login prints before that is skipped, unless it is all that comes.
-// Nothing is sent behind the binary before it is there: some hosts' head reads
-// more than it passes on.
+// greet waits for the script's word, sends the binary where it is wanted, and waits
+// for the agent's. Whatever a login prints before that is skipped, unless it is all
+// that comes. Nothing is sent behind the binary before it is there: some hosts' head
+// reads more than it passes on.
 func (p *provider) greet(c *pipes, host string) error {
-	said := ""
+	said, there := "", false
 	for {
 		line, err := c.r.ReadString('\n')
 		text := strings.TrimSpace(line)
 		word, ok := strings.CutPrefix(text, "BEE ")
 		if !ok && text != "" {
 			said = text
+		}
+		if errors.Is(err, io.EOF) && there {
+			return errNoStart
 		}
 		if errors.Is(err, io.EOF) {
 			return loginEnded(said)
@@ -104,7 +119,11 @@ func (p *provider) greet(c *pipes, host string) error {
 			continue
 		}
 		what, arch, _ := strings.Cut(word, " ")
-		if what == "have" {
+		switch what {
+		case "have":
+			there = true
+			continue
+		case here:
 			return nil
 		}
 		if !slices.Contains(architectures(), arch) {
@@ -151,14 +170,20 @@ func sendFile(w io.Writer, path string) error {
 	return err
 }
 
-// binaries gives the checksum of the binary for each architecture that is here.
-func (p *provider) binaries() (map[string]string, error) {
+// binary is what a host's copy of the bee binary is told by.
+type binary struct {
+	sum  string
+	size int64
+}
+
+// binaries gives the binary for each architecture that is here.
+func (p *provider) binaries() (map[string]binary, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sums != nil {
-		return p.sums, nil
+	if p.known != nil {
+		return p.known, nil
 	}
-	sums := map[string]string{}
+	known := map[string]binary{}
 	for _, arch := range architectures() {
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
@@ -169,15 +194,15 @@ func (p *provider) binaries() (map[string]string, error) {
 			return nil, err
 		}
 		h := sha256.New()
-		_, err = io.Copy(h, f)
+		size, err := io.Copy(h, f)
 		f.Close()
 		if err != nil {
 			return nil, err
 		}
-		sums[arch] = hex.EncodeToString(h.Sum(nil))
+		known[arch] = binary{hex.EncodeToString(h.Sum(nil)), size}
 	}
-	p.sums = sums
-	return sums, nil
+	p.known = known
+	return known, nil
 }
 
 // lingers is how long ssh, and what it has started, may take to end.
@@ -232,6 +257,11 @@ func (p *provider) explain(host, words string, err error) error {
 		e.Kind, e.Remedy = core.Permanent, "Free space in the home directory on "+host+"."
 	case has("Connection refused", "timed out", "No route to host", "unreachable", "closed by", "Broken pipe"):
 		e.Remedy = "Is the host up, and its sshd? Try `ssh " + host + " true`."
+	case errors.Is(err, errNoStart):
+		e.Kind, e.Remedy = core.Permanent, "See what `ssh "+host+" '~/.cache/bee/bin/bee-* version'` says: a limit of memory may be too low."
+		if e.Err = err; words != err.Error() {
+			e.Err = fmt.Errorf("%w: %s", err, words)
+		}
 	default:
 		e.Remedy = "Try `ssh " + host + " true`."
 	}

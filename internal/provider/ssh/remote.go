@@ -111,6 +111,7 @@ type facts struct {
 func (a Agent) Main() int {
 	widen(os.Stdin)
 	widen(os.Stdout)
+	fmt.Println("BEE " + here)
 	peer, err := wire.NewPeer(stdio{}, false, "the controller")
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)

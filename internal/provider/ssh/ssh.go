@@ -43,9 +43,9 @@ type Settings struct {
 type provider struct {
 	s Settings
 	// info, if set, is that of the provider behind the only host, a login node.
-	info *driver.Info
-	mu   sync.Mutex
-	sums map[string]string // of binaries, by architecture
+	info  *driver.Info
+	mu    sync.Mutex
+	known map[string]binary // by architecture
 	// ciphers of hosts that were spoken to.
 	ciphers ciphers
 }

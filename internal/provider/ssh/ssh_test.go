@@ -205,6 +205,7 @@ func TestLoginsThatCannotBeUsed(t *testing.T) {
 		{"other architecture", "PATH=" + bin + "/uname.d:$PATH", "it is Linux-ppc64le", "x86_64"},
 		// What is not executable is so by its mode or by its file system's.
 		{"no programs in the cache", "PATH=" + bin + "/chmod.d:$PATH; export XDG_CACHE_HOME=" + t.TempDir(), "no programs may be run", "XDG_CACHE_HOME"},
+		{"no memory", "ulimit -v 30000; export XDG_CACHE_HOME=" + t.TempDir(), "bee does not start there", "limit of memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := stub(t, c.line).connect(t.Context(), "h")
@@ -251,6 +252,69 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	after, err := os.Stat(first[0])
 	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("the binary was sent again: %v", err)
+	}
+}
+
+// TestCopiesThatCannotBeUsedAreReplaced: what lies in a host's cache under the name of
+// this binary may have come to any harm, and other versions lie beside it.
+func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := site(t, f, "h0").(*provider)
+	binaries, err := p.binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(f.Dir, "cache", "bee", "bin")
+	path := filepath.Join(dir, "bee-"+binaries[runtime.GOARCH].sum)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	harmed := bytes.Repeat([]byte("\n"), len(whole)) // as long as it shall be
+	for _, c := range []struct {
+		name string
+		data []byte
+		mode os.FileMode
+	}{
+		{"empty", nil, 0o700},
+		{"cut short early", whole[:4096], 0o700},
+		{"cut short late", whole[:len(whole)/4*3], 0o700},
+		{"other content", harmed, 0o700},
+		{"not executable", whole, 0o600},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, c.data, c.mode)); err != nil {
+				t.Fatal(err)
+			}
+			facts, err := p.Probe(t.Context())
+			if err != nil || !facts.Usable {
+				t.Fatalf("%+v, %v", facts, err)
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
+				t.Errorf("it was not replaced: %d bytes, %v", len(got), err)
+			}
+		})
+	}
+	versions := map[string]bool{"bee-recent": true, "bee-forgotten": false}
+	for name, stays := range versions {
+		used := time.Now()
+		if !stays {
+			used = used.AddDate(-1, 0, 0)
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), whole[:10], 0o700), os.Chtimes(filepath.Join(dir, name), used, used), os.Chmod(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+		t.Fatalf("%+v, %v", facts, err)
+	}
+	for name, stays := range versions {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
