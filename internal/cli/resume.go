@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -109,17 +111,25 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 // of it: it ends what the run has left on its sites.
 const tidying = 3 * time.Minute
 
+// tidyingText says what a controller does with a suspended run.
+const tidyingText = "what it has left on its sites is being removed"
+
 // lockSuspended takes a suspended run, from a controller that has it as soon as
 // that is done with it.
 func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*state.Lock, error) {
 	for begun, told := time.Now(), false; ; {
 		lock, err := s.Store.Lock(run.ID)
-		if !core.IsKind(err, core.Busy) || run.State != state.Suspended || time.Since(begun) > tidying {
+		switch {
+		case !core.IsKind(err, core.Busy):
 			return lock, err
+		case run.State != state.Suspended:
+			return nil, control.NotSuspended(run)
+		case time.Since(begun) > tidying:
+			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(tidyingText), Remedy: "Try again in a while; `bee show " + run.ID + "` tells more."}
 		}
 		if !told && time.Since(begun) > silence {
 			told = true
-			fmt.Fprintf(a.stderr, "bee: run %s goes on once it is tried to remove what it has left on its sites\n", run.ID)
+			fmt.Fprintf(a.stderr, "bee: run %s: %s; it goes on after that\n", run.ID, tidyingText)
 		}
 		if err := pause(ctx, takeLook); err != nil {
 			return nil, err

@@ -206,8 +206,16 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 // endingText tells what a run that does not end at once is waited for.
 func (s *session) endingText(ctx context.Context, run state.Run) string {
 	text := "it has been told to end"
-	if attempts, err := s.Store.Attempts(ctx, run.ID); err == nil && len(attempts) > 0 {
-		text += " on site " + attempts[len(attempts)-1].Site
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	left := func(at state.Attempt) bool { return !at.Released }
+	switch n := len(attempts); {
+	case err != nil || n == 0:
+	case run.State == state.Suspended && slices.ContainsFunc(attempts, left):
+		text = tidyingText
+	case attempts[n-1].Fetched && left(attempts[n-1]):
+		text = "its results are at home, and what it has left on site " + attempts[n-1].Site + " is being removed"
+	default:
+		text += " on site " + attempts[n-1].Site
 	}
 	return text + ", which is waited for; Ctrl-C leaves it to end by itself"
 }

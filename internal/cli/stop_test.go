@@ -18,8 +18,25 @@ import (
 // TestStopTellsWhatItWaitsFor: a run that does not end at once, as its site is
 // slow to answer, ends only after the user was told.
 func TestStopTellsWhatItWaitsFor(t *testing.T) {
-	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
-	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "rack", Started: time.Now()}, false); err != nil {
+	for what, c := range map[string]struct {
+		state   state.RunState
+		attempt state.Attempt
+	}{
+		"told to end on site rack":               {state.Running, state.Attempt{}},
+		"what it has left on site rack is being": {state.Running, state.Attempt{Record: state.Record{Fetched: true}}},
+		"left on its sites is being removed":     {state.Suspended, state.Attempt{}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c.attempt.Run, c.attempt.N, c.attempt.Site, c.attempt.Started = "aaaa1111", 1, "rack", time.Now()
+			stopTells(t, c.state, c.attempt, what)
+		})
+	}
+}
+
+func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what string) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: st})
+	if err := d.store.PutAttempt(t.Context(), attempt, false); err != nil {
 		t.Fatal(err)
 	}
 	controller, err := d.store.Lock("aaaa1111")
@@ -36,7 +53,7 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	defer stderr.Close()
 	go func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
-			if strings.Contains(lines.Text(), "on site rack") {
+			if strings.Contains(lines.Text(), what) {
 				d.store.PutRun(ctx, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped, StopAsked: true, Submission: []byte("{}")}) //nolint:errcheck // the test waits in vain then
 			}
 		}
@@ -45,5 +62,20 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "stop", "pi"})
 	if err := root.ExecuteContext(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestResumeSaysWhereARunStands, whoever has it.
+func TestResumeSaysWhereARunStands(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
+	controller, err := d.store.Lock("aaaa1111")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer controller.Unlock() //nolint:errcheck // as its process ends, too
+	root := (&app{stdout: io.Discard, stderr: io.Discard}).newRoot()
+	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {
+		t.Errorf("got %v", err)
 	}
 }

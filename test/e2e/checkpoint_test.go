@@ -109,7 +109,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(4*time.Second, func() { held.Close() })
-	if r := b.Try("--sites", both, "resume", "--site", "laptop", id); r.Code != 0 || !strings.Contains(r.Stderr, "goes on once it is tried to remove what it has left") {
+	if r := b.Try("--sites", both, "resume", "--site", "laptop", id); r.Code != 0 || !strings.Contains(r.Stderr, "is being removed; it goes on after that") {
 		t.Fatalf("got %+v", r)
 	}
 	v := b.Await(id, 2*time.Minute)
