@@ -21,6 +21,11 @@ const (
 // batch holds frames, wherever they lie, as the system wants to be told of them.
 type batch struct {
 	frames   [][]byte // at most mostAtOnce
+	at       int      // the next one to be sent
+	given    int
+	bytes    int                   // that were given
+	all      func(fd uintptr) bool // sendAll and send, made once
+	some     func(fd uintptr)
 	vectors  [mostAtOnce]unix.Iovec
 	messages [mostAtOnce]message
 }
@@ -33,6 +38,8 @@ type message struct {
 
 func newBatch() *batch {
 	b := &batch{frames: make([][]byte, 0, mostAtOnce)}
+	b.all = b.sendAll
+	b.some = func(fd uintptr) { b.send(fd) } //nolint:errcheck // what is not given is known
 	for i := range b.messages {
 		b.messages[i].header.Iov = &b.vectors[i]
 		b.messages[i].header.SetIovlen(1)
@@ -109,7 +116,7 @@ func (d *datagrams) receive(take func(frame []byte), done func()) {
 			}
 			done()
 			if n < most {
-				return false // it is empty: we are told when there is more
+				return false // it was empty, and we are told of what has come since
 			}
 			most = min(max(roomAtOnce/longest, 1), mostAtOnce)
 		}
@@ -118,24 +125,40 @@ func (d *datagrams) receive(take func(frame []byte), done func()) {
 
 // give waits while the guest has no room. What it cannot take is lost.
 func (d *datagrams) give(b *batch) (frames, bytes int) {
-	at := 0
-	d.raw.Write(func(fd uintptr) bool { //nolint:errcheck // what is not given is counted
-		for at < len(b.frames) {
-			n, err := b.call(unix.SYS_SENDMMSG, fd, at, len(b.frames))
-			switch {
-			case err == nil:
-				frames += n
-				for range n {
-					bytes += len(b.frames[at])
-					at++
-				}
-			case errors.Is(err, unix.EAGAIN):
-				return false
-			default:
-				at++
-			}
+	b.at, b.given, b.bytes = 0, 0, 0
+	d.raw.Write(b.all) //nolint:errcheck // what is not given is counted
+	return b.given, b.bytes
+}
+
+// offer gives what the guest has room for, and does not wait, not even for one
+// who does.
+func (d *datagrams) offer(b *batch) (frames, bytes int) {
+	b.at, b.given, b.bytes = 0, 0, 0
+	d.raw.Control(b.some) //nolint:errcheck // then none is given
+	return b.given, b.bytes
+}
+
+// send gives what the socket has room for, and tells why not more.
+func (b *batch) send(fd uintptr) error {
+	n, err := b.call(unix.SYS_SENDMMSG, fd, b.at, len(b.frames))
+	for _, f := range b.frames[b.at:][:n] {
+		b.bytes += len(f)
+	}
+	b.at += n
+	b.given += n
+	return err
+}
+
+// sendAll tells whether it is done, or else has to wait for room.
+func (b *batch) sendAll(fd uintptr) bool {
+	for b.at < len(b.frames) {
+		switch err := b.send(fd); {
+		case err == nil:
+		case errors.Is(err, unix.EAGAIN):
+			return false
+		default:
+			b.at++
 		}
-		return true
-	})
-	return frames, bytes
+	}
+	return true
 }

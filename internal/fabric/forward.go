@@ -7,8 +7,8 @@ type burst struct {
 	from    way
 	filled  [8]*outbox // that were empty before
 	fills   int
-	guest   *port  // the host's only one
-	toGuest *batch // for it
+	guest   *port // who gets what follows, without a queue
+	toGuest *batch
 }
 
 // forward gives a frame to all whom it is for, but not back to where it came
@@ -57,13 +57,13 @@ func (b *burst) send(host int, frame []byte) {
 // give hands a frame to a guest. One that is alone on its host and takes nothing
 // holds up its own links only; what it is sent then waits, and is dropped, at
 // the senders. Where there are others, it has a queue of its own, so that nobody
-// is in anybody's way.
+// is in anybody's way, for what it has no room for at once.
 func (b *burst) give(i int, frame []byte) {
 	p := b.f.ports[i].Load()
 	switch {
 	case p == nil:
 		b.f.unheard.Add(1)
-	case p.out == nil:
+	case p.out == nil || b.straight(p):
 		b.guest = p
 		if !b.toGuest.add(frame) {
 			b.through()
@@ -71,6 +71,13 @@ func (b *burst) give(i int, frame []byte) {
 	case !b.queue(p.out, frame):
 		p.to.Dropped.Add(1)
 	}
+}
+
+// straight tells whether a frame for a guest that has a queue may be tried without
+// it, which spares a copy and waking somebody: so are those of one guest at a time.
+func (b *burst) straight(p *port) bool {
+	_, can := p.guest.(*datagrams)
+	return can && b.toGuest != nil && (p == b.guest || len(b.toGuest.frames) == 0)
 }
 
 // queue tells whether there was room.
@@ -96,8 +103,12 @@ func (b *burst) wake() {
 // through sends all of it on its way.
 func (b *burst) through() {
 	b.wake() // before the guest may hold us up
-	if b.toGuest != nil && len(b.toGuest.frames) > 0 {
+	switch {
+	case b.toGuest == nil || len(b.toGuest.frames) == 0:
+	case b.guest.out == nil:
 		b.guest.put(b.toGuest)
+	default:
+		b.guest.offer(b.toGuest)
 	}
 }
 

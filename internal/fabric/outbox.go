@@ -115,6 +115,13 @@ func (o *outbox) rouse() {
 	}
 }
 
+// idle tells whether all that was added has been used.
+func (o *outbox) idle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.pending) == 0 && o.taken == 0
+}
+
 // drain gives what waits to use, many frames at once, until nothing waits any
 // more or use fails; more comes in behind.
 func (o *outbox) drain(use func(frames []byte) error) error {

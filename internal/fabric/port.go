@@ -60,7 +60,7 @@ func (p *port) close() {
 
 // read takes the guest's frames from its socket until that is closed.
 func (p *port) read(d *datagrams) {
-	b := &burst{f: p.f, from: byPort(p.index)}
+	b := &burst{f: p.f, from: byPort(p.index), toGuest: newBatch()}
 	d.receive(func(frame []byte) { p.take(b, frame) }, b.through)
 }
 
@@ -97,6 +97,26 @@ func (p *port) put(b *batch) {
 	frames, bytes := p.guest.give(b)
 	p.to.add(frames, bytes-frames*p.f.header)
 	p.to.Dropped.Add(int64(len(b.frames) - frames))
+	b.frames = b.frames[:0]
+}
+
+// offer gives the guest a batch, which is empty then, as far as it has room and
+// nothing waits for it; the rest waits.
+func (p *port) offer(b *batch) {
+	given, bytes := 0, 0
+	if d, ok := p.guest.(*datagrams); ok && p.out.idle() {
+		given, bytes = d.offer(b)
+		p.to.add(given, bytes)
+	}
+	for _, frame := range b.frames[given:] {
+		ok, first := p.out.add(frame)
+		if !ok {
+			p.to.Dropped.Add(1)
+		}
+		if first {
+			p.out.rouse()
+		}
+	}
 	b.frames = b.frames[:0]
 }
 
