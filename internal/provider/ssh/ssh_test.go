@@ -225,6 +225,22 @@ func TestAJumpCannotAsk(t *testing.T) {
 	}
 }
 
+// TestAJumpIsTaken, as the user's configuration or the site asks for one.
+func TestAJumpIsTaken(t *testing.T) {
+	f := sshfarm.Start(t, 2)
+	p := site(t, f, "h1").(*provider)
+	p.s.Options = map[string]string{"ProxyJump": "h0"}
+	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+		t.Fatalf("%+v, %v", facts, err)
+	}
+	if err := f.Kill(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if facts, err := p.Probe(t.Context()); err != nil || facts.Usable || !facts.Passing {
+		t.Errorf("without the host that is jumped over: %+v, %v", facts, err)
+	}
+}
+
 func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	f := sshfarm.Start(t, 1)
 	p := site(t, f, "h0")
