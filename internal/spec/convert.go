@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -175,7 +176,7 @@ func (c *converter) environment() {
 		}
 	case "bee_aws", "bee_os":
 		c.note("exec_target %s: this version has no provider for it; sites are `local`, `ssh` or `slurm`.", target)
-		for _, key := range sortedAny(env) {
+		for _, key := range slices.Sorted(maps.Keys(env)) {
 			if key != "num_of_nodes" {
 				c.note("exec_env_conf.%s.%s %v was not carried over, for the same reason.", target, key, env[key])
 			}
@@ -217,29 +218,31 @@ func (c *converter) machine(env map[string]any) {
 	c.set("vm", vm)
 }
 
-// unknown notes what the original launcher did not know either.
+// unknown notes the settings of other targets, and what the original launcher did not
+// know either.
 func (c *converter) unknown() {
-	known := map[string]bool{"task_name": true, "exec_target": true, "batch_mode": true, "general_run": true, "mpi_run": true, "terminate_after_exec": true}
-	for _, key := range sortedAny(c.old.Task) {
-		if !known[key] {
-			c.note("task_conf.%s is not known and was left out.", key)
-		}
-	}
-	known = map[string]bool{"docker_img_tag": true, "docker_username": true, "docker_shared_dir": true}
-	for _, key := range sortedAny(c.old.Docker) {
-		if !known[key] {
-			c.note("docker_conf.%s is not known and was left out.", key)
+	c.unknownIn("task_conf", c.old.Task, "task_name", "exec_target", "batch_mode", "general_run", "mpi_run", "terminate_after_exec")
+	c.unknownIn("docker_conf", c.old.Docker, "docker_img_tag", "docker_username", "docker_shared_dir")
+	used := textOf(c.old.Task["exec_target"])
+	for _, target := range slices.Sorted(maps.Keys(c.old.Exec)) {
+		switch at := "exec_env_conf." + target; {
+		case target != used:
+			c.note("%s was left out, as exec_target is %q.", at, used)
+		case target == "bee_vm":
+			c.unknownIn(at, c.old.Exec[target], "node_list", "cpu_core_per_socket", "cpu_thread_per_core", "cpu_sockets", "ram_size", "kvm_enabled", "host_input_dir")
+		case target == "bee_charliecloud":
+			c.unknownIn(at, c.old.Exec[target], "node_list", "host_input_dir")
 		}
 	}
 }
 
-func sortedAny(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// unknownIn notes the keys of a section that are none of those known.
+func (c *converter) unknownIn(section string, keys map[string]any, known ...string) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !slices.Contains(known, key) {
+			c.note("%s.%s is not known and was left out.", section, key)
+		}
 	}
-	sort.Strings(keys)
-	return keys
 }
 
 func textOf(v any) string {

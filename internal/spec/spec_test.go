@@ -305,6 +305,10 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%s: %+v, %v", target, c, err)
 		}
 	}
+	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_os":{"num_of_nodes":"2"},"bee_vm":{"ram_size":"4G","shape":"round"}}}`))
+	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(notes, "exec_env_conf.bee_os was left out") || !strings.Contains(notes, "exec_env_conf.bee_vm.shape") || strings.Contains(notes, "ram_size") {
+		t.Errorf("of what other targets have: %v\n%s", err, notes)
+	}
 	if _, err := Convert([]byte("{}")); !core.IsKind(err, core.Invalid) {
 		t.Errorf("an empty object: %v", err)
 	}
