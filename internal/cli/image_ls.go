@@ -2,7 +2,6 @@ package cli
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
@@ -40,7 +39,9 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 				if len(names) == 0 {
 					names = []string{i.Ref}
 				}
-				w.row(strings.Join(names, ", "), i.ID[7:19], i.OS+"/"+i.Arch, bytesText(i.Size))
+				for _, name := range names { // of which an image may have any number
+					w.row(name, i.ID[7:19], i.OS+"/"+i.Arch, bytesText(i.Size))
+				}
 			}
 			return w.flush()
 		}}
