@@ -35,63 +35,6 @@ type Peer struct {
 // The stream is closed when it returns, its context ends with the connection.
 type Handler func(ctx context.Context, method string, s *Stream) error
 
-// Vigil says when a silent other end counts as gone.
-type Vigil int
-
-const (
-	// Watched is for control: an end that is dead, hung or cut off is noticed
-	// within five seconds. Little may be sent over such a connection, or what
-	// waits in a slow link's buffers looks like silence.
-	Watched Vigil = iota
-	// Patient is for bulk data over links of any speed.
-	Patient
-	// Trusting is for sockets of this host, whose kernel tells when the other
-	// end dies. An end that is merely stopped (Ctrl-Z) is waited for.
-	Trusting
-)
-
-// NewPeer speaks over conn, Watched. Exactly one of the two ends is the
-// client. name is the other end as messages call it.
-func NewPeer(conn io.ReadWriteCloser, client bool, name string) (*Peer, error) {
-	return NewPeerWith(conn, client, name, Watched)
-}
-
-// NewPeerWith is NewPeer with another vigil, which each end chooses for itself.
-func NewPeerWith(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*Peer, error) {
-	make := yamux.Server
-	if client {
-		make = yamux.Client
-	}
-	session, err := make(conn, configFor(v))
-	if err != nil {
-		return nil, err
-	}
-	return &Peer{session: session, name: name}, nil
-}
-
-func configFor(v Vigil) *yamux.Config {
-	c := yamux.DefaultConfig()
-	c.LogOutput = io.Discard
-	c.StreamCloseTimeout = 0
-	c.MaxStreamWindowSize = 4 << 20
-	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another
-	switch v {
-	case Watched:
-		c.KeepAliveInterval = 1500 * time.Millisecond
-		c.ConnectionWriteTimeout = 3500 * time.Millisecond
-		c.StreamOpenTimeout = 10 * time.Second
-	case Patient:
-		c.KeepAliveInterval = 30 * time.Second
-		c.ConnectionWriteTimeout = 2 * time.Minute
-		c.StreamOpenTimeout = 2 * time.Minute
-	case Trusting:
-		c.EnableKeepAlive = false
-		c.ConnectionWriteTimeout = 24 * time.Hour
-		c.StreamOpenTimeout = 0
-	}
-	return c
-}
-
 // Name is the other end.
 func (p *Peer) Name() string { return p.name }
 
@@ -113,7 +56,7 @@ func (p *Peer) Serve(ctx context.Context, handle Handler) error {
 			return p.lost(err)
 		}
 		go func() {
-			s := &Stream{Conn: raw, r: bufio.NewReader(raw)}
+			s := &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw)}
 			defer raw.Close()
 			method, err := s.next()
 			if err == nil {
@@ -141,7 +84,7 @@ func (p *Peer) Open(ctx context.Context, method string, in, out any) (*Stream, e
 	if err != nil {
 		return nil, p.lost(err)
 	}
-	s := &Stream{Conn: raw, r: bufio.NewReader(raw)}
+	s := &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw)}
 	s.stop = context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // it cannot fail
 	if err := s.request(method, in, out); err != nil {
 		s.Close()
@@ -163,6 +106,7 @@ func (p *Peer) lost(err error) error {
 // Stream is one call's stream.
 type Stream struct {
 	net.Conn
+	peer    *Peer
 	r       *bufio.Reader
 	stop    func() bool
 	method  string
@@ -188,7 +132,10 @@ type remoteError struct {
 }
 
 // Read reads what follows the header.
-func (s *Stream) Read(b []byte) (int, error) { return s.r.Read(b) }
+func (s *Stream) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	return n, s.lost(err)
+}
 
 // maxWrite bounds the pieces in which data is sent, so that the streams of one
 // connection take turns.
@@ -201,11 +148,20 @@ func (s *Stream) Write(b []byte) (int, error) {
 		n, err := s.Conn.Write(b[:min(len(b), maxWrite)])
 		total += n
 		if err != nil {
-			return total, err
+			return total, s.lost(err)
 		}
 		b = b[n:]
 	}
 	return total, nil
+}
+
+// lost tells a connection that broke from other ends of a stream.
+func (s *Stream) lost(err error) error {
+	broke := errors.Is(err, yamux.ErrSessionShutdown) || errors.Is(err, yamux.ErrConnectionReset)
+	if broke || errors.Is(err, yamux.ErrStreamClosed) && s.peer.session.IsClosed() {
+		return s.peer.lost(errors.New("the connection broke"))
+	}
+	return err
 }
 
 // Broken gives a context that ends also when the other end closes the stream.

@@ -38,8 +38,15 @@ const (
 type Client struct{ peer *wire.Peer }
 
 // New speaks over a connection that the client owns from now on. A node that
-// does not answer for some seconds counts as lost.
-func New(conn net.Conn) (*Client, error) { return newClient(conn, wire.Watched) }
+// does not answer for some seconds counts as lost; but where the connection goes
+// over another one, which is watched by itself, and is filled by what else goes
+// over it, only after minutes.
+func New(conn net.Conn) (*Client, error) {
+	if _, inner := conn.(*wire.Stream); inner {
+		return newClient(conn, wire.Patient)
+	}
+	return newClient(conn, wire.Watched)
+}
 
 // NewLocal is New for a node of this host, which is waited for however long it
 // is silent: so a client that is stopped and goes on later loses nothing.
