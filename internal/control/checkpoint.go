@@ -83,7 +83,12 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error
 	if err != nil {
 		return err
 	}
-	m, made, err := store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote})
+	var m checkpoint.Manifest
+	made := false
+	err = a.insist(ctx, func() (err error) {
+		m, made, err = store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote})
+		return err
+	})
 	if err != nil {
 		return a.storeFailed("keep a checkpoint of run", err)
 	}
@@ -121,7 +126,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			return false, err
 		}
 		if err = checkpoint.ErrDamaged; !k.Broken {
-			err = store.Restore(ctx, k, tree{a: a, remote: remote})
+			err = a.insist(ctx, func() error { return store.Restore(ctx, k, tree{a: a, remote: remote}) })
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))

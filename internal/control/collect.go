@@ -47,7 +47,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		a.fetchLogs(ctx, home)
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.lease.Fetch(ctx, log); err != nil && !core.IsKind(err, core.NotFound) {
+		if err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, log) }); err != nil && !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
@@ -187,7 +187,7 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 		return a.fetchFailed(err)
 	}
 	t.Progress = func(done int64) { a.progress(protocol.PhaseFetch)("fetching "+path.Base(t.Remote), done, 0) }
-	err := a.lease.Fetch(ctx, t)
+	err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)
 	}

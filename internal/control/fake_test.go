@@ -52,6 +52,8 @@ type fakeSite struct {
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
 	silent  error
 	onFetch func(remote string)
+	// line, if set, is how the line to it does while something travels there or back.
+	line func(remote string) error
 }
 
 // answer is its answer where it does not answer.
@@ -59,6 +61,13 @@ func (f *fakeSite) answer() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.silent
+}
+
+func (f *fakeSite) travels(remote string) error {
+	if f.line == nil {
+		return nil
+	}
+	return f.line(remote)
 }
 
 func (f *fakeSite) silence(err error) {
@@ -199,11 +208,14 @@ func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.staged = t
-	return nil
+	return l.f.travels(t.Remote)
 }
 func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 	if l.f.onFetch != nil {
 		l.f.onFetch(t.Remote)
+	}
+	if err := l.f.travels(t.Remote); err != nil {
+		return err
 	}
 	if err := l.f.answer(); err != nil {
 		return err

@@ -33,9 +33,10 @@ func (a *attempt) stageImage(ctx context.Context, head core.Host, what string, i
 	if err != nil {
 		return err
 	}
-	return a.lease.Stage(ctx, driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
+	t := driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
 		a.progress(protocol.PhaseStage)("sending "+what, done, info.Size())
-	}})
+	}}
+	return a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
 }
 
 func (a *attempt) flatten(ctx context.Context, image core.Image, local string) error {

@@ -95,7 +95,7 @@ func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []stag
 	for _, s := range copies {
 		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
 		t.Progress = func(done int64) { a.progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
-		if err := a.lease.Stage(ctx, t); err != nil {
+		if err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) }); err != nil {
 			return err
 		}
 	}
