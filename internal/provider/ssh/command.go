@@ -43,6 +43,10 @@ const here = "here"
 // noexec is what the script says of a directory that is mounted with that option.
 const noexec = "on a file system where no programs may be run"
 
+// gzipped is the host's word for a binary that may come compressed, and the program
+// that it has for it.
+const gzipped = "gzip"
+
 // bootScript is what the login shell of a host runs first. It finds the
 // binary of this very version, by its checksum, or takes it in from its
 // standard input, and becomes it, with the account's own umask: what jobs write
@@ -67,10 +71,12 @@ b=$d/bee-$s
 if [ -n "$s" ] && %s; then
 echo "BEE have $a"
 else
-echo "BEE need $a"
+p=
+command -v gzip >/dev/null 2>&1 && p=gzip
+echo "BEE need $a $p"
 read -r n && [ "$n" -gt 0 ] && mkdir -p "$d" && t=$b.$$ || exit 1
-head -c "$n" >"$t"
-if [ "$(wc -c <"$t")" -ne "$n" ]; then rm -f "$t"; echo "bee: the copy of the bee binary was cut short (is the disk of $d full?)" >&2; exit 1; fi
+head -c "$n" | ${p:-cat} ${p:+-dc} >"$t"
+if [ "$(wc -c <"$t")" -ne "$z" ]; then rm -f "$t"; echo "bee: the copy of the bee binary was cut short (is the disk of $d full?)" >&2; exit 1; fi
 if command -v sha256sum >/dev/null 2>&1 && ! echo "$s  $t" | sha256sum -c >/dev/null 2>&1; then rm -f "$t"; echo "bee: the copy of the bee binary is damaged" >&2; exit 1; fi
 chmod 700 "$t" || exit 1
 if ! [ -x "$t" ]; then rm -f "$t"; echo "bee: $d is %s" >&2; exit 1; fi

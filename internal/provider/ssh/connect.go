@@ -3,8 +3,6 @@ package ssh
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +116,8 @@ func (p *provider) greet(c *pipes, host string) error {
 		if !ok {
 			continue
 		}
-		what, arch, _ := strings.Cut(word, " ")
+		what, rest, _ := strings.Cut(word, " ")
+		arch, packed, _ := strings.Cut(rest, " ")
 		switch what {
 		case "have":
 			there = true
@@ -136,7 +135,7 @@ func (p *provider) greet(c *pipes, host string) error {
 			return &core.Error{Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
 				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + "."}
 		}
-		if err := sendFile(c, path); err != nil {
+		if err := p.sendBinary(c, path, packed == gzipped); err != nil {
 			return err
 		}
 	}
@@ -152,58 +151,6 @@ func loginEnded(said string) error {
 
 // architectures are those that there are bee binaries for.
 func architectures() []string { return []string{"amd64", "arm64"} }
-
-func sendFile(w io.Writer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "%d\n", info.Size()); err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return err
-}
-
-// binary is what a host's copy of the bee binary is told by.
-type binary struct {
-	sum  string
-	size int64
-}
-
-// binaries gives the binary for each architecture that is here.
-func (p *provider) binaries() (map[string]binary, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known != nil {
-		return p.known, nil
-	}
-	known := map[string]binary{}
-	for _, arch := range architectures() {
-		path, err := p.s.BinaryFor(arch)
-		if err != nil {
-			continue // told when a host of that architecture turns up
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		h := sha256.New()
-		size, err := io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		known[arch] = binary{hex.EncodeToString(h.Sum(nil)), size}
-	}
-	p.known = known
-	return known, nil
-}
 
 // lingers is how long ssh, and what it has started, may take to end.
 const lingers = 2 * time.Second

@@ -46,6 +46,8 @@ type provider struct {
 	info  *driver.Info
 	mu    sync.Mutex
 	known map[string]binary // by architecture
+	// packed are binaries, by path, that were sent compressed.
+	packed map[string][]byte
 	// ciphers of hosts that were spoken to.
 	ciphers ciphers
 }
