@@ -35,8 +35,14 @@ func (d Dir) Volume(g Generation) string { return filepath.Join(string(d), g.Str
 
 // Undamaged tells whether a copy is what its manifest says.
 func (d Dir) Undamaged(k Kept) bool {
-	files, _, err := sums(d.Volume(k.Generation))
-	return !k.Broken && err == nil && maps.Equal(files, k.Manifest.Files)
+	other, err := differs(d.Volume(k.Generation), k.Manifest)
+	return !k.Broken && err == nil && !other
+}
+
+// differs tells whether a tree is not what a manifest says.
+func differs(tree string, m Manifest) (bool, error) {
+	files, _, err := sums(tree)
+	return !maps.Equal(files, m.Files), err
 }
 
 // List gives the checkpoints in a directory, oldest first.

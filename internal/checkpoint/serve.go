@@ -24,7 +24,7 @@ type Request struct {
 	Generation Generation `json:"generation"`
 	Site       string     `json:"site,omitempty"`
 	Kept       Kept       `json:"kept"`
-	// Path is the tree, on that machine, to keep or to restore; or the mark.
+	// Path is the tree, on that machine, to keep, to restore, or to compare; or the mark.
 	Path   string `json:"path,omitempty"`
 	Record []byte `json:"record,omitempty"`
 }
@@ -35,6 +35,7 @@ const (
 	OpKeep    = "keep"
 	OpRestore = "restore"
 	OpCheck   = "check" // whether a checkpoint is undamaged
+	OpSame    = "same"  // whether the tree is what a checkpoint consists of
 	OpNote    = "note"
 	OpNoted   = "noted"
 	OpRemove  = "remove"
@@ -77,6 +78,8 @@ func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 		err = own.Restore(ctx, q.Kept, Tree(q.Path))
 	case OpCheck:
 		r.Damaged = !own.Undamaged(q.Kept)
+	case OpSame:
+		r.Damaged, err = differs(q.Path, q.Kept.Manifest)
 	case OpNote:
 		err = own.Note(ctx, q.Record)
 	case OpNoted:

@@ -40,3 +40,19 @@ type End interface {
 	// Close ends the meeting, and what goes over it.
 	Close() error
 }
+
+// Yielder is what a lease may offer further whose nodes have ended: to give back the
+// hosts that others wait for. What lies on the head's stays until Release. Idempotent.
+type Yielder interface {
+	Yield(ctx context.Context) error
+}
+
+// Passer is what a lease may offer further: what an attempt has left there can go
+// straight to the site where the run goes on.
+type Passer interface {
+	Meeter
+	Yielder
+	// Pass sends t.Remote over the connection of the meeting t.Via to who receives it
+	// at the other end of that, and returns when it has arrived. cut ends the meeting.
+	Pass(ctx context.Context, t Transfer, to Receiver, cut func()) error
+}

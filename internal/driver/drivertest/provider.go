@@ -37,6 +37,7 @@ func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Launch", s.launch)
 	t.Run("Transfer", s.transfer)
 	t.Run("Recover", s.recover)
+	t.Run("Yield", s.yield)
 	t.Run("Release", s.release)
 	t.Run("Cancel", s.cancel)
 	t.Run("Unattended", s.unattended)
@@ -210,6 +211,30 @@ func (s ProviderSuite) recover(t *testing.T) {
 	check(t, r.Release(t.Context()))
 	if _, err := s.New(t).Recover(t.Context(), h); !core.IsKind(err, core.NotFound) {
 		t.Errorf("after Release: %v, want not found", err)
+	}
+}
+
+// yield has the hosts go that others wait for, and what lies there stay.
+func (s ProviderSuite) yield(t *testing.T) {
+	l := s.lease(t)
+	y, ok := l.(driver.Yielder)
+	if !ok {
+		return
+	}
+	local := filepath.Join(t.TempDir(), "state")
+	check(t, os.WriteFile(local, []byte("saved"), 0o600))
+	remote := filepath.Join(l.Hosts()[0].Dir, "state")
+	check(t, l.Stage(t.Context(), driver.Transfer{Local: local, Remote: remote}))
+	for range 2 {
+		check(t, y.Yield(t.Context()))
+	}
+	if st, err := l.Status(t.Context()); err != nil || st.Live && !l.Deadline().IsZero() {
+		t.Errorf("still held: %+v, %v", st, err)
+	}
+	check(t, os.Remove(local))
+	check(t, l.Fetch(t.Context(), driver.Transfer{Remote: remote, Local: local}))
+	if raw, err := os.ReadFile(local); err != nil || string(raw) != "saved" {
+		t.Errorf("what stayed is %q, %v", raw, err)
 	}
 }
 

@@ -176,6 +176,17 @@ func (l *lease) Release(ctx context.Context) error {
 	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 
+// Yield implements driver.Yielder: it ends the job, and leaves its files.
+func (l *lease) Yield(ctx context.Context) error {
+	unlock, err := leasedir.Lock(ctx, l.dir, true)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	l.read()
+	return l.endJobs(ctx)
+}
+
 // destroy ends the job and removes everything but the lease's own directory,
 // which it empties. The caller holds the lock.
 func (l *lease) destroy(ctx context.Context) error {

@@ -47,6 +47,7 @@ const (
 	callDial     = "dial"
 	callStage    = "stage"
 	callFetch    = "fetch"
+	callYield    = "yield"
 	callRelease  = "release"
 	callImage    = "image"
 	callMark     = "mark" // makes a file, for others to see
@@ -277,6 +278,15 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 			return err
 		}
 		return w.send(ctx, c.Path)
+	case callYield:
+		y, ok := l.(driver.Yielder)
+		if !ok {
+			return &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
+		}
+		if err := y.Yield(ctx); err != nil {
+			return err
+		}
+		return s.Reply(nil)
 	case callRelease:
 		if err := l.Release(ctx); err != nil {
 			return err

@@ -25,6 +25,24 @@ func (l *lease) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) 
 	return l.p.meet(ctx, k, m)
 }
 
+// Yield implements driver.Passer: machines behind ssh alone are nobody's to wait for.
+func (l *lease) Yield(ctx context.Context) error {
+	if l.p.info == nil {
+		return nil
+	}
+	return l.ask(ctx, 0, callYield, l.call(0, 0), nil)
+}
+
+// Pass implements driver.Passer.
+func (l *lease) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver, cut func()) error {
+	from, err := l.Outgoing(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return arrival(to, from, &checkpoint.Way{Name: t.Via, Told: t.Progress, Cut: cut})
+}
+
 // Machine implements driver.Meeter.
 func (p *place) Machine() string { return p.p.s.Hosts[0] }
 

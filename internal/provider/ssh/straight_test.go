@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -142,6 +145,40 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 			must(t, os.RemoveAll(to.path))
 			must(t, os.RemoveAll(filepath.Dir(s.kept())))
 		})
+	}
+}
+
+// TestATreeGoesStraightFromSiteToSite, and what has arrived is compared there.
+func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
+	s := newFar(t, sshfarm.Start(t, 2), 32<<20)
+	next, err := site(t, s.Farm, "h1").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "far", Attempt: 2}, Nodes: 1})
+	must(t, err)
+	t.Cleanup(func() { next.Release(context.Background()) })
+	must(t, s.lease.Yield(t.Context()))
+	begun, told := s.Carried(t), int64(0)
+	via, end := meeting(t, next, s.lease)
+	to := driver.Transfer{Remote: filepath.Join(next.Hosts()[0].Dir, "volume"), Via: via}
+	in, err := next.(driver.Streams).Incoming(t.Context(), to)
+	must(t, err)
+	from := driver.Transfer{Remote: s.tree.path, Via: via, Progress: func(n int64) { told = n }}
+	must(t, s.lease.Pass(t.Context(), from, in, func() {}))
+	in.Close()
+	end()
+	s.same(t, to.Remote)
+	if n := s.Carried(t) - begun; n > 1<<20 || told == 0 {
+		t.Errorf("%d bytes went through here, and it was told of %d", n, told)
+	}
+	same := func(m checkpoint.Manifest) error {
+		raw, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: to.Remote, Kept: checkpoint.Kept{Manifest: m}})
+		must(t, err)
+		_, err = checkpoint.Answer(next.(driver.StoreHost).Serve(t.Context(), raw))
+		return err
+	}
+	sum := sha256.Sum256(s.data)
+	m := checkpoint.Manifest{Files: map[string]string{"state": hex.EncodeToString(sum[:])}}
+	must(t, same(m))
+	if m.Files["more"] = ""; !errors.Is(same(m), checkpoint.ErrDamaged) {
+		t.Error("a file that is missing is not noticed")
 	}
 }
 
