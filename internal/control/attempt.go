@@ -67,6 +67,8 @@ type attempt struct {
 	granted time.Time
 	// ran is set once the user's command may have done something.
 	ran bool
+	// lies is where on the head's host its checkpoint lies, once that is at home too.
+	lies string
 }
 
 // attempt makes one attempt on a site, to its end.
@@ -100,6 +102,7 @@ func (a *attempt) carryOut(ctx, work context.Context) (outcome, error) {
 		}
 		return a.abandon(ctx, err)
 	}
+	a.releaseBefore(ctx)
 	return a.conclude(ctx, 0)
 }
 
@@ -153,7 +156,15 @@ func (a *attempt) acquire(ctx context.Context) error {
 	}
 	a.c.say(protocol.PhaseAcquire, a.choice())
 	return a.timed(ctx, protocol.PhaseAcquire, func() error {
-		lease, err := a.provider.Acquire(ctx, a.c.request(a.owner(), &a.sub.Job))
+		request := a.c.request(a.owner(), &a.sub.Job)
+		if a.before != nil && a.before.site.Name == a.site.Name { // which has room for one attempt of a run
+			<-a.releaseBefore(ctx)
+		}
+		lease, err := a.provider.Acquire(ctx, request)
+		if core.IsKind(err, core.Busy) && a.before != nil { // two sites may have one scratch
+			<-a.releaseBefore(ctx)
+			lease, err = a.provider.Acquire(ctx, request)
+		}
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,9 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 	defer cancel()
 	for pause := firstRest; ; pause = min(2*pause, longestRest) {
 		err := a.keepAs(ctx, 0, remote)
+		if err == nil {
+			a.lies = remote
+		}
 		if err == nil || a.sub.Job.Store == "" || ctx.Err() != nil {
 			return err
 		}
@@ -126,7 +129,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			return false, err
 		}
 		if err = checkpoint.ErrDamaged; !k.Broken {
-			err = a.insist(ctx, func() error { return store.Restore(ctx, k, tree{a: a, remote: remote}) })
+			err = a.insist(ctx, func() error { return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote}) })
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))

@@ -49,6 +49,8 @@ type Controller struct {
 	clock func() state.Moment
 	// wishLook, if set, is in place of that constant: tests wait for days.
 	wishLook time.Duration
+	// passFrom, if set, is in place of that constant: tests have small volumes.
+	passFrom int64
 }
 
 func (c *Controller) pause() {

@@ -122,6 +122,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if err != nil {
 		return d.run, err
 	}
+	d.releaseBefore(ctx)
 	return c.finish(ctx, d.run, out)
 }
 
@@ -136,6 +137,7 @@ type drive struct {
 	movedFrom string           // the site of the attempt before, where the run moves
 	why       string           // why the site of this attempt
 	moved     bool             // an attempt has left a checkpoint
+	before    *attempt         // that has left its checkpoint on its site too, for the next one's
 	retries   int              // attempts whose command failed
 	asked     time.Time        // since when no site has taken the run
 	image     *core.Image      // once it is there

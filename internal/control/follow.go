@@ -87,7 +87,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		return a.giveUp(ctx)
 	}
 	a.showRest(ctx)
-	return out, a.letGo(ctx, out)
+	return out, a.handOn(ctx, out)
 }
 
 // judge turns an attempt's result into what it means for the run.

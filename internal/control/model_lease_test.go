@@ -66,6 +66,8 @@ type modelLease struct {
 	saved int
 	// unsure is set when whoever launched the head was told that it had failed.
 	unsure bool
+	// yielded is set when it keeps what it has for the next attempt's site.
+	yielded bool
 	// written is set when the run's user has said not to wait for it.
 	written bool
 }

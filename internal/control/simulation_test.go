@@ -52,6 +52,7 @@ type model struct {
 	heads   []*modelHead // all that ever were
 	order   string
 	every   time.Duration
+	shared  bool          // all sites have one scratch
 	size    time.Duration // of the volume: what it takes to bring it home
 	target  int           // what the job counts to
 	reached int           // the highest count of any checkpoint that was good at home
@@ -146,6 +147,7 @@ func newModel(h *home, c *choices, dir string) *model {
 	if c.of("size", 3) == 1 {
 		m.size = 2 * time.Minute
 	}
+	m.shared = c.of("shared", 4) == 1
 	if c.of("order", 3) == 1 {
 		m.order = spec.OrderCheapest
 	}
@@ -159,6 +161,7 @@ func newModel(h *home, c *choices, dir string) *model {
 		if s.queue && c.of("alone."+name, 2) == 1 {
 			s.keeps, s.alone = true, true
 		}
+		s.passes = c.of("passes."+name, 2) == 1
 		if c.of("impatient."+name, 3) == 1 {
 			s.wait = 15 * time.Minute
 		}
@@ -202,7 +205,8 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			return nil, fs.ErrNotExist
 		},
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
-		between: m.step, clock: m.clock, wishLook: time.Hour}, ctx
+		Ways:    &Ways{meet: m.meet},
+		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1}, ctx
 }
 
 // clock is the one that nobody sets.

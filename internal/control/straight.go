@@ -32,7 +32,7 @@ type straight struct {
 // Keep implements checkpoint.Store.
 func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (m checkpoint.Manifest, made bool, err error) {
 	t := from.(tree)
-	err = s.carry(ctx, route{s.site, s.place, "from " + s.a.site.Name + " to the store"}, t, t.keeping(), func(t tree) error {
+	err = s.a.carry(ctx, route{s.site, s.place, "from " + s.a.site.Name + " to the store"}, t, t.keeping(), func(t tree) error {
 		var err error
 		m, made, err = s.Store.Keep(ctx, g, site, t)
 		return err
@@ -43,7 +43,7 @@ func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string
 // Restore implements checkpoint.Store.
 func (s straight) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
 	t := to.(tree)
-	return s.carry(ctx, route{s.place, s.site, "from the store to " + s.a.site.Name}, t, t.bringing(), func(t tree) error {
+	return s.a.carry(ctx, route{s.place, s.site, "from the store to " + s.a.site.Name}, t, t.bringing(), func(t tree) error {
 		return s.Store.Restore(ctx, k, t)
 	})
 }
@@ -56,25 +56,25 @@ type route struct {
 
 // carry does something by which a tree travels. A way that breaks is not waited for:
 // the rest goes through here.
-func (s straight) carry(ctx context.Context, r route, t tree, told func(int64), do func(tree) error) error {
-	way, err := s.a.c.Ways.open(ctx, r)
+func (a *attempt) carry(ctx context.Context, r route, t tree, told func(int64), do func(tree) error) error {
+	way, err := a.c.Ways.open(ctx, r)
 	if core.IsKind(err, core.Unsupported) {
-		s.a.noteWay(ctx, r, "", err)
+		a.noteWay(ctx, r, "", err)
 	}
 	if err != nil { // of an agent that does not answer now, it tells more
 		return do(t)
 	}
 	defer way.close()
-	s.a.noteWay(ctx, r, way.addr, nil)
+	a.noteWay(ctx, r, way.addr, nil)
 	t.way = &checkpoint.Way{Name: way.name, Told: told, Cut: way.close}
 	err = do(t)
 	broke := core.IsKind(err, core.Lost) && ctx.Err() == nil
-	s.a.c.Ways.used(r, broke)
+	a.c.Ways.used(r, broke)
 	if !broke {
 		return err
 	}
 	way.close()
-	s.a.noteWay(ctx, r, "", &core.Error{Op: "the way between them broke", Err: err})
+	a.noteWay(ctx, r, "", &core.Error{Op: "the way between them broke", Err: err})
 	t.way = nil
 	return do(t)
 }

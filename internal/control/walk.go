@@ -43,6 +43,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		if !d.patient(none) {
 			return d.noSite(none), nil
 		}
+		d.releaseBefore(ctx)
 		if stopped, err := d.rest(ctx, none, pause); err != nil || stopped {
 			return outcome{state: state.Stopped, err: errStopped()}, err
 		}

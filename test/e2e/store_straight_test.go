@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,4 +96,101 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 		}
 	}
 	b.Must("rm", id)
+}
+
+// TestAMoveWithoutAStoreGoesStraight: what an attempt has saved comes home, and from
+// its site straight to the next one's; but where the two do not reach each other, it
+// goes to that from home. In the end nothing is left on either.
+func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	const size = 32 << 20
+	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
+		t.Run(name, func(t *testing.T) {
+			b, farm, job := rack(t, 2, "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
+				"setup: head -c 33554432 /dev/urandom >noise; md5sum noise >sum",
+				"run: "+strings.Replace(heldCounter("! -e go"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
+			site := "  - {name: NAME, provider: ssh, hosts: [HOST], scratch: " + farm.Private + ", slots: 2}\n"
+			b.Env = append(b.Env, "BEE_SITES="+b.File("straight.yaml", "sites:\n"+
+				strings.NewReplacer("NAME", "one", "HOST", "h0").Replace(site)+strings.NewReplacer("NAME", "two", "HOST", "h1").Replace(site)))
+			for host := range farm.Names {
+				if err := farm.Apart(t.Context(), host, apart); err != nil {
+					t.Fatal(err)
+				}
+			}
+			farm.Home(t, 100_000_000/8)
+			id := strings.TrimSpace(b.Must("run", "-d", job))
+			counts := func(attempts string) {
+				t.Helper()
+				testkit.Eventually(t, 2*time.Minute, func() error {
+					if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
+						return errors.New(r.Stderr + b.Try("show", id).Stdout)
+					}
+					return nil
+				})
+			}
+			counts("1")
+			begun := farm.Carried(t)
+			b.Must("checkpoint", id)
+			counts("2")
+			carried := farm.Carried(t) - begun
+			b.Must("exec", id, "--", "touch", "/data/go")
+			v := b.Await(id, 2*time.Minute)
+			shown := b.Must("show", id)
+			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
+				t.Fatalf("the run: %+v\n%s", v, shown)
+			}
+			line := "straight from one to two (" + farm.Addrs[1] + ":"
+			if apart {
+				line = "through this machine from one to two: neither reaches the other: no way to " + farm.Addrs[1] + ":"
+			}
+			if strings.Count(shown, line) != 1 {
+				t.Errorf("its history does not say %q:\n%s", line, shown)
+			}
+			// Once it has to come home.
+			if !apart && carried > size*3/2 || apart && carried < 2*size {
+				t.Errorf("%d MiB passed this machine", carried>>20)
+			}
+			t.Logf("%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
+			left(t, farm)
+		})
+	}
+}
+
+// TestAClusterKeepsACheckpointForTheNextSite, with its one node given back: that site,
+// which has another scratch, wants it.
+func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, farm, job := cluster(t, 1, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
+		"setup: head -c 33554432 /dev/urandom >noise; md5sum noise >sum",
+		"run: "+strings.Replace(heldCounter("$BEE_ATTEMPT = 1"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
+	second := filepath.Join(farm.Dir, "second")
+	if err := os.Mkdir(second, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.NewReplacer("name: cluster", "name: second", filepath.Join(farm.Dir, "scratch"), second).Replace(clusterSite(farm, ", slot: 10m"))
+	b.File("sites.yaml", b.Read("sites.yaml")+"  - "+other+"\n")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
+			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+		}
+		return nil
+	})
+	begun := farm.Carried(t)
+	b.Must("checkpoint", id)
+	v, shown := b.Await(id, 2*time.Minute), b.Must("show", id)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "second" || b.Read("results/done") != "60\n" {
+		t.Fatalf("the run: %+v\n%s", v, shown)
+	}
+	if line := "straight from cluster to second ("; !strings.Contains(shown, line) {
+		t.Errorf("its history does not say %q:\n%s", line, shown)
+	}
+	if carried := farm.Carried(t) - begun; carried > 48<<20 {
+		t.Errorf("%d MiB passed this machine", carried>>20)
+	}
+	if runs, _ := filepath.Glob(filepath.Join(second, "bee", "[^.c]*")); len(runs) > 0 {
+		t.Errorf("left: %v", runs)
+	}
 }

@@ -1,0 +1,141 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// How what an attempt has left goes straight from its site to the next one's.
+
+// meet is the network between sites.
+func (m *model) meet(_ context.Context, listener, caller driver.Meeter) (*way, error) {
+	m.step()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, end := range []driver.Meeter{listener, caller} {
+		l := lease(end)
+		if err := l.s.way("meet", 25); err != nil {
+			return nil, err
+		}
+		if !l.s.passes {
+			return nil, &core.Error{Kind: core.Unsupported, Err: errors.New("no way to " + l.s.name)}
+		}
+	}
+	return &way{name: "way", addr: listener.Machine()}, nil
+}
+
+// lease is the one behind a form.
+func lease(form any) *modelLease {
+	switch l := form.(type) {
+	case *modelAlone:
+		return l.modelLease
+	case *modelQueued:
+		return l.modelLease
+	}
+	return form.(*modelLease)
+}
+
+func (l *modelLease) Machine() string { return l.s.name }
+
+func (l *modelLease) Meet(context.Context, driver.Meeting) (driver.End, error) {
+	panic("the model's network has hosts meet")
+}
+
+// Yield gives the hosts of a site with a queue back, where files stay.
+func (l *modelLease) Yield(context.Context) error {
+	l.s.m.step()
+	if err := l.reach("yield"); err != nil {
+		return err
+	}
+	l.s.m.mu.Lock()
+	defer l.s.m.mu.Unlock()
+	if !l.s.passes || l.s.queue && !l.s.keeps {
+		return &core.Error{Kind: core.Unsupported, Err: errors.New("its files go with its hosts")}
+	}
+	if l.yielded = true; l.s.queue && l.live {
+		l.gone()
+	}
+	return nil
+}
+
+func (l *modelLease) Pass(_ context.Context, t driver.Transfer, to driver.Receiver, _ func()) error {
+	m := l.s.m
+	m.step()
+	err := l.reach("pass")
+	into := to.(*modelArrival)
+	if err == nil {
+		err = into.l.reach("pass")
+	}
+	if _, serr := os.Stat(t.Remote); err == nil && serr != nil {
+		err = &core.Error{Kind: core.NotFound, Err: serr}
+	}
+	if err == nil {
+		err = os.RemoveAll(into.path)
+	}
+	if err == nil {
+		time.Sleep(m.size / 10)
+		if err = into.arrive(t.Remote); err == nil {
+			m.mu.Lock()
+			m.say("%s has it from %s", into.l.s.name, l.s.name)
+			m.mu.Unlock()
+		}
+	}
+	m.step()
+	return err
+}
+
+// modelArrival is a tree that comes to a site.
+type modelArrival struct {
+	io.ReadWriteCloser
+	l    *modelLease
+	path string
+}
+
+// arrive has it come, whole, or in part, or as another one.
+func (a *modelArrival) arrive(from string) error {
+	m := a.l.s.m
+	m.mu.Lock()
+	broken := m.of("arrival."+a.l.s.name, 10)
+	m.mu.Unlock()
+	switch broken {
+	case 1, 2:
+		tornCopy(from, a.path)
+		return &core.Error{Kind: []core.Kind{core.Lost, core.Transient}[broken-1], Err: errors.New("the way broke in the midst of it")}
+	case 3: // a straggler of the job's still writes
+		return errors.Join(copyTree(from, a.path), os.WriteFile(filepath.Join(a.path, "count"), []byte("1"), 0o600))
+	case 4:
+		return &core.Error{Kind: core.Permanent, Err: errFull}
+	}
+	return copyTree(from, a.path)
+}
+
+func (a *modelArrival) Outcome() error { return nil }
+func (a *modelArrival) Close() error   { return nil }
+
+func (l *modelLease) Incoming(_ context.Context, t driver.Transfer) (driver.Receiver, error) {
+	l.s.m.step()
+	return &modelArrival{l: l, path: t.Remote}, l.reach("receive")
+}
+
+func (l *modelLease) Outgoing(context.Context, driver.Transfer) (io.ReadWriteCloser, error) {
+	panic("the model passes trees as a whole")
+}
+
+func (l *modelLease) Sees(context.Context, string) (bool, error) { return false, nil }
+
+func (l *modelLease) Serve(ctx context.Context, q json.RawMessage) (json.RawMessage, error) {
+	l.s.m.step()
+	if err := l.reach("serve"); err != nil {
+		return nil, err
+	}
+	return checkpoint.Serve(ctx, q)
+}

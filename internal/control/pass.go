@@ -1,0 +1,157 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// An attempt that has saved itself, and whose checkpoint is at home, may leave it on its
+// site as well, until the next attempt has started: that one's site then fetches it
+// straight from there, where the two reach each other (ADR 24). A run never depends on
+// it: what counts is at home.
+
+// passFrom is how large a checkpoint has to be for that. A smaller one has come from
+// home before two hosts have met.
+const passFrom = 16 << 20
+
+// handOn lets go of an attempt; later, where it can pass its checkpoint on.
+func (a *attempt) handOn(ctx context.Context, out outcome) error {
+	if !out.moved || !a.passes(ctx) {
+		return a.letGo(ctx, out)
+	}
+	if a.rec.Ended = a.gone; a.gone.IsZero() { // since then no site has the run
+		a.rec.Ended = time.Now()
+	}
+	if err := a.put(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	a.before = a
+	return nil
+}
+
+// passes tells whether the attempt can pass its checkpoint on, and whether that is
+// worth it. Nobody waits for its hosts then any more.
+func (a *attempt) passes(ctx context.Context) bool {
+	site, able := a.lease.(driver.Passer)
+	if !able || a.lies == "" || a.sub.Job.Store != "" || len(a.sub.Sites) < 2 || !a.harmless(ctx) {
+		return false
+	}
+	list, err := a.kept(ctx)
+	if err != nil || len(list) == 0 {
+		return false
+	}
+	newest := list[len(list)-1]
+	if !a.made(newest) || newest.Manifest.Bytes < cmp.Or(a.c.passFrom, passFrom) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	return site.Yield(ctx) == nil
+}
+
+// made tells whether a checkpoint is the one that the attempt has left at its end.
+func (a *attempt) made(k checkpoint.Kept) bool {
+	return k.Generation == checkpoint.Generation{Attempt: a.rec.N}
+}
+
+// releaseBefore gives back, meanwhile, what the attempt before has been left with.
+func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
+	over := make(chan struct{})
+	b := d.before
+	d.before = nil
+	if b == nil {
+		close(over)
+		return over
+	}
+	d.behind.Go(func() {
+		defer close(over)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if err := b.lease.Release(ctx); err != nil {
+			b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
+			return
+		}
+		b.rec.Released = true
+		b.put(ctx) //nolint:errcheck // see above
+	})
+	return over
+}
+
+// fromBefore gives the run's store as one whose newest checkpoint comes from the site of
+// the attempt before, as long as it is there.
+func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
+	if a.before == nil {
+		return store
+	}
+	to, meets := a.lease.(driver.Meeter)
+	if _, compares := a.lease.(driver.StoreHost); !meets || !compares {
+		return store
+	}
+	from := a.before.lease.(driver.Passer)
+	return passedOn{store, a, a.before, route{from, to, "from " + a.before.site.Name + " to " + a.site.Name}}
+}
+
+// passedOn is a store whose newest checkpoint lies on another site, too.
+type passedOn struct {
+	checkpoint.Store
+	a, before *attempt
+	route     route
+}
+
+// Restore implements checkpoint.Store.
+func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+	t := to.(tree)
+	if !s.before.made(k) {
+		return s.Store.Restore(ctx, k, t)
+	}
+	return s.a.carry(ctx, s.route, t, t.bringing(), func(t tree) error {
+		if t.way == nil {
+			return s.fromHome(ctx, k, t)
+		}
+		err := s.pass(ctx, k, t)
+		if err == nil || core.IsKind(err, core.Lost) || ctx.Err() != nil {
+			return err
+		}
+		s.a.note(ctx, fmt.Sprintf("the checkpoint comes from home, as it could not be had %s: %v", s.route.text, oneLine(err)))
+		t.way = nil
+		return s.fromHome(ctx, k, t)
+	})
+}
+
+// pass has the tree go straight, and compared there with what is at home: nothing else is
+// gone on from.
+func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
+	in, err := t.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	from := driver.Transfer{Remote: s.before.lies, Via: t.way.Name, Progress: t.way.Told}
+	if err := s.before.lease.(driver.Passer).Pass(ctx, from, in, t.way.Cut); err != nil {
+		return err
+	}
+	q, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: t.remote, Kept: k})
+	if err != nil {
+		return err
+	}
+	_, err = checkpoint.Answer(s.a.lease.(driver.StoreHost).Serve(ctx, q))
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = errors.New("it is not the one that is at home")
+	}
+	return err
+}
+
+// fromHome has it come by the way of all others. What the attempt before still has goes
+// first: both may be on one disk.
+func (s passedOn) fromHome(ctx context.Context, k checkpoint.Kept, t tree) error {
+	<-s.a.releaseBefore(ctx)
+	return s.Store.Restore(ctx, k, t)
+}
