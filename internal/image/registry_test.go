@@ -200,6 +200,19 @@ func TestRegistryWithPassword(t *testing.T) {
 	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); err != nil {
 		t.Errorf("pull with the password: %v", err)
 	}
+	// Where it is not in the file, a program tells it: desktops keep it in their rings.
+	config := fmt.Appendf(nil, `{"credHelpers":{%q:"ring"}}`, addr)
+	helper := "#!/bin/sh\n[ \"$1\" = get ] && [ \"$(cat)\" = " + addr + ` ] && echo '{"Username":"ann","Secret":"secret"}'` + "\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600), os.WriteFile(filepath.Join(dir, "docker-credential-ring"), []byte(helper), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); !core.IsKind(err, core.Permanent) {
+		t.Errorf("without the helper: %v", err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); err != nil {
+		t.Errorf("with the helper: %v", err)
+	}
 }
 
 func TestRegistryWithTLS(t *testing.T) {

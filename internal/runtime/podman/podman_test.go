@@ -51,7 +51,9 @@ func ownStore(t *testing.T) {
 		var out []byte
 		var err error
 		leavingNoPause(func() {
-			out, err = exec.Command("podman", "unshare", "rm", "-rf", dir).CombinedOutput() // its files have the ids of the name space
+			// Their files have the ids of the name space. By those beside them the
+			// process is found that holds it.
+			out, err = exec.Command("podman", "unshare", "rm", "-rf", filepath.Join(dir, "graph"), filepath.Join(dir, "run"), filepath.Join(runtimeDir, ".local")).CombinedOutput()
 		})
 		if os.Geteuid() == 0 {
 			out, err = nil, nil
