@@ -48,6 +48,8 @@ type provider struct {
 	known map[string]binary // by architecture
 	// packed are binaries, by path, that were sent compressed.
 	packed map[string][]byte
+	// spare are connections, by host, that may be wanted again.
+	spare map[string]*link
 	// ciphers of hosts that were spoken to.
 	ciphers ciphers
 }
@@ -110,7 +112,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
 	}
-	defer l.Close()
+	defer p.keep(l)
 	var f facts
 	if err := l.Call(ctx, callFacts, p.call(p.s.Hosts[0]), &f); err != nil {
 		return driver.Facts{}, err
@@ -148,7 +150,7 @@ func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, e
 	if err != nil {
 		return time.Time{}, err
 	}
-	defer l.Close()
+	defer p.keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Request = r
 	var at time.Time
@@ -180,13 +182,13 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	l := &lease{p: p, owner: r.Owner}
 	got := make([]*link, len(p.s.Hosts))
 	errs := make([]error, len(p.s.Hosts))
-	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.connect(ctx, p.s.Hosts[i]) })
+	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.again(ctx, p.s.Hosts[i]) })
 	for i, k := range got {
 		if k == nil {
 			continue
 		}
 		if len(l.links) == r.Nodes {
-			k.Close()
+			p.keep(k)
 			continue
 		}
 		l.links, l.h.Hosts = append(l.links, k), append(l.h.Hosts, p.s.Hosts[i])
@@ -227,7 +229,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 // acquireBehind gets a lease of the provider on the login node.
 func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	host := p.s.Hosts[0]
-	k, err := p.connect(ctx, host)
+	k, err := p.again(ctx, host)
 	if err != nil {
 		return nil, err
 	}

@@ -271,6 +271,42 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	}
 }
 
+// TestOneLoginServesWhatFollows: who looks whether a site can be used often uses it
+// next. A connection that has died meanwhile is not taken for one.
+func TestOneLoginServesWhatFollows(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := site(t, f, "h0").(*provider)
+	probed := func() *link {
+		t.Helper()
+		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+			t.Fatalf("%+v, %v", facts, err)
+		}
+		return p.spare["h0"]
+	}
+	acquired := func(run string) *link {
+		t.Helper()
+		l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: run, Attempt: 1}, Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Release(context.Background()) })
+		return l.(*lease).links[0]
+	}
+	first := probed()
+	if acquired("one") != first {
+		t.Error("another login was made")
+	}
+	second := probed()
+	if second == first {
+		t.Fatal("a connection in use was given to another")
+	}
+	second.cmd.Process.Kill()
+	<-second.Done()
+	if acquired("two") == second {
+		t.Error("a dead connection was used")
+	}
+}
+
 // TestCopiesThatCannotBeUsedAreReplaced: what lies in a host's cache under the name of
 // this binary may have come to any harm, and other versions lie beside it.
 func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
