@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
 // TestAMoveGoesStraight: a run goes from one site to another by a store on a third
@@ -20,38 +22,8 @@ func TestAMoveGoesStraight(t *testing.T) {
 	const size = 64 << 20
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
 		t.Run(name, func(t *testing.T) {
-			b, farm, job := rack(t, 3, "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
-				"setup: head -c 67108864 /dev/urandom >noise; md5sum noise >sum",
-				"run: "+strings.Replace(heldCounter("! -e go"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
-			site := "  - {name: NAME, provider: ssh, hosts: [HOST], scratch: " + farm.Private + ", slots: 2}\n"
-			b.Env = append(b.Env, "BEE_SITES="+b.File("straight.yaml", "store: h2:"+filepath.Join(farm.Private, "bee-h2")+"\nsites:\n"+
-				strings.NewReplacer("NAME", "one", "HOST", "h0").Replace(site)+strings.NewReplacer("NAME", "two", "HOST", "h1").Replace(site)))
-			for host := range farm.Names {
-				if err := farm.Apart(t.Context(), host, apart); err != nil {
-					t.Fatal(err)
-				}
-			}
-			id := strings.TrimSpace(b.Must("run", "-d", job))
-			counts := func(attempts string) {
-				t.Helper()
-				testkit.Eventually(t, 2*time.Minute, func() error {
-					if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
-						return errors.New(r.Stderr + b.Try("show", id).Stdout)
-					}
-					return nil
-				})
-			}
-			counts("1")
-			begun := farm.Carried(t)
-			b.Must("checkpoint", id)
-			counts("2")
-			carried := farm.Carried(t) - begun
-			b.Must("exec", id, "--", "touch", "/data/go")
-			v := b.Await(id, 2*time.Minute)
-			shown := b.Must("show", id)
-			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
-				t.Fatalf("the run: %+v\n%s", v, shown)
-			}
+			b, farm, job := sitesOfOneHost(t, 3, size, func(dir string) string { return "store: h2:" + filepath.Join(dir, "bee-h2") + "\n" }, apart)
+			v, shown, carried := movesOnce(t, b, farm, job)
 			says := []string{"straight from one to the store (" + farm.Addrs[2] + ":", "straight from the store to two ("}
 			if apart {
 				says = []string{"through this machine from one to the store: neither reaches the other: no way to " + farm.Addrs[2] + ":", "through this machine from the store to two: neither"}
@@ -65,10 +37,56 @@ func TestAMoveGoesStraight(t *testing.T) {
 			if !apart && carried > size/2 || apart && carried < 4*size {
 				t.Errorf("%d MiB passed this machine", carried>>20)
 			}
-			b.Must("rm", id)
+			b.Must("rm", v.ID)
 			left(t, farm)
 		})
 	}
+}
+
+// sitesOfOneHost gives two sites, each of one host of a farm whose hosts reach each other
+// or are apart, what else their file says, and a job that has so many bytes in its volume
+// and waits, in each attempt, for a file.
+func sitesOfOneHost(t *testing.T, hosts, size int, further func(private string) string, apart bool) (*testkit.Bee, *sshfarm.Farm, string) {
+	t.Helper()
+	b, farm, job := rack(t, hosts, "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
+		fmt.Sprintf("setup: head -c %d /dev/urandom >noise; md5sum noise >sum", size),
+		"run: "+strings.Replace(heldCounter("! -e go"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
+	site := "  - {name: NAME, provider: ssh, hosts: [HOST], scratch: " + farm.Private + ", slots: 2}\n"
+	b.Env = append(b.Env, "BEE_SITES="+b.File("straight.yaml", further(farm.Private)+"sites:\n"+
+		strings.NewReplacer("NAME", "one", "HOST", "h0").Replace(site)+strings.NewReplacer("NAME", "two", "HOST", "h1").Replace(site)))
+	for host := range farm.Names {
+		if err := farm.Apart(t.Context(), host, apart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b, farm, job
+}
+
+// movesOnce runs such a job, which is moved from the first site to the second, and tells
+// how many bytes have passed this machine meanwhile.
+func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v testkit.RunView, shown string, carried int64) {
+	t.Helper()
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	counts := func(attempts string) {
+		t.Helper()
+		testkit.Eventually(t, 2*time.Minute, func() error {
+			if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
+				return errors.New(r.Stderr + b.Try("show", id).Stdout)
+			}
+			return nil
+		})
+	}
+	counts("1")
+	begun := farm.Carried(t)
+	b.Must("checkpoint", id)
+	counts("2")
+	carried = farm.Carried(t) - begun
+	b.Must("exec", id, "--", "touch", "/data/go")
+	v, shown = b.Await(id, 2*time.Minute), b.Must("show", id)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
+		t.Fatalf("the run: %+v\n%s", v, shown)
+	}
+	return v, shown, carried
 }
 
 // TestACheckpointOfAClusterGoesStraight between its login node and the store.
@@ -107,39 +125,9 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 	const size = 32 << 20
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
 		t.Run(name, func(t *testing.T) {
-			b, farm, job := rack(t, 2, "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
-				"setup: head -c 33554432 /dev/urandom >noise; md5sum noise >sum",
-				"run: "+strings.Replace(heldCounter("! -e go"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
-			site := "  - {name: NAME, provider: ssh, hosts: [HOST], scratch: " + farm.Private + ", slots: 2}\n"
-			b.Env = append(b.Env, "BEE_SITES="+b.File("straight.yaml", "sites:\n"+
-				strings.NewReplacer("NAME", "one", "HOST", "h0").Replace(site)+strings.NewReplacer("NAME", "two", "HOST", "h1").Replace(site)))
-			for host := range farm.Names {
-				if err := farm.Apart(t.Context(), host, apart); err != nil {
-					t.Fatal(err)
-				}
-			}
+			b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, apart)
 			farm.Home(t, 100_000_000/8)
-			id := strings.TrimSpace(b.Must("run", "-d", job))
-			counts := func(attempts string) {
-				t.Helper()
-				testkit.Eventually(t, 2*time.Minute, func() error {
-					if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
-						return errors.New(r.Stderr + b.Try("show", id).Stdout)
-					}
-					return nil
-				})
-			}
-			counts("1")
-			begun := farm.Carried(t)
-			b.Must("checkpoint", id)
-			counts("2")
-			carried := farm.Carried(t) - begun
-			b.Must("exec", id, "--", "touch", "/data/go")
-			v := b.Await(id, 2*time.Minute)
-			shown := b.Must("show", id)
-			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
-				t.Fatalf("the run: %+v\n%s", v, shown)
-			}
+			v, shown, carried := movesOnce(t, b, farm, job)
 			line := "straight from one to two (" + farm.Addrs[1] + ":"
 			if apart {
 				line = "through this machine from one to two: neither reaches the other: no way to " + farm.Addrs[1] + ":"
