@@ -48,30 +48,32 @@ func (p *provider) binaries() (map[string]binary, error) {
 
 // sendBinary sends a binary, after the number of bytes that come.
 func (p *provider) sendBinary(w io.Writer, path string, packed bool) error {
+	var (
+		from io.Reader
+		size int64
+	)
 	if packed {
 		data, err := p.pack(path)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%d\n", len(data)); err != nil {
+		from, size = bytes.NewReader(data), int64(len(data))
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
 			return err
 		}
-		_, err = w.Write(data)
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		from, size = f, info.Size()
+	}
+	if _, err := fmt.Fprintf(w, "%d\n", size); err != nil {
 		return err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "%d\n", info.Size()); err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
+	_, err := io.Copy(w, from)
 	return err
 }
 
