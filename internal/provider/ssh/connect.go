@@ -155,6 +155,20 @@ func architectures() []string { return []string{"amd64", "arm64"} }
 // lingers is how long ssh, and what it has started, may take to end.
 const lingers = 2 * time.Second
 
+// usable tells whether there is a connection; one that broke is closed.
+func (l *link) usable() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.Done():
+		l.Close()
+		return false
+	default:
+		return true
+	}
+}
+
 // Close ends the connection; what it started on the host stays.
 func (l *link) Close() error {
 	l.once.Do(func() {

@@ -135,13 +135,8 @@ func (l *lease) link(ctx context.Context, i int) (*link, error) {
 	l.mu.Lock()
 	k := l.links[i]
 	l.mu.Unlock()
-	if k != nil {
-		select {
-		case <-k.Done():
-			k.Close()
-		default:
-			return k, nil
-		}
+	if k.usable() {
+		return k, nil
 	}
 	fresh, err := l.p.connect(ctx, l.h.Hosts[i])
 	if err != nil {

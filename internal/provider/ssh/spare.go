@@ -17,13 +17,8 @@ func (p *provider) again(ctx context.Context, host string) (*link, error) {
 	l := p.spare[host]
 	delete(p.spare, host)
 	p.mu.Unlock()
-	if l != nil {
-		select {
-		case <-l.Done():
-			l.Close()
-		default:
-			return l, nil
-		}
+	if l.usable() {
+		return l, nil
 	}
 	return p.connect(ctx, host)
 }
