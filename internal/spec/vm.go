@@ -36,9 +36,9 @@ type VM struct {
 	// Fabric is the network between the guests: switch (default), star, tree,
 	// multicast or none.
 	Fabric string `yaml:"fabric"`
-	// NIC is how a guest is attached to its host's switch: socket (default), a
-	// datagram for each frame; or vhost, by the rings of its network device in
-	// shared memory, with checksums and segments left undone on the way.
+	// NIC is how a guest is attached to its host's switch: vhost (default), by the
+	// rings of its network device in shared memory, with checksums and segments
+	// left undone on the way; or socket, a datagram for each frame.
 	NIC string `yaml:"nic"`
 	// Share is how guests have the hosts' directory: 9p (default), or virtiofs
 	// where it works.

@@ -59,10 +59,15 @@ func Once(t testing.TB) {
 	}
 }
 
+// busy is how many times as long as on a machine that does nothing else something
+// may take: what is wrong is seen later then, but never what is only slow.
+const busy = 3
+
 // Eventually polls check until it gives nil, and fails the test with its last
-// error when the time is over.
+// error when the time is over: busy times that in which it should be so.
 func Eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
+	within *= busy
 	deadline := time.Now().Add(within)
 	pause := time.Millisecond
 	for {

@@ -111,7 +111,9 @@ func (m *movable) wake(ctx context.Context) error {
 		}
 		close(m.met)
 	}
-	return m.machine.root.Call(ctx, agent.CallClock, clock(), nil)
+	r := clock()
+	r.CounterKHz = m.machine.made.CounterKHz()
+	return m.machine.root.Call(ctx, agent.CallClock, r, nil)
 }
 
 // await returns when there are sessions with the guest, or it has ended.

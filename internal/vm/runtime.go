@@ -229,9 +229,6 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	return c, nil
 }
 
-// errStuck tells of a guest that answers no more, or not in time.
-var errStuck = errors.New("the guest is stuck")
-
 // bring boots a machine and starts the container in it.
 func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, request agent.StartRequest) (*container, error) {
 	begun := time.Now()

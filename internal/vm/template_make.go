@@ -102,7 +102,7 @@ func keepIn(m *qemu.Machine, memory *os.File) {
 // awaitReady waits until docker answers in a guest that is to be a template: by
 // its console, so that nobody has spoken with it when it is saved.
 func (vm *machine) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
+	ctx, cancel := vm.unlessStuck(ctx)
 	defer cancel()
 	for {
 		text, err := os.ReadFile(vm.made.Console)

@@ -91,6 +91,9 @@ func TestGuestsFromATemplate(t *testing.T) {
 	if !templated {
 		t.Fatalf("the second one was booted: %q", told)
 	}
+	if got := paces(t, b); got != [2]string{"hpet", "tsc"} {
+		t.Errorf("on hosts of another pace and of its own, a guest tells the time by %q", got)
+	}
 	b.config.Hostname = "third"
 	n := newNeighbor(t)
 	b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Path: n.path, MAC: "02:be:e0:00:00:01", MTU: 9000})
@@ -133,6 +136,27 @@ func TestGuestsFromATemplate(t *testing.T) {
 	if _, err := os.Stat(memory[0]); err == nil {
 		t.Error("the damaged template is still there")
 	}
+}
+
+// paces brings up a guest as if its host's counter ran at half of its pace, and then as
+// it does, and tells the clocks by which it told the time.
+func paces(t *testing.T, b boot) (sources [2]string) {
+	t.Helper()
+	b.dir = t.TempDir()
+	m, err := b.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Kill()
+	for i, khz := range []int64{m.made.CounterKHz() / 2, m.made.CounterKHz()} {
+		r := clock()
+		r.CounterKHz = khz
+		if err := m.root.Call(t.Context(), agent.CallClock, r, nil); err != nil {
+			t.Fatal(err)
+		}
+		sources[i] = strings.TrimSpace((&container{machine: m}).ask("cat /sys/devices/system/clocksource/clocksource0/current_clocksource"))
+	}
+	return sources
 }
 
 // damage changes one bit of a file where it is not zero.

@@ -15,7 +15,7 @@ func (b *bench) hpcc(rounds int) error {
 		return err
 	}
 	// The example's problem takes a blink, in which nothing can be measured.
-	larger := strings.Replace(string(input), "1000         Ns", "4000         Ns", 1)
+	larger := strings.Replace(string(input), "1000         Ns", "3000         Ns", 1)
 	if err := b.write("hpccinf.txt", larger); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ outputs: [{from: /work/hpccoutf.txt, to: inside}]
 	}
 	return b.byTurns(rounds, turns{what: "HPCC", file: "hpccoutf.txt", parse: hpccFigures,
 		figures: []figure{{name: "HPL_Tflops", unit: "Tflop/s"}, {name: "StarSTREAM_Triad", unit: "GB/s"}, {name: "MPIRandomAccess_GUPs", unit: "GUP/s"},
-			{name: "MaxPingPongLatency_usec", unit: "µs", less: true}, {name: "MinPingPongBandwidth_GBytes", unit: "GB/s"}, {name: "NaturallyOrderedRingBandwidth_GBytes", unit: "GB/s"}},
+			{name: "MaxPingPongLatency_usec", unit: "µs"}, {name: "MinPingPongBandwidth_GBytes", unit: "GB/s"}, {name: "NaturallyOrderedRingBandwidth_GBytes", unit: "GB/s"}},
 		inside: []string{b.bee, "run", "-q", "hpcc.yaml"},
 		native: []string{"mpirun", "-n", "2", "hpcc"}})
 }

@@ -44,7 +44,7 @@ func (b *bench) network(int) error {
 	env := b.env
 	defer func() { b.env = env }()
 	var plain map[string]float64
-	for _, c := range []struct{ name, keys string }{{"QEMU's stream, a pair", "switch"}, {"switch", "switch"}, {"switch, `nic: vhost`", "switch, nic: vhost"},
+	for _, c := range []struct{ name, keys string }{{"QEMU's stream, a pair", "switch, nic: socket"}, {"switch, `nic: socket`", "switch, nic: socket"}, {"switch", "switch"},
 		{"star", "star"}, {"tree", "tree"}, {"multicast", "multicast"}} {
 		b.env = env
 		if plain == nil {

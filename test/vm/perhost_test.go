@@ -1,8 +1,10 @@
 package vm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,6 +67,11 @@ volume: /data
 	machines := machinesOf(id)
 	if len(machines) != 3 {
 		t.Fatalf("there are machines %v", machines)
+	}
+	for _, pid := range machines {
+		if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !bytes.Contains(raw, []byte("vhost-user")) {
+			t.Errorf("a guest is not attached by rings: %q, %v", raw, err)
+		}
 	}
 	syscall.Kill(machines[1], syscall.SIGKILL)
 	if v := b.Await(id, time.Minute); v.State != "failed" || !strings.Contains(v.Error.Message, "lab-0-vm1") {

@@ -98,7 +98,7 @@ outputs: [{from: "/data/*", to: results}]
 				if r := b.Try("vm", "shell", id, "--", "test", "-e", "/mnt/bee0/up"); r.Code != 0 {
 					var v testkit.RunView
 					if b.JSON(&v, "show", "--json", id); v.State == "failed" {
-						t.Fatalf("%+v\n%s", v, b.Try("logs", id).Stderr)
+						t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 					}
 					return fmt.Errorf("not up: %d %s %s", r.Code, r.Stderr, b.Try("logs", id).Stderr)
 				}
@@ -106,7 +106,7 @@ outputs: [{from: "/data/*", to: results}]
 			})
 			b.Must("vm", "shell", id, "--", "sh", "-c", "echo root > /mnt/bee0/made-by-root")
 			if v := b.Await(id, 5*time.Minute); v.State != "succeeded" {
-				t.Fatalf("%+v\n%s", v, b.Try("logs", id).Stderr)
+				t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 			}
 			if kind := b.Read("results/kind"); !strings.Contains(kind, " /data "+way+" ") {
 				t.Errorf("the volume is mounted as %q", kind)

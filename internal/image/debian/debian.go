@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -91,14 +92,17 @@ func Environment(b spec.Build) []string {
 	return env
 }
 
-var chatter = regexp.MustCompile(`^(umount: |W: (umount|unlink|cannot unlink|cannot rmdir) (\./|/)(dev|proc|sys)\b` +
-	`|(Get|Hit|Ign):\d+ |Fetched \d|I: (automatically|chroot architecture|skipping|using|running --|cleaning|done|removing|success)\b)`)
+// chatter is compiled by the few processes that need it.
+var chatter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(umount: |W: (umount|unlink|cannot unlink|cannot rmdir) (\./|/)(dev|proc|sys)\b` +
+		`|(Get|Hit|Ign):\d+ |Fetched \d|I: (automatically|chroot architecture|skipping|using|running --|cleaning|done|removing|success)\b)`)
+})
 
 // Chatter tells of a line of mmdebstrap's or apt's that it says nothing to whoever
 // waits for the image, or looks for why there is none: each package that is fetched,
 // its own hooks, and, by dozens after the reason, what a build that failed no longer
 // has to take down.
-func Chatter(line string) bool { return chatter.MatchString(line) }
+func Chatter(line string) bool { return chatter().MatchString(line) }
 
 // keysNamed tells whether every source says by which key it is signed.
 func keysNamed(sources []string) bool {

@@ -193,10 +193,12 @@ type Piece struct {
 }
 
 // ClockRequest sets the guest's clock. Seed is fed to its random numbers: guests
-// brought up twice shall not draw the same.
+// brought up twice shall not draw the same. CounterKHz is the frequency of the host's
+// counter where an emulated guest has that, else 0.
 type ClockRequest struct {
-	Now  time.Time `json:"now"`
-	Seed []byte    `json:"seed,omitempty"`
+	Now        time.Time `json:"now"`
+	Seed       []byte    `json:"seed,omitempty"`
+	CounterKHz int64     `json:"counter_khz,omitempty"`
 }
 
 // AdoptRequest makes a guest from a template one of a run.

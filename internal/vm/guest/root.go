@@ -14,7 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
@@ -35,47 +34,6 @@ func serveRoot(v *volume) {
 	}, nil)
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
-
-// setClock wakes a guest that stood still.
-func setClock(s *wire.Stream) error {
-	var r agent.ClockRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	if err := wake(r); err != nil {
-		return err
-	}
-	return s.Reply(nil)
-}
-
-// wake sets the guest's clock after it stood still, and stirs its random
-// numbers.
-func wake(r agent.ClockRequest) error {
-	if err := stir(r.Seed); err != nil {
-		return fmt.Errorf("stir random numbers: %w", err)
-	}
-	now := unix.NsecToTimeval(r.Now.UnixNano())
-	if err := unix.Settimeofday(&now); err != nil {
-		return fmt.Errorf("set the clock: %w", err)
-	}
-	return nil
-}
-
-// stir has the kernel mix a seed into its random numbers at once (random(4)).
-func stir(seed []byte) error {
-	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(seed); err != nil {
-		return err
-	}
-	return unix.IoctlSetInt(int(f.Fd()), reseed, 0)
-}
-
-// reseed is RNDRESEEDCRNG of linux/random.h.
-const reseed = 0x5207
 
 // startProcess starts a process of the guest.
 func startProcess(_ context.Context, c driver.Command) (driver.Process, error) {

@@ -214,7 +214,8 @@ func (p *Process) Said() string {
 // Plain is what a console has shown, without what it did to the terminal: firmware
 // clears it, and whoever reads it has one of his own.
 func Plain(console []byte) string {
-	return strings.TrimSpace(escapes.ReplaceAllString(strings.ReplaceAll(string(console), "\r", ""), "")) + "\n"
+	return strings.TrimSpace(escapes().ReplaceAllString(strings.ReplaceAll(string(console), "\r", ""), "")) + "\n"
 }
 
-var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])`) //nolint:gochecknoglobals // a constant
+// escapes are compiled by the few processes that need them.
+var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])`) })

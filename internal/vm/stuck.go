@@ -1,0 +1,62 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// errStuck tells of a guest that answers no more, or not in time.
+var errStuck = errors.New("the guest is stuck")
+
+// lockup is what a guest's kernel says, every half a minute, of a processor that
+// does nothing else any more, with for how many seconds. Few processes need it.
+var lockup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`soft lockup - CPU#\d+ stuck for (\d+)s`) })
+
+// lockupTime is for how long a processor of a guest that boots is waited for: on
+// a host that does too much, one may well seem stuck the first time it is looked at.
+const lockupTime = 45 * time.Second
+
+// lockedUp gives the line by which a console tells of a processor that is stuck
+// for good. Software emulation may lose the signal that it waits for.
+func lockedUp(console []byte) string {
+	for _, m := range lockup().FindAllSubmatch(console, -1) {
+		if s, err := strconv.Atoi(string(m[1])); err == nil && time.Duration(s)*time.Second >= lockupTime {
+			return string(m[0])
+		}
+	}
+	return ""
+}
+
+// unlessStuck bounds the time in which a guest has to boot, and ends it where the
+// guest's kernel itself says that it is stuck: a guest that is may be replaced at once.
+func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for {
+			select {
+			case <-time.After(lockupTime / 20): // nothing tells when its console has a new line
+			case <-ctx.Done():
+				return
+			}
+			text, _ := os.ReadFile(vm.made.Console)
+			if line := lockedUp(text); line != "" {
+				cancel(fmt.Errorf("%w: %s", errStuck, line))
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		stop()
+	}
+}
+
+// bootTimeout is generous: software emulation on a loaded machine is slow.
+const bootTimeout = 5 * time.Minute

@@ -1,0 +1,51 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// What a guest said of which one processor waited for a signal that never came.
+const lockedConsole = "Booting from ROM..[   28.825519] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [cryptomgr_test:53]\n" +
+	"[   56.826050] watchdog: BUG: soft lockup - CPU#1 stuck for 52s! [cryptomgr_test:53]\n"
+
+func TestLockedUp(t *testing.T) {
+	for console, want := range map[string]string{
+		"": "",
+		lockedConsole[:strings.LastIndex(lockedConsole, "[   56")]: "", // which may pass
+		lockedConsole: "soft lockup - CPU#1 stuck for 52s",
+	} {
+		if got := lockedUp([]byte(console)); got != want {
+			t.Errorf("%q: %q, want %q", console, got, want)
+		}
+	}
+}
+
+// A guest whose kernel says that it is stuck as it boots is not waited for, and
+// replaced. The first machine is one that says so and does nothing else.
+func TestAGuestStuckAsItBootsIsReplaced(t *testing.T) {
+	testkit.Once(t)
+	r, s := own(t)
+	script := filepath.Join(t.TempDir(), "qemu")
+	text := fmt.Sprintf(`#!/bin/sh
+mkdir "$0.first" 2> /dev/null || exec %s "$@"
+for a; do case $a in file,id=console,path=*) printf %%s '%s' > "${a#*path=}"; esac; done
+exec sleep 600
+`, strings.Join(r.o.Program, " "), lockedConsole)
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.o.Program = []string{script}
+	var told []string
+	r.o.Told = func(message string) { told = append(told, message) }
+	s.Only = []string{"Codes"}
+	s.Run(t)
+	if len(told) < 2 || !strings.Contains(told[0], "the guest is stuck: soft lockup") {
+		t.Errorf("told: %q", told)
+	}
+}
