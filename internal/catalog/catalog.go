@@ -39,6 +39,20 @@ type Options struct {
 	StateDir string // of this installation
 	Cache    string // the image cache
 	Binary   string // the bee binary
+	// Ahead is a node that was started already, or nil: see local.Ahead.
+	Ahead *local.Ahead
+	// Progress is told of what providers send to hosts on their own account, in
+	// bytes, or is nil.
+	Progress func(what string, done, total int64)
+}
+
+// Ahead starts a node for a run that is about to begin, where the first of its
+// sites is this machine itself.
+func Ahead(sites []spec.Site, binary string) *local.Ahead {
+	if len(sites) == 0 || sites[0].Provider != "local" || sites[0].Hosts.Count > 0 {
+		return nil
+	}
+	return local.StartAhead(binary)
 }
 
 // Provider makes the provider of a site.
@@ -50,7 +64,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 			scratch = os.Getenv("BEE_SCRATCH")
 		}
 		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
-			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir})
+			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Ahead: o.Ahead})
 	case "slurm":
 		return slurmSite(s, o)
 	case "ssh":
@@ -72,7 +86,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 
 // behind are the settings for speaking by ssh to the hosts of a site.
 func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {
-	return ssh.Settings{Name: s.Name, Hosts: hosts, Options: s.SSHOptions,
+	return ssh.Settings{Name: s.Name, Hosts: hosts, Options: s.SSHOptions, Progress: o.Progress,
 		BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) }}
 }
 

@@ -64,7 +64,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	}
 	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire)})
 	}
 	c.Place = func(store string) (checkpoint.Place, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})

@@ -61,6 +61,9 @@ type attempt struct {
 	told     bool
 	toldOver bool
 	lost     *said
+	// telling guards broke, which is when it was told last that the line broke.
+	telling sync.Mutex
+	broke   time.Time
 	// heldAsked is when the run's record was last asked for that.
 	heldAsked time.Time
 	// granted is when its hosts were, by the site's clock; zero: not known.
@@ -156,15 +159,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 	}
 	a.c.say(protocol.PhaseAcquire, a.choice())
 	return a.timed(ctx, protocol.PhaseAcquire, func() error {
-		request := a.c.request(a.owner(), &a.sub.Job)
-		if a.before != nil && a.before.site.Name == a.site.Name { // which has room for one attempt of a run
-			<-a.releaseBefore(ctx)
-		}
-		lease, err := a.provider.Acquire(ctx, request)
-		if core.IsKind(err, core.Busy) && a.before != nil { // two sites may have one scratch
-			<-a.releaseBefore(ctx)
-			lease, err = a.provider.Acquire(ctx, request)
-		}
+		lease, err := a.provider.Acquire(ctx, a.c.request(a.owner(), &a.sub.Job))
 		if err != nil {
 			return err
 		}

@@ -239,21 +239,27 @@ func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
 	return count, err
 }
 
-// lastSnapshot brings home what the head of a lost attempt has kept last, where
-// it can still be reached.
-func (a *attempt) lastSnapshot(ctx context.Context) {
+// lastSnapshot brings home what the head of a lost attempt has kept last. The error
+// tells that the head, or the store, cannot be reached now; what cannot be had for
+// another reason is not waited for, and nothing is once the run shall end.
+func (a *attempt) lastSnapshot(ctx context.Context) error {
 	if c := a.sub.Job.Checkpoint; c == nil || c.Every == 0 && !a.sub.Job.SavesVM() || len(a.lease.Hosts()) == 0 {
-		return
+		return nil
 	}
 	newest := 0
-	a.journalled(ctx, func(e protocol.Event) bool { //nolint:errcheck // then there is none
+	err := a.journalled(ctx, func(e protocol.Event) bool {
 		newest = max(newest, e.Snapshot)
 		return false
 	})
-	if newest == 0 {
-		return
+	if err == nil && newest > 0 {
+		err = a.keepSnapshot(ctx, newest)
 	}
-	if err := a.keepSnapshot(ctx, newest); err != nil {
-		a.c.say(protocol.PhaseFetch, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	if err == nil || core.IsKind(err, core.NotFound) {
+		return nil
 	}
+	a.c.say(protocol.PhaseFetch, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	if unreached(err) && !a.stopAsked() {
+		return err
+	}
+	return nil
 }

@@ -103,6 +103,49 @@ func TestManyLostAttempts(t *testing.T) {
 	})
 }
 
+// TestALineThatBreaksCostsNoCheckpoint: what the head of a lost attempt has kept last is
+// asked for until it comes, and only then the site's copy goes.
+func TestALineThatBreaksCostsNoCheckpoint(t *testing.T) {
+	for name, of := range map[string]func(dir string) string{
+		"as its events are read": protocol.EventsPath,
+		"as it comes":            func(dir string) string { return protocol.SnapshotDir(dir, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a", "b")
+				a := w.sites["a"]
+				a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+				snapshot := protocol.SnapshotDir(a.dir, 1)
+				writeFiles(t, a.dir, map[string]string{"events.jsonl": `{"seq":1,"phase":"run","rank":-1,"snapshot":1}`})
+				if err := errors.Join(os.MkdirAll(snapshot, 0o755), os.WriteFile(filepath.Join(snapshot, "state"), []byte("1"), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				broken := 0
+				a.line = func(remote string) error {
+					if remote != of(a.dir) || broken == 2 {
+						return nil
+					}
+					broken++
+					return &core.Error{Kind: core.Lost, Err: errors.New("the line broke")}
+				}
+				job := movable()
+				job.Checkpoint.Every = time.Minute
+				run := w.submitJob(t, job)
+				got, err := w.Drive(t.Context(), run.ID, nil)
+				for tries := 0; err != nil && tries < 3; tries++ { // each is another controller
+					got, err = w.Drive(t.Context(), run.ID, nil)
+				}
+				attempts := w.attempts(t, run)
+				if err != nil || got.State != state.Succeeded || len(attempts) != 2 || !attempts[0].Moved || broken != 2 {
+					t.Errorf("got %+v, %v, after %+v; the line broke %d times", got, err, attempts, broken)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
+}
+
 // TestNoSiteIsLeft suspends a run that has done something, and goes on later.
 func TestNoSiteIsLeft(t *testing.T) {
 	w, run := savedWithNowhereToGo(t)

@@ -44,7 +44,9 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	}
 	err := a.timed(ctx, protocol.PhaseFetch, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
-		a.fetchLogs(ctx, home)
+		var logs sync.WaitGroup
+		logs.Go(func() { a.fetchLogs(ctx, home) })
+		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
 		if err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, log) }); err != nil && !core.IsKind(err, core.NotFound) {
@@ -66,15 +68,15 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	return a.put(context.WithoutCancel(ctx))
 }
 
-// collectPatiently does so. Where the site stops answering, and the run can go on
-// without what is left there, it is waited for, and lost tells that this was in
-// vain.
-func (a *attempt) collectPatiently(ctx context.Context, r *protocol.Result) (lost bool, err error) {
+// patiently has something brought home. Where the site stops answering, and the run
+// can go on without what is left there, it is waited for, and lost tells that this
+// was in vain.
+func (a *attempt) patiently(ctx context.Context, bring func() error) (lost bool, err error) {
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		if err = a.collect(ctx, r); err == nil || ctx.Err() != nil {
+		if err = bring(); err == nil || ctx.Err() != nil {
 			return false, err
 		}
-		if !core.IsKind(err, core.Transient) && !core.IsKind(err, core.Lost) { // what is wrong may be here
+		if !unreached(err) { // what is wrong may be here
 			return false, err
 		}
 		_, serr := a.lease.Status(ctx)
@@ -94,6 +96,11 @@ func (a *attempt) collectPatiently(ctx context.Context, r *protocol.Result) (los
 			return false, serr
 		}
 	}
+}
+
+// unreached tells whether an error may be that the site does not answer.
+func unreached(err error) bool {
+	return core.IsKind(err, core.Transient) || core.IsKind(err, core.Lost)
 }
 
 // fetchLogs brings the nodes' logs home, as far as they can be had soon: a
@@ -128,7 +135,7 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, path.Join(protocol.VolumeDir(head), fixed), out.To, path.Base(out.From))
+			err := a.fetch(ctx, output{path.Join(protocol.VolumeDir(head), fixed), out.To, path.Base(out.From)})
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}
@@ -186,7 +193,6 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 	if err := os.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	t.Progress = func(done int64) { a.progress(protocol.PhaseFetch)("fetching "+path.Base(t.Remote), done, 0) }
 	err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)

@@ -106,6 +106,14 @@ func (d *drive) note(ctx context.Context, text string) {
 	}
 }
 
+// Progress gives what is told how far something of a phase is: of what, how much is
+// done, and of how much in all, 0 where that is not known.
+func (c *Controller) Progress(p protocol.Phase) func(what string, done, total int64) {
+	return func(what string, done, total int64) {
+		c.Report(protocol.Event{Time: time.Now(), Phase: p, Rank: -1, Message: what, Done: done, Total: total})
+	}
+}
+
 func (c *Controller) say(phase protocol.Phase, message string) {
 	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
 }

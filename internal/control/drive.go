@@ -158,7 +158,7 @@ func (d *drive) getImage(ctx context.Context) error {
 	image, is := d.savedImage()
 	if !is {
 		var err error
-		if image, err = d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.progress(protocol.PhaseImage)); err != nil {
+		if image, err = d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
 			return err
 		}
 	}
@@ -227,12 +227,6 @@ func (d *drive) untilStop(ctx context.Context) (context.Context, context.CancelF
 		}
 	}()
 	return work, func() { cancel(nil) }
-}
-
-func (d *drive) progress(p protocol.Phase) func(string, int64, int64) {
-	return func(message string, done, total int64) {
-		d.c.Report(protocol.Event{Time: time.Now(), Phase: p, Rank: -1, Message: message, Done: done, Total: total})
-	}
 }
 
 // finish writes the run's end.

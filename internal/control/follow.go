@@ -65,7 +65,11 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		}
 	}
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil && !a.rec.Fetched {
-		a.lastSnapshot(ctx)
+		if lost, err := a.patiently(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
+			return outcome{}, err
+		} else if lost {
+			return a.giveUp(ctx)
+		}
 	}
 	on, is, err := a.moved(ctx, result)
 	if err != nil {
@@ -81,7 +85,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		a.blame(out)
 	}
 	a.rec.Moved = is && goesOn(out) // recorded together with Fetched
-	if lost, err := a.collectPatiently(ctx, result); err != nil {
+	if lost, err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
 		return outcome{}, err
 	} else if lost {
 		return a.giveUp(ctx)

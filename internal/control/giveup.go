@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -128,6 +129,11 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	a.rec.GivenUp, a.rec.Moved = true, goesOn(out)
 	if err := a.put(ctx); err != nil {
 		return outcome{}, err
+	}
+	for _, o := range a.sub.Job.Outputs {
+		if err := filestream.RemovePartials(o.To); err != nil {
+			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
+		}
 	}
 	return out, a.leave(ctx, errors.New("it does not answer"))
 }

@@ -36,12 +36,27 @@ func vanishing(t *testing.T, slot time.Duration, kept bool) (*world, state.Run) 
 		a.head.events = append([]protocol.Event{{Phase: protocol.PhaseRun, Snapshot: 1}}, a.head.events...)
 	}
 	time.AfterFunc(9*time.Minute, func() { a.silence(errSilent) })
-	run, lock, err := w.Submit(t.Context(), Submission{Job: movable(), Sites: []spec.Site{{Name: "a", Provider: "fake", Slot: slot}, {Name: "b", Provider: "fake"}}})
+	job := movable()
+	job.Outputs = []spec.Copy{{From: "/work/log", To: t.TempDir()}}
+	run, lock, err := w.Submit(t.Context(), Submission{Job: job, Sites: []spec.Site{{Name: "a", Provider: "fake", Slot: slot}, {Name: "b", Provider: "fake"}}})
+	if err == nil { // as a stream that broke leaves it
+		err = os.WriteFile(arrivedHalf(t, run), nil, 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { lock.Unlock() })
 	return w, run
+}
+
+// arrivedHalf is what has come of a vanishing run's output.
+func arrivedHalf(t *testing.T, run state.Run) string {
+	t.Helper()
+	s, err := SubmissionOf(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(s.Job.Outputs[0].To, ".log.bee-partial")
 }
 
 // driveFor has a controller carry the run on until it is done, or dies.
@@ -174,6 +189,9 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				list := w.attempts(t, run)
 				if err != nil || got.State != c.state || !list[0].GivenUp || list[0].Released || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
+				}
+				if _, err := os.Lstat(arrivedHalf(t, run)); err == nil {
+					t.Error("the half of an output stays that will not come")
 				}
 				w.sites["a"].silence(nil)
 				time.Sleep(2 * retryRelease) // in virtual time, until what is left is tried again

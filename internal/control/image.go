@@ -34,7 +34,7 @@ func (a *attempt) stageImage(ctx context.Context, head core.Host, what string, i
 		return err
 	}
 	t := driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
-		a.progress(protocol.PhaseStage)("sending "+what, done, info.Size())
+		a.c.Progress(protocol.PhaseStage)("sending "+what, done, info.Size())
 	}}
 	return a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
 }

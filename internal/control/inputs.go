@@ -96,7 +96,11 @@ func below(dir, target string) (string, bool) {
 // replaces what another brought; of two files for one place the later wins.
 func disjoint(copies []staging) ([]staging, error) {
 	for {
-		i, j, found := overlap(copies)
+		places := make([]string, len(copies))
+		for i, c := range copies {
+			places[i] = c.remote
+		}
+		i, j, found := overlap(places)
 		if !found {
 			return copies, nil
 		}
@@ -119,14 +123,17 @@ func disjoint(copies []staging) ([]staging, error) {
 	}
 }
 
-// overlap finds two copies of which the second goes to, or below, the place of
-// the first.
-func overlap(copies []staging) (outer, inner int, found bool) {
-	for i, a := range copies {
-		for j, b := range copies {
-			if _, ok := below(a.remote, b.remote); ok && i != j {
-				return i, j, true
-			}
+// overlap finds two places of which the inner is, or lies in, the outer.
+func overlap(places []string) (outer, inner int, found bool) {
+	order := make([]int, len(places))
+	for i := range order {
+		order[i] = i
+	}
+	// What lies in a place comes right behind it.
+	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(places[i]+"/", places[j]+"/") })
+	for at := range len(order) - 1 {
+		if outer, inner = order[at], order[at+1]; strings.HasPrefix(places[inner]+"/", places[outer]+"/") {
+			return outer, inner, true
 		}
 	}
 	return 0, 0, false

@@ -22,8 +22,7 @@ const (
 )
 
 // insist brings something to the site or from there, again where the line breaks
-// meanwhile. Of what is on its way to a site, and of checkpoints, little that has
-// arrived by then travels once more.
+// meanwhile. Little of what has arrived by then travels once more.
 func (a *attempt) insist(ctx context.Context, bring func() error) error {
 	var since time.Time // when the line broke, or zero
 	for pause, breaks := lineRest, 0; ; pause = min(2*pause, lineLongRest) {
@@ -38,7 +37,7 @@ func (a *attempt) insist(ctx context.Context, bring func() error) error {
 			if breaks++; breaks > lineBreaks {
 				return err
 			}
-			a.note(ctx, fmt.Sprintf("the line to site %s broke (%v); trying again for %s", a.site.Name, oneLine(err), linePatience))
+			a.sayBroke(ctx, fmt.Sprintf("the line to site %s broke (%v); trying again for %s", a.site.Name, oneLine(err), linePatience))
 		}
 		if time.Since(since) >= linePatience {
 			return err
@@ -46,6 +45,16 @@ func (a *attempt) insist(ctx context.Context, bring func() error) error {
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
+	}
+}
+
+// sayBroke notes that the line broke, once for all that travelled over it.
+func (a *attempt) sayBroke(ctx context.Context, text string) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if time.Since(a.broke) >= lineRest {
+		a.note(ctx, text)
+		a.broke = time.Now()
 	}
 }
 

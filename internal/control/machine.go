@@ -19,7 +19,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	p := &protocol.VM{OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
-		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: firstOf(v.NIC, spec.NICSockets), Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
+		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: firstOf(v.NIC, spec.NICRings), Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
 		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size)}
 	for _, d := range v.Disks {
 		p.Disks = append(p.Disks, protocol.VMDisk{Size: int64(d.Size), From: d.From, To: d.To})
@@ -29,7 +29,9 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	}
 	if a.saved != nil {
 		p.Guest = a.saved.Guest
-		p.NIC = firstOf(a.saved.NIC, p.NIC) // their network device has to be the same
+		// Their network device has to be the same. What was saved before this was
+		// noted had sockets, unless the Beefile says otherwise.
+		p.NIC = firstOf(a.saved.NIC, v.NIC, spec.NICSockets)
 		return p, nil
 	}
 	arch := wantArch(a.lease.Hosts())
@@ -39,7 +41,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		guest.Build = &recipe
 	}
 	var err error
-	report, told := a.progress(protocol.PhaseImage), false
+	report, told := a.c.Progress(protocol.PhaseImage), false
 	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, func(message string, done, total int64) {
 		if !told { // that it takes minutes, once, is no fault of the job's own image
 			told = true

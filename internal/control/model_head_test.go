@@ -147,11 +147,6 @@ func (h *modelHead) saveAndEnd(saves int) {
 	default:
 		h.save(h.now(), volume)
 	}
-	h.l.s.m.mu.Lock()
-	if !h.ended && !h.l.unsure {
-		h.l.saved = readCount(volume)
-	}
-	h.l.s.m.mu.Unlock()
 	h.result(&protocol.Result{Continue: true, Kind: core.Lost.String(), Message: "the time slot has ended"})
 }
 
@@ -193,6 +188,9 @@ func (h *modelHead) result(r *protocol.Result) {
 	defer m.mu.Unlock()
 	if h.ended {
 		return
+	}
+	if r.Continue && !h.l.unsure { // only who hears of it can bring it home
+		h.l.saved = readCount(protocol.VolumeDir(h.l.dir))
 	}
 	raw, err := json.Marshal(r)
 	if err == nil {

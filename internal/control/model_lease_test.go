@@ -66,8 +66,6 @@ type modelLease struct {
 	saved int
 	// unsure is set when whoever launched the head was told that it had failed.
 	unsure bool
-	// yielded is set when it keeps what it has for the next attempt's site.
-	yielded bool
 	// written is set when the run's user has said not to wait for it.
 	written bool
 }
@@ -198,6 +196,9 @@ func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 			tornCopy(t.Remote, t.Local)
 		} else if err == nil {
 			err = errors.Join(os.RemoveAll(t.Local), copyTree(t.Remote, t.Local))
+			if err != nil { // its hosts went in this very moment: what is there at home is whole
+				err = errors.Join(&core.Error{Kind: core.Lost, Op: "fetch", Err: err}, os.RemoveAll(t.Local))
+			}
 		}
 	}
 	l.s.m.step()

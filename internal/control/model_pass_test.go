@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 // How what an attempt has left goes straight from its site to the next one's.
@@ -44,7 +45,12 @@ func lease(form any) *modelLease {
 	return form.(*modelLease)
 }
 
-func (l *modelLease) Machine() string { return l.s.name }
+func (l *modelLease) Machine() string {
+	if l.s.m.shared {
+		return "all"
+	}
+	return l.s.name
+}
 
 func (l *modelLease) Meet(context.Context, driver.Meeting) (driver.End, error) {
 	panic("the model's network has hosts meet")
@@ -61,10 +67,46 @@ func (l *modelLease) Yield(context.Context) error {
 	if !l.s.passes || l.s.queue && !l.s.keeps {
 		return &core.Error{Kind: core.Unsupported, Err: errors.New("its files go with its hosts")}
 	}
-	if l.yielded = true; l.s.queue && l.live {
+	if l.s.queue && l.live {
 		l.gone()
 	}
+	if aside := l.dir + ".aside"; os.Rename(l.dir, aside) == nil {
+		l.dir = aside
+	}
+	if m := l.s.m; m.once("yielded."+l.s.name, 15) {
+		return m.passing("yield, which has worked,")
+	}
 	return nil
+}
+
+// Inherit moves a tree from another lease to this one, or does so and is not heard of,
+// or cannot do it; and somebody may still write there.
+func (l *modelLease) Inherit(_ context.Context, from, to string) error {
+	m := l.s.m
+	m.step()
+	err := l.reach("inherit")
+	m.mu.Lock()
+	how := m.of("inherit."+l.s.name, 6)
+	m.mu.Unlock()
+	if err == nil && how == 1 {
+		err = &core.Error{Kind: core.Permanent, Err: errors.New("it is another file system")}
+	}
+	if err == nil {
+		err = leasedir.Inherit(from, to)
+	}
+	switch {
+	case err != nil:
+	case how == 2:
+		err = os.WriteFile(filepath.Join(to, "count"), []byte("1"), 0o600)
+	default:
+		m.mu.Lock()
+		if m.say("%s has it still", l.s.name); how == 3 {
+			err = m.passing("inheriting, which has worked,")
+		}
+		m.mu.Unlock()
+	}
+	m.step()
+	return err
 }
 
 func (l *modelLease) Pass(_ context.Context, t driver.Transfer, to driver.Receiver, _ func()) error {

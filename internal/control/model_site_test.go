@@ -21,7 +21,7 @@ type modelSite struct {
 	keeps  bool // files outlive the hosts, as on a shared scratch
 	alone  bool // it starts by itself what was left with it
 	strict bool // it takes its hosts back when the slot is over, as Slurm does
-	passes bool // it keeps a checkpoint for the next site, and other sites reach it
+	passes bool // it keeps a checkpoint for the next attempt, and other sites reach it
 	wait   time.Duration
 	price  float64
 	shut   time.Time // from when on it takes nothing any more
@@ -116,13 +116,6 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 	}
 	if l := s.leases[r.Owner]; l != nil && l.live {
 		return l.form(), nil
-	}
-	for _, other := range s.m.sites {
-		for _, l := range other.leases {
-			if l.yielded && (other == s || s.m.shared) {
-				return nil, &core.Error{Kind: core.Busy, Op: "acquire on " + s.name, Err: errors.New("the run's directory is in use")}
-			}
-		}
 	}
 	l := &modelLease{s: s, owner: r.Owner, live: true, dir: filepath.Join(s.m.dir, s.name, r.Owner.Run+"-"+strconv.Itoa(r.Owner.Attempt))}
 	s.leases[r.Owner] = l

@@ -3,12 +3,14 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -16,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"golang.org/x/sync/errgroup"
 )
 
 // unnamedDir is where a run's volume is kept whose outputs matched nothing.
@@ -25,19 +28,69 @@ const unnamedDir = "volume"
 // which its outputs have named nothing.
 func UnnamedVolume(runDir string) string { return filepath.Join(runDir, unnamedDir) }
 
+// outputsAtOnce is how many outputs travel at a time: each asks, and waits for the
+// line there and back, before anything comes.
+const outputsAtOnce = 8
+
 // fetchOutputs brings home what the outputs name. What cannot be had does not
 // keep the others away.
 func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
-	var all error
-	for _, o := range placed(a.sub.Job.Outputs, r.Outputs) {
-		if err := a.fetch(ctx, path.Join(head, o.remote), o.to, o.name); err != nil {
-			all = errors.Join(all, err)
-		}
-		if ctx.Err() != nil {
-			return all
+	list := placed(a.sub.Job.Outputs, r.Outputs)
+	for i := range list {
+		list[i].remote = path.Join(head, list[i].remote)
+	}
+	at, errs := make([]string, len(list)), make([]error, len(list))
+	told := a.fetchingAll(list)
+	places := make([]string, len(list))
+	for i, o := range list {
+		places[i] = o.local()
+	}
+	var g errgroup.Group
+	g.SetLimit(outputsAtOnce)
+	if _, _, found := overlap(places); found {
+		g.SetLimit(1) // one would take the other's place
+	}
+	for i, o := range list {
+		g.Go(func() error {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				at[i], errs[i] = a.fetchOutput(ctx, o, func(done int64) { told(i, done) })
+			}
+			return nil
+		})
+	}
+	g.Wait() //nolint:errcheck // each has its own
+	for i, o := range list {
+		if errs[i] == nil {
+			errs[i] = a.place(ctx, at[i], o)
 		}
 	}
-	return errors.Join(all, a.unmatched(ctx, head, r))
+	if ctx.Err() != nil {
+		return errors.Join(errs...)
+	}
+	return errors.Join(append(errs, a.unmatched(ctx, head, r))...)
+}
+
+// fetching gives what is told how much of something has come.
+func (a *attempt) fetching(what string) func(done int64) {
+	say := a.c.Progress(protocol.PhaseFetch)
+	return func(done int64) { say("fetching "+what, done, 0) }
+}
+
+// fetchingAll gives what is told how much of each output has come.
+func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
+	if len(list) == 1 {
+		told := a.fetching(path.Base(list[0].remote))
+		return func(_ int, done int64) { told(done) }
+	}
+	told := a.fetching(fmt.Sprintf("%d outputs", len(list)))
+	var mu sync.Mutex
+	all, of := int64(0), make([]int64, len(list))
+	return func(i int, done int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		all, of[i] = all+done-of[i], done
+		told(all)
+	}
 }
 
 // unmatched tells of outputs that were not there. Where a run has succeeded and
@@ -58,7 +111,8 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	text := "warning: nothing was there of the outputs " + strings.Join(missing, ", ")
 	if len(r.Outputs) == 0 && r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
-		if err := a.fetchAs(ctx, driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume}); err != nil && !core.IsKind(err, core.NotFound) {
+		t := driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume, Progress: a.fetching("the volume")}
+		if err := a.fetchAs(ctx, t); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
 		text += "; what the run has left in its volume is kept in " + volume + " until `bee rm`"
@@ -98,21 +152,30 @@ func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
 // fetch brings a file or directory home. A directory that is there already keeps
 // what else it holds; what cannot be where something else is comes beside it, under
 // its name and the run's.
-func (a *attempt) fetch(ctx context.Context, remote, to, name string) error {
-	local := filepath.Join(to, name)
-	t := driver.Transfer{Remote: remote, Local: local}
-	if _, err := os.Lstat(local); errors.Is(err, fs.ErrNotExist) {
-		if err := a.fetchAs(ctx, t); err != nil {
-			return err
-		}
-		a.arrived(to, name)
-		return nil
-	}
-	t.Local = filepath.Join(filepath.Dir(local), ".bee-arriving-"+filepath.Base(local))
-	if err := a.fetchAs(ctx, t); err != nil {
+func (a *attempt) fetch(ctx context.Context, o output) error {
+	at, err := a.fetchOutput(ctx, o, a.fetching(path.Base(o.remote)))
+	if err != nil {
 		return err
 	}
-	return a.settle(ctx, t.Local, to, name)
+	return a.place(ctx, at, o)
+}
+
+// fetchOutput has an output come to its place or, where something is already, beside it.
+func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
+	at = o.local()
+	if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+		at = filepath.Join(filepath.Dir(at), ".bee-arriving-"+filepath.Base(at))
+	}
+	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: at, Progress: told})
+}
+
+// place puts what has come home where it belongs, unless it is there.
+func (a *attempt) place(ctx context.Context, at string, o output) error {
+	if at != o.local() {
+		return a.settle(ctx, at, o.to, o.name)
+	}
+	a.arrived(o.to, o.name)
+	return nil
 }
 
 // namedOutputs is how many outputs of one directory are recorded by their names.

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -197,6 +199,55 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
 		Outputs: []spec.Copy{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}}}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: logs, Count: 1, Names: []string{"md.log"}}, want)
+}
+
+// TestOutputsTravelAtOnce, so that a line that takes long there and back is waited for
+// seldom; but not where one goes into the place of another.
+func TestOutputsTravelAtOnce(t *testing.T) {
+	const outputs, takes = 3 * outputsAtOnce, time.Second
+	for name, c := range map[string]struct {
+		within bool
+		lasts  time.Duration
+	}{"beside each other": {false, outputs / outputsAtOnce * takes}, "one within the other": {true, (outputs + 2) * takes}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, results := newWorld(t, "a"), t.TempDir()
+				files, matches := map[string]string{"volume/sub/x": "x", "volume/sub/y": "y"}, []protocol.OutputMatch(nil)
+				for i := range outputs {
+					name := fmt.Sprintf("volume/f%02d", i)
+					files[name], matches = name, append(matches, protocol.OutputMatch{Path: name})
+				}
+				job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Outputs: []spec.Copy{{From: "/data/f*", To: results}}}
+				if c.within {
+					matches = append(matches, protocol.OutputMatch{Index: 1, Path: "volume/sub/x"}, protocol.OutputMatch{Index: 2, Path: "volume/sub"})
+					job.Outputs = append(job.Outputs, spec.Copy{From: "/data/sub/x", To: filepath.Join(results, "sub")}, spec.Copy{From: "/data/sub", To: results})
+				}
+				w.ending(t, 0, files, matches...)
+				w.sites["a"].line = func(remote string) error {
+					if name, is := below(protocol.VolumeDir(w.sites["a"].dir), remote); is && name != "" {
+						time.Sleep(takes)
+					}
+					return nil
+				}
+				begun := time.Now()
+				if run := w.drive(t, w.submitJob(t, job), nil); run.State != state.Succeeded {
+					t.Fatalf("got %+v", run)
+				}
+				if took := time.Since(begun).Truncate(takes); took != c.lasts {
+					t.Errorf("they took %v", took)
+				}
+				if raw, _ := os.ReadFile(filepath.Join(results, "f23")); string(raw) != "volume/f23" {
+					t.Errorf("the last holds %q", raw)
+				}
+				for _, name := range []string{"x", "y"} {
+					if raw, _ := os.ReadFile(filepath.Join(results, "sub", name)); c.within && string(raw) != name {
+						t.Errorf("%s holds %q", name, raw)
+					}
+				}
+				w.Store.Close()
+			})
+		})
+	}
 }
 
 // TestWhatADeadHeadLeavesIsRecorded.

@@ -6,20 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 )
 
-// An attempt that has saved itself, and whose checkpoint is at home, may leave it on its
-// site as well, until the next attempt has started: that one's site then fetches it
-// straight from there, where the two reach each other (ADR 24). A run never depends on
-// it: what counts is at home.
+// An attempt that has saved itself, and whose checkpoint is in the run's store, may leave
+// it on its site as well, until the next attempt has started. That one takes it over
+// where it is on the same machine (inherit.go), or else its site fetches it straight from
+// there, where the two reach each other (ADR 24). A run never depends on it: what counts
+// is in the store.
 
-// passFrom is how large a checkpoint has to be for that. A smaller one has come from
-// home before two hosts have met.
+// passFrom is how large a checkpoint has to be for that, where the next site may be
+// another. A smaller one has come from home before two hosts have met.
 const passFrom = 16 << 20
 
 // handOn lets go of an attempt; later, where it can pass its checkpoint on.
@@ -40,8 +43,8 @@ func (a *attempt) handOn(ctx context.Context, out outcome) error {
 // passes tells whether the attempt can pass its checkpoint on, and whether that is
 // worth it. Nobody waits for its hosts then any more.
 func (a *attempt) passes(ctx context.Context) bool {
-	site, able := a.lease.(driver.Passer)
-	if !able || a.lies == "" || a.sub.Job.Store != "" || len(a.sub.Sites) < 2 || !a.harmless(ctx) {
+	site, able := a.lease.(driver.Yielder)
+	if !able || a.lies == "" || !a.harmless(ctx) {
 		return false
 	}
 	list, err := a.kept(ctx)
@@ -49,12 +52,17 @@ func (a *attempt) passes(ctx context.Context) bool {
 		return false
 	}
 	newest := list[len(list)-1]
-	if !a.made(newest) || newest.Manifest.Bytes < cmp.Or(a.c.passFrom, passFrom) {
+	if !a.made(newest) || len(a.sub.Sites) > 1 && newest.Manifest.Bytes < cmp.Or(a.c.passFrom, passFrom) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	return site.Yield(ctx) == nil
+	in, is := below(a.lease.Hosts()[0].Dir, a.lies)
+	if !is || a.timed(ctx, protocol.PhaseRelease, func() error { return site.Yield(ctx) }) != nil {
+		return false
+	}
+	a.lies = path.Join(a.lease.Hosts()[0].Dir, in)
+	return true
 }
 
 // made tells whether a checkpoint is the one that the attempt has left at its end.
@@ -88,14 +96,17 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 // fromBefore gives the run's store as one whose newest checkpoint comes from the site of
 // the attempt before, as long as it is there.
 func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
-	if a.before == nil {
+	if a.before == nil || a.before.lies == "" {
 		return store
 	}
+	if heir, is := a.heir(); is {
+		return inherited{store, a, a.before, heir}
+	}
+	from, passes := a.before.lease.(driver.Passer)
 	to, meets := a.lease.(driver.Meeter)
-	if _, compares := a.lease.(driver.StoreHost); !meets || !compares {
+	if !passes || !meets || a.sub.Job.Store != "" { // which has ways of its own
 		return store
 	}
-	from := a.before.lease.(driver.Passer)
 	return passedOn{store, a, a.before, route{from, to, "from " + a.before.site.Name + " to " + a.site.Name}}
 }
 
@@ -126,8 +137,7 @@ func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 	})
 }
 
-// pass has the tree go straight, and compared there with what is at home: nothing else is
-// gone on from.
+// pass has the tree go straight, and compared.
 func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
 	in, err := t.Receive(ctx)
 	if err != nil {
@@ -138,15 +148,7 @@ func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
 	if err := s.before.lease.(driver.Passer).Pass(ctx, from, in, t.way.Cut); err != nil {
 		return err
 	}
-	q, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: t.remote, Kept: k})
-	if err != nil {
-		return err
-	}
-	_, err = checkpoint.Answer(s.a.lease.(driver.StoreHost).Serve(ctx, q))
-	if errors.Is(err, checkpoint.ErrDamaged) {
-		err = errors.New("it is not the one that is at home")
-	}
-	return err
+	return s.a.same(ctx, k, t)
 }
 
 // fromHome has it come by the way of all others. What the attempt before still has goes
@@ -154,4 +156,22 @@ func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
 func (s passedOn) fromHome(ctx context.Context, k checkpoint.Kept, t tree) error {
 	<-s.a.releaseBefore(ctx)
 	return s.Store.Restore(ctx, k, t)
+}
+
+// same has what lies on the head's host compared with the checkpoint in the store:
+// nothing else is gone on from.
+func (a *attempt) same(ctx context.Context, k checkpoint.Kept, t tree) error {
+	q, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: t.remote, Kept: k})
+	if err != nil {
+		return err
+	}
+	serve := checkpoint.Serve
+	if far, is := a.lease.(driver.StoreHost); is {
+		serve = far.Serve
+	}
+	_, err = checkpoint.Answer(serve(ctx, q))
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = errors.New("it is not the one in the run's store")
+	}
+	return err
 }

@@ -58,6 +58,25 @@ func TestMachinesGoOnOnTheNextSite(t *testing.T) {
 	w.nothingHeld(t)
 }
 
+// TestMachinesKeepTheirDevice: what was saved goes on with what it had, not with
+// what is the default now.
+func TestMachinesKeepTheirDevice(t *testing.T) {
+	for _, c := range []struct {
+		saved     *protocol.Saved
+		has, want string
+	}{
+		{&protocol.Saved{NIC: "vhost"}, "", "vhost"},
+		{&protocol.Saved{NIC: "socket"}, "socket", "socket"},
+		{&protocol.Saved{}, "", "socket"}, // before it was noted
+		{&protocol.Saved{}, "vhost", "vhost"},
+	} {
+		a := &attempt{drive: &drive{sub: Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}}, saved: c.saved}
+		if p, err := a.planVM(t.Context()); err != nil || p.NIC != c.want {
+			t.Errorf("saved with %q, the Beefile says %q: %+v, %v", c.saved.NIC, c.has, p, err)
+		}
+	}
+}
+
 // TestSavedMachinesMakeARun: once their own run is over, from the newest that
 // is whole, which becomes the new run's first checkpoint.
 func TestSavedMachinesMakeARun(t *testing.T) {

@@ -52,7 +52,7 @@ type model struct {
 	heads   []*modelHead // all that ever were
 	order   string
 	every   time.Duration
-	shared  bool          // all sites have one scratch
+	shared  bool          // all sites are on one machine
 	size    time.Duration // of the volume: what it takes to bring it home
 	target  int           // what the job counts to
 	reached int           // the highest count of any checkpoint that was good at home

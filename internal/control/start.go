@@ -48,7 +48,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	a.theirs = *a.image
 	if want := wantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
 		var err error
-		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.progress(protocol.PhaseImage)); err != nil {
+		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.c.Progress(protocol.PhaseImage)); err != nil {
 			return err
 		}
 		if a.theirs.Arch != want {
@@ -93,8 +93,9 @@ func (a *attempt) stage(ctx context.Context) error {
 
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
 	for _, s := range copies {
+		a.inheritInput(ctx, head, s)
 		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
-		t.Progress = func(done int64) { a.progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
+		t.Progress = func(done int64) { a.c.Progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
 		if err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) }); err != nil {
 			return err
 		}

@@ -60,5 +60,5 @@ func (t tree) keeping() func(int64) { return t.told(protocol.PhaseFetch, "keepin
 func (t tree) bringing() func(int64) { return t.told(protocol.PhaseStage, "bringing the checkpoint") }
 
 func (t tree) told(p protocol.Phase, what string) func(int64) {
-	return func(done int64) { t.a.progress(p)(what, done, 0) }
+	return func(done int64) { t.a.c.Progress(p)(what, done, 0) }
 }

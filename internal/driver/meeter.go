@@ -42,9 +42,18 @@ type End interface {
 }
 
 // Yielder is what a lease may offer further whose nodes have ended: to give back the
-// hosts that others wait for. What lies on the head's stays until Release. Idempotent.
+// hosts that others wait for. What lies on the head's stays until Release, where Hosts
+// then says: out of the way of another lease of the run. Idempotent.
 type Yielder interface {
 	Yield(ctx context.Context) error
+}
+
+// Heir is what a lease may offer further: to begin with what an earlier one of the run,
+// which has yielded, still has on the same machine.
+type Heir interface {
+	// Inherit makes the tree from, of the earlier lease, the tree to of this one. It is
+	// moved, so that it takes no time and no space. Idempotent.
+	Inherit(ctx context.Context, from, to string) error
 }
 
 // Passer is what a lease may offer further: what an attempt has left there can go

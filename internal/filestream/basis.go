@@ -58,9 +58,25 @@ type place struct {
 // arrived before the way broke, what is there, and other copies. All of it, and what
 // is received over it, lies in directories of ours: indexes are kept beside it.
 func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
+	return newBasis(ctx, path, append([]string{path}, others...)...)
+}
+
+// BasisLeft is the Basis of what arrived at path before the way broke, and nothing
+// else; nil where nothing did. path may lie in a directory that is not ours: no index
+// is kept there if the sender has taken what is told for ReadKnown.
+func BasisLeft(ctx context.Context, path string) (*Basis, error) {
+	b, err := newBasis(ctx, path)
+	if err != nil || len(b.files) == 0 {
+		return nil, err
+	}
+	return b, nil
+}
+
+func newBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
+	path = filepath.Clean(path)
 	adopt(path)
 	b := &Basis{seed: maphash.MakeSeed()}
-	for _, root := range append([]string{partial(path), path}, others...) {
+	for _, root := range append([]string{partial(path)}, others...) {
 		if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) { // as "" is
 			continue
 		}

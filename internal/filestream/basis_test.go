@@ -191,6 +191,60 @@ func TestABrokenTransferGoesOn(t *testing.T) {
 	}
 }
 
+// Where the place is not ours, what arrived counts, and what lies there does not.
+func TestWhatIsLeftOfATransfer(t *testing.T) {
+	const size = 16 << 20
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "results", "to")
+	must(t, os.WriteFile(from, noise(size, 1), 0o600))
+	must(t, os.Mkdir(filepath.Dir(to), 0o755))
+	must(t, os.WriteFile(to, noise(size, 1), 0o600)) // what it replaces
+	if left, err := BasisLeft(t.Context(), to); err != nil || left != nil {
+		t.Fatalf("before anything arrived: %+v, %v", left, err)
+	}
+	var whole bytes.Buffer
+	must(t, Send(t.Context(), &whole, from, nil))
+	broken := func() {
+		t.Helper()
+		if err := ReceiveOver(t.Context(), bytes.NewReader(whole.Bytes()[:size*7/8]), to, nil); !core.IsKind(err, core.Lost) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	broken()
+	must(t, os.Remove(to))
+	left, err := BasisLeft(t.Context(), to)
+	must(t, err)
+	ours, theirs := net.Pipe()
+	sent, travelled := make(chan error, 1), int64(0)
+	go func() {
+		defer theirs.Close()
+		sender := counting{theirs, &travelled}
+		known, err := ReadKnown(sender)
+		if err == nil {
+			err = SendOver(t.Context(), sender, from, known, nil)
+		}
+		sent <- err
+	}()
+	must(t, left.Keyed().Tell(t.Context(), ours))
+	must(t, ReceiveOver(t.Context(), ours, to, left))
+	must(t, <-sent)
+	if travelled > size/4 {
+		t.Errorf("%d bytes of %d travelled again", travelled, size)
+	}
+	same(t, describe(t, from), describe(t, to))
+	noLeftovers(t, filepath.Dir(to))
+	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(to), ".*")); len(found) > 0 {
+		t.Errorf("left beside it: %v", found)
+	}
+
+	broken()
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(to), ".profile"), nil, 0o600))
+	must(t, RemovePartials(filepath.Dir(to)))
+	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(to), ".*")); len(found) != 1 {
+		t.Errorf("left in the directory: %v", found)
+	}
+}
+
 func TestABasisThatChangesIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	was := filepath.Join(dir, "was")

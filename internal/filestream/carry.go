@@ -3,14 +3,18 @@ package filestream
 import (
 	"encoding/binary"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
 // carrier writes blocks while the next is being made. Where one has to wait for the
-// way, there is time to compress it.
+// way, there is time to compress it; unless that takes longer than what it saves, as
+// on a way within a machine, whose pace is that of the processors.
 type carrier struct {
 	w      io.Writer
+	pace   atomic.Int64 // nanoseconds that a block's worth of bytes takes lately; 0: not known yet
 	queue  chan []byte
 	spare  chan []byte // buffers of blocks that are written
 	packer packer
@@ -29,9 +33,15 @@ func (c *carrier) run() {
 	defer close(c.ended)
 	for b := range c.queue {
 		if c.err == nil {
+			begun := time.Now()
 			if _, c.err = c.w.Write(b); c.err != nil {
 				close(c.failed)
 			}
+			last := int64(time.Since(begun)) * blockSize / int64(len(b))
+			if before := c.pace.Load(); before > 0 {
+				last = (3*before + last) / 4
+			}
+			c.pace.Store(last)
 		}
 		c.done(b)
 	}
@@ -63,9 +73,15 @@ func (c *carrier) put(b []byte, at int) error {
 	default:
 	}
 	if len(c.queue) == cap(c.queue) {
+		begun, size := time.Now(), len(b)
 		packed, smaller := c.packer.pack(c.buffer(), b, at)
 		if smaller {
 			b, packed = packed, b
+			took, pace := time.Since(begun), c.pace.Load()
+			if pace == 0 { // it waits for the first one
+				took = 0
+			}
+			c.packer.judge(took, time.Duration(pace*int64(size-len(b))/blockSize))
 		}
 		c.done(packed)
 	}
@@ -84,7 +100,8 @@ func (c *carrier) end() error {
 // zstd. The checksum is that of the records as they were.
 const packedBlock = 1 << 31
 
-// packer compresses blocks. Of data that do not get smaller, it tries ever fewer.
+// packer compresses blocks. Of data that do not get smaller, or take longer to get so
+// than it saves, it tries ever fewer.
 type packer struct {
 	zstd       *zstd.Encoder
 	pass, skip int // blocks: since the last that was tried, and how many shall be
@@ -106,12 +123,20 @@ func (p *packer) pack(to, b []byte, at int) (packed []byte, smaller bool) {
 	}
 	to = p.zstd.EncodeAll(b[at:], append(to, b[:at]...))
 	if len(to) > len(b)-len(b)/8 {
-		p.skip = min(2*p.skip+1, 63)
+		p.judge(1, 0)
 		return to, false
 	}
-	p.skip = 0
 	binary.LittleEndian.PutUint32(to[at-blockHead:], packedBlock|uint32(len(to)-at))
 	return to, true
+}
+
+// judge tells it how long a block took, and what that has saved.
+func (p *packer) judge(took, saved time.Duration) {
+	if took > saved {
+		p.skip = min(2*p.skip+1, 63)
+	} else {
+		p.skip = 0
+	}
 }
 
 // unpacker undoes what a packer has done.

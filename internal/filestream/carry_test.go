@@ -33,7 +33,7 @@ func slowly(t *testing.T, path string) []byte {
 			break
 		}
 		must(t, err)
-		time.Sleep(time.Millisecond) // as a slow way does
+		time.Sleep(4 * time.Millisecond) // as a slow way does
 	}
 	must(t, <-sent)
 	return all.Bytes()
@@ -68,6 +68,27 @@ func TestWhatHasToWaitIsCompressed(t *testing.T) {
 			}
 			noLeftovers(t, dir)
 		})
+	}
+}
+
+// TestWhatTakesLongerThanItSavesIsNotCompressed, but for one block now and then.
+func TestWhatTakesLongerThanItSavesIsNotCompressed(t *testing.T) {
+	var p packer
+	text := []byte(strings.Repeat("0.123456 1.234567 2.345678\n", blockSize/27))
+	count := func(saved time.Duration) (packed int) {
+		for range 100 {
+			if _, smaller := p.pack(nil, text, blockHead); smaller {
+				packed++
+				p.judge(time.Millisecond, saved)
+			}
+		}
+		return packed
+	}
+	if n := count(0); n < 2 || n > 10 {
+		t.Errorf("%d of 100 blocks were compressed on a quick way", n)
+	}
+	if n := count(time.Second); n < 30 {
+		t.Errorf("%d of 100 blocks were compressed on a way that has become slow", n)
 	}
 }
 

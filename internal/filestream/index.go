@@ -176,5 +176,15 @@ func readIndex(path string) *index {
 	return x
 }
 
+// Move gives a tree another path on the same file system, and what is known of how it
+// travelled with it.
+func Move(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		os.Rename(indexName(from), indexName(to)) //nolint:errcheck // without it, all is read the next time
+	}
+	return err
+}
+
 // forgetIndex removes what has turned out wrong.
 func forgetIndex(path string) { os.Remove(indexName(path)) } //nolint:errcheck // it may be gone

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,6 +73,35 @@ func Unclaim(leaseDir, dir string) error {
 	}
 	// The inode may now come to mean another directory.
 	return os.Remove(filepath.Join(leaseDir, ClaimName))
+}
+
+// Aside takes the run's directory out of the way of the run's next lease, and
+// gives the path that it has until this one is released.
+func Aside(dir, base string, o core.Owner) (string, error) {
+	if err := Unclaim(dir, RunDir(base, o.Run)); err != nil {
+		return "", &core.Error{Op: "put aside the files of", Object: o.String(), Err: err}
+	}
+	return filepath.Join(dir, MadeName), nil
+}
+
+// Inherit moves a tree from the directory of one lease to that of another. One that
+// has been moved already, and nobody heard of it, is not missed.
+func Inherit(from, to string) error {
+	err := os.MkdirAll(filepath.Dir(to), 0o700)
+	if err == nil {
+		err = filestream.Move(from, to)
+	}
+	if err == nil {
+		return nil
+	}
+	e := &core.Error{Kind: core.KindOf(err), Op: "take over", Object: from, Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := os.Lstat(to); there == nil {
+			return nil
+		}
+		e.Kind = core.NotFound
+	}
+	return e
 }
 
 func inodeOf(path string) (string, error) {

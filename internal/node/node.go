@@ -11,7 +11,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,8 +73,8 @@ var errNoMember = errors.New("no node of this run has that name")
 // returns when the attempt is over. An end of input without configuration
 // means that the starter has changed its mind, and is no error.
 func Main(o Options) int {
-	var c protocol.Config
-	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
+	c, err := configuration(os.Stdin)
+	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return 0
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -89,7 +90,8 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 	return v, shown, carried
 }
 
-// TestACheckpointOfAClusterGoesStraight between its login node and the store.
+// TestACheckpointOfAClusterGoesStraight from its login node to the store. The next attempt,
+// on the same cluster, does without: what it goes on from is there still.
 func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
@@ -108,7 +110,7 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	for _, line := range []string{"straight from cluster to the store (", "straight from the store to cluster ("} {
+	for _, line := range []string{"straight from cluster to the store (", "going on with what attempt 1 has left there"} {
 		if !strings.Contains(shown, line) {
 			t.Errorf("its history does not say %q:\n%s", line, shown)
 		}
@@ -145,8 +147,31 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 	}
 }
 
+// TestARunGoesOnWithWhatIsThereStill: its next attempt is on the same host, and neither
+// what it goes on from nor its input travels. In the end nothing is left there.
+func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	const size = 32 << 20
+	b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, false)
+	b.Env = append(b.Env, "BEE_SITES="+b.File("one.yaml", strings.Replace(b.Read("straight.yaml"), "name: two, provider: ssh, hosts: [h1]", "name: two, provider: ssh, hosts: [h0]", 1)))
+	input := make([]byte, size/2)
+	rand.Read(input) //nolint:errcheck // it cannot fail
+	b.File("ref/data", string(input))
+	b.File("job.yaml", b.Read("job.yaml")+"inputs: [{from: ref, to: /ref}]\n")
+	v, shown, carried := movesOnce(t, b, farm, job)
+	if line := "going on with what attempt 1 has left there"; strings.Count(shown, line) != 1 {
+		t.Errorf("its history does not say %q:\n%s", line, shown)
+	}
+	if carried > size*5/4 { // once it has to come home
+		t.Errorf("%d MiB passed this machine", carried>>20)
+	}
+	t.Logf("%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
+	left(t, farm)
+}
+
 // TestAClusterKeepsACheckpointForTheNextSite, with its one node given back: that site,
-// which has another scratch, wants it.
+// which is the same cluster with another scratch, takes it over.
 func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
@@ -172,7 +197,7 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "second" || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	if line := "straight from cluster to second ("; !strings.Contains(shown, line) {
+	if line := "going on with what attempt 1 has left there"; !strings.Contains(shown, line) {
 		t.Errorf("its history does not say %q:\n%s", line, shown)
 	}
 	if carried := farm.Carried(t) - begun; carried > 48<<20 {

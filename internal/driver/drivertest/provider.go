@@ -53,7 +53,12 @@ func (s ProviderSuite) request(o core.Owner) driver.Request {
 
 func (s ProviderSuite) lease(t testing.TB) driver.Lease {
 	t.Helper()
-	l, err := s.acquired(t, s.New(t), s.owner(t))
+	return s.leaseOf(t, s.New(t), s.owner(t))
+}
+
+func (s ProviderSuite) leaseOf(t testing.TB, p driver.Provider, o core.Owner) driver.Lease {
+	t.Helper()
+	l, err := s.acquired(t, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,20 +219,22 @@ func (s ProviderSuite) recover(t *testing.T) {
 	}
 }
 
-// yield has the hosts go that others wait for, and what lies there stay.
+// yield has the hosts go that others wait for, and what lies there stay, out of the
+// way of the run's next lease, which may take it over.
 func (s ProviderSuite) yield(t *testing.T) {
-	l := s.lease(t)
+	p, o := s.New(t), s.owner(t)
+	l := s.leaseOf(t, p, o)
 	y, ok := l.(driver.Yielder)
 	if !ok {
 		return
 	}
 	local := filepath.Join(t.TempDir(), "state")
 	check(t, os.WriteFile(local, []byte("saved"), 0o600))
-	remote := filepath.Join(l.Hosts()[0].Dir, "state")
-	check(t, l.Stage(t.Context(), driver.Transfer{Local: local, Remote: remote}))
+	check(t, l.Stage(t.Context(), driver.Transfer{Local: local, Remote: filepath.Join(l.Hosts()[0].Dir, "state")}))
 	for range 2 {
 		check(t, y.Yield(t.Context()))
 	}
+	remote := filepath.Join(l.Hosts()[0].Dir, "state")
 	if st, err := l.Status(t.Context()); err != nil || st.Live && !l.Deadline().IsZero() {
 		t.Errorf("still held: %+v, %v", st, err)
 	}
@@ -235,6 +242,25 @@ func (s ProviderSuite) yield(t *testing.T) {
 	check(t, l.Fetch(t.Context(), driver.Transfer{Remote: remote, Local: local}))
 	if raw, err := os.ReadFile(local); err != nil || string(raw) != "saved" {
 		t.Errorf("what stayed is %q, %v", raw, err)
+	}
+	o.Attempt++
+	next := s.leaseOf(t, p, o)
+	at := filepath.Join(next.Hosts()[0].Dir, "below", "state")
+	if heir, is := next.(driver.Heir); is {
+		for range 2 {
+			check(t, heir.Inherit(t.Context(), remote, at))
+		}
+		if err := heir.Inherit(t.Context(), remote, at+"2"); !core.IsKind(err, core.NotFound) {
+			t.Errorf("what is gone is inherited: %v", err)
+		}
+	} else {
+		check(t, next.Stage(t.Context(), driver.Transfer{Local: local, Remote: at}))
+	}
+	check(t, l.Release(t.Context()))
+	check(t, os.Remove(local))
+	check(t, next.Fetch(t.Context(), driver.Transfer{Remote: at, Local: local}))
+	if raw, err := os.ReadFile(local); err != nil || string(raw) != "saved" {
+		t.Errorf("what the next one has is %q, %v", raw, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 }
 
 // suiteTimeout is what any one thing may take, on a loaded machine too.
-const suiteTimeout = 5 * time.Minute
+const suiteTimeout = 10 * time.Minute
 
 var counter struct {
 	sync.Mutex

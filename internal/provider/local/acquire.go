@@ -24,7 +24,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{owner: r.Owner, base: p.base, dir: kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv}
+	l := &lease{owner: r.Owner, base: p.base, dir: kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv}
+	l := &lease{owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead}
 	l.details, _ = readDetails(l.dir)
 	return l, nil
 }

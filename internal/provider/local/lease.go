@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -23,6 +24,7 @@ type lease struct {
 	dir     string // the lease's own
 	argv    []string
 	details details
+	ahead   *Ahead // a node that waits for orders, or nil
 }
 
 func (l *lease) Handle() core.Handle { return kind().Handle(l.dir, l.owner) }
@@ -93,6 +95,31 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	return nil
 }
 
+// Yield implements driver.Yielder: it ends what is left of the nodes.
+func (l *lease) Yield(ctx context.Context) error {
+	unlock, err := leasedir.Lock(ctx, l.dir, false)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := l.end(ctx); err != nil {
+		return err
+	}
+	aside, err := leasedir.Aside(l.dir, l.base, l.owner)
+	if err != nil {
+		return err
+	}
+	for i, h := range l.details.Hosts {
+		if below, is := strings.CutPrefix(h.Dir, leasedir.RunDir(l.base, l.owner.Run)); is {
+			l.details.Hosts[i].Dir = aside + below
+		}
+	}
+	return writeDetails(l.dir, l.details)
+}
+
+// Inherit implements driver.Heir.
+func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
+
 // Release ends the nodes or the emulated hosts, then removes the run's
 // directory, and the lease's own last.
 func (l *lease) Release(ctx context.Context) error {
@@ -102,11 +129,19 @@ func (l *lease) Release(ctx context.Context) error {
 // destroy ends and removes everything but the lease's own directory, which
 // it empties. The caller holds the lock.
 func (l *lease) destroy(ctx context.Context) error {
+	if err := l.end(ctx); err != nil {
+		return err
+	}
+	return leasedir.Empty(l.dir, l.base, l.owner)
+}
+
+// end ends the nodes and the emulated hosts. The caller holds the lock.
+func (l *lease) end(ctx context.Context) error {
 	if err := l.stopNodes(ctx); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "end the nodes of", Object: l.owner.String(), Err: err}
 	}
 	if err := emulate.Destroy(ctx, l.dir); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "end the emulated hosts of", Object: l.owner.String(), Err: err}
 	}
-	return leasedir.Empty(l.dir, l.base, l.owner)
+	return nil
 }

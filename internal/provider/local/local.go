@@ -45,6 +45,9 @@ type Settings struct {
 	StateDir string
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
+	// Ahead is a node that was started already, for the first that is launched on
+	// this machine itself; nil: there is none.
+	Ahead *Ahead
 }
 
 // handleVersion is that of the handles' Data.

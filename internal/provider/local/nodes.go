@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -64,10 +64,12 @@ func (l *lease) nodeArgv() (binary string, argv []string) {
 	return "/proc/self/exe", []string{"bee", "node"}
 }
 
+func (l *lease) mark() string { return markVariable + "=" + l.dir }
+
 // env is a node's. Where there are more of them than processors, each uses one:
 // that its work spreads over several costs it something, and gains nothing.
 func (l *lease) env() []string {
-	env := append(os.Environ(), markVariable+"="+l.dir)
+	env := append(os.Environ(), l.mark())
 	if l.details.Emulated && len(l.details.Hosts) > runtime.NumCPU() {
 		env = append(env, "GOMAXPROCS=1")
 	}
@@ -84,6 +86,8 @@ func (l *lease) launchEmulated(ctx context.Context, h core.Host, n driver.NodeCo
 	return err
 }
 
+// launchHere takes the node that was started ahead, if there is one and it still
+// lives, or starts one.
 func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeCommand) error {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -91,10 +95,18 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeComman
 	}
 	defer log.Close()
 	binary, argv := l.nodeArgv()
-	cmd := exec.Command(binary)
-	cmd.Args, cmd.Env, cmd.Dir = argv, l.env(), "/"
+	if a := l.ahead.take(binary); a != nil {
+		err := a.enter(c.Log, l.mark())
+		if err == nil {
+			err = l.order(ctx, h, c, a.cmd, a.stdin)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		_ = a.cmd.Process.Kill() // whatever became of it, another one can do it
+	}
+	cmd := nodeCommand(binary, argv, l.env())
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -102,10 +114,14 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeComman
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	// Without it, it would stay a zombie as long as we live.
+	defer func() { go func() { _ = cmd.Wait() }() }() // not earlier: see order
+	return l.order(ctx, h, c, cmd, stdin)
+}
+
+// order records a node that has been started, and gives it its orders.
+func (l *lease) order(ctx context.Context, h core.Host, c driver.NodeCommand, cmd *exec.Cmd, stdin io.WriteCloser) error {
 	id, err := procid.Of(cmd.Process.Pid)
-	// Not earlier, as it has to be there to be read; without it, it would stay
-	// a zombie as long as we live.
-	go func() { _ = cmd.Wait() }()
 	if err == nil {
 		err = os.WriteFile(l.nodePath(h.Index), []byte(id.String()), 0o600)
 	}
@@ -220,7 +236,7 @@ func (l *lease) killSession(sid int) error {
 	if err != nil {
 		return err
 	}
-	mark := "\x00" + markVariable + "=" + l.dir + "\x00"
+	mark := "\x00" + l.mark() + "\x00"
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -184,8 +185,24 @@ func (l *lease) Yield(ctx context.Context) error {
 	}
 	defer unlock()
 	l.read()
-	return l.endJobs(ctx)
+	if err := l.endJobs(ctx); err != nil {
+		return err
+	}
+	aside, err := leasedir.Aside(l.dir, l.base, l.owner)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.details.Dir, l.terms = aside, nil
+	if err := os.Remove(filepath.Join(l.dir, grantedName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeJSON(filepath.Join(l.dir, detailsName), l.details)
 }
+
+// Inherit implements driver.Heir, in the shared scratch.
+func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
 
 // destroy ends the job and removes everything but the lease's own directory,
 // which it empties. The caller holds the lock.

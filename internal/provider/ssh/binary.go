@@ -46,8 +46,8 @@ func (p *provider) binaries() (map[string]binary, error) {
 	return known, nil
 }
 
-// sendBinary sends a binary, after the number of bytes that come.
-func (p *provider) sendBinary(w io.Writer, path string, packed bool) error {
+// sendBinary sends a host a binary, after the number of bytes that come.
+func (p *provider) sendBinary(w io.Writer, host, path string, packed bool) error {
 	var (
 		from io.Reader
 		size int64
@@ -72,6 +72,9 @@ func (p *provider) sendBinary(w io.Writer, path string, packed bool) error {
 	}
 	if _, err := fmt.Fprintf(w, "%d\n", size); err != nil {
 		return err
+	}
+	if p.s.Progress != nil {
+		from = &readProgress{Reader: from, told: func(done int64) { p.s.Progress("bringing bee to "+host, done, size) }}
 	}
 	_, err := io.Copy(w, from)
 	return err

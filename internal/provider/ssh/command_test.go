@@ -72,7 +72,7 @@ func sending(t *testing.T, text string, packed bool) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	var sent bytes.Buffer
-	if err := (&provider{}).sendBinary(&sent, path, packed); err != nil {
+	if err := (&provider{}).sendBinary(&sent, "h", path, packed); err != nil {
 		t.Fatal(err)
 	}
 	return &sent

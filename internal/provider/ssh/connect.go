@@ -135,7 +135,7 @@ func (p *provider) greet(c *pipes, host string) error {
 			return &core.Error{Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
 				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + "."}
 		}
-		if err := p.sendBinary(c, path, packed == gzipped); err != nil {
+		if err := p.sendBinary(c, host, path, packed == gzipped); err != nil {
 			return err
 		}
 	}

@@ -321,12 +321,13 @@ func (in *incoming) Outcome() error {
 
 // Fetch implements driver.Lease.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
-	receive := func(r io.Reader) error { return filestream.Receive(ctx, r, t.Local) }
 	var basis *filestream.Basis
 	if t.Again {
-		basis = basisOf(ctx, t.Local, t.Before).Keyed()
-		receive = func(r io.Reader) error { return filestream.ReceiveOver(ctx, r, t.Local, basis) }
+		basis = basisOf(ctx, t.Local, t.Before)
+	} else {
+		basis, _ = filestream.BasisLeft(ctx, t.Local) // nil where it cannot be found out: then all of it travels
 	}
+	basis = basis.Keyed()
 	s, err := l.Outgoing(ctx, t)
 	if err != nil {
 		return err
@@ -337,7 +338,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress
-	return receive(&r)
+	return filestream.ReceiveOver(ctx, &r, t.Local, basis)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that

@@ -48,6 +48,7 @@ const (
 	callStage    = "stage"
 	callFetch    = "fetch"
 	callYield    = "yield"
+	callInherit  = "inherit"
 	callRelease  = "release"
 	callImage    = "image"
 	callMark     = "mark" // makes a file, for others to see
@@ -67,6 +68,7 @@ type call struct {
 	Handle  core.Handle     `json:"handle"`
 	Host    int             `json:"host"`           // index in the agent's lease
 	Path    string          `json:"path,omitempty"` // socket, log, or file
+	From    string          `json:"from,omitempty"` // what is moved to Path
 	Image   string          `json:"image,omitempty"`
 	Runtime string          `json:"runtime,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
@@ -284,6 +286,15 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 			return &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
 		}
 		if err := y.Yield(ctx); err != nil {
+			return err
+		}
+		return s.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts()})
+	case callInherit:
+		heir, ok := l.(driver.Heir)
+		if !ok {
+			return &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot")}
+		}
+		if err := heir.Inherit(ctx, c.From, c.Path); err != nil {
 			return err
 		}
 		return s.Reply(nil)

@@ -38,6 +38,9 @@ type Settings struct {
 	BinaryFor func(arch string) (string, error)
 	// Client is the ssh program; default "ssh".
 	Client string
+	// Progress, if not nil, is told how many bytes of the binary have gone to a host
+	// that has none yet, of how many. It must not block.
+	Progress func(what string, done, total int64)
 }
 
 type provider struct {

@@ -140,110 +140,16 @@ func TestWhatIsAtHomeDoesNotTravelAgain(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
-	f := sshfarm.Start(t, 2)
-	other, changed := filepath.Join(f.Dir, "other-known"), filepath.Join(f.Dir, "changed")
-	own, err := os.ReadFile(filepath.Join(f.Dir, "user.pub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(changed, append([]byte("h0 "), own...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name    string
-		host    string
-		options map[string]string
-		kind    core.Kind
-		says    string
-	}{
-		{"unknown host key", "h0", map[string]string{"UserKnownHostsFile": other}, core.Permanent, "accept it"},
-		{"changed host key", "h0", map[string]string{"UserKnownHostsFile": changed, "HostKeyAlias": "h0", "CheckHostIP": "no"}, core.Permanent, "ssh-keygen "},
-		{"key not accepted", "h0", map[string]string{"IdentityFile": other, "IdentitiesOnly": "yes", "PubkeyAuthentication": "no"}, core.Permanent, "ssh-copy-id"},
-		{"no such name", "no-such-host.invalid", nil, core.Permanent, "Check the name"},
-		{"nobody listens", "h0", map[string]string{"ProxyCommand": "none", "HostName": "127.0.0.1", "Port": "1"}, core.Transient, "Is the host up"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := site(t, f, c.host).(*provider)
-			p.s.Options = c.options
-			_, err := p.connect(t.Context(), c.host)
-			if !core.IsKind(err, c.kind) || !strings.Contains(core.Remedy(err), c.says) || strings.Contains(err.Error(), "\r") || strings.Contains(err.Error(), "@@") {
-				t.Errorf("got %v (kind %v, remedy %q)", err, core.KindOf(err), core.Remedy(err))
-			}
-		})
-	}
-}
-
-// stub is a site whose ssh client runs the boot script here, after a line of its own.
-func stub(t *testing.T, line string) *provider {
-	t.Helper()
-	client := filepath.Join(t.TempDir(), "ssh")
-	if err := os.WriteFile(client, []byte("#!/bin/sh\n"+line+"\nfor last; do :; done\neval \"$last\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(Settings{Name: "rack", Hosts: []string{"h"}, Client: client, BinaryFor: func(string) (string, error) { return os.Executable() }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.(*provider)
-}
-
-func TestLoginsThatCannotBeUsed(t *testing.T) {
-	bin := t.TempDir()
-	for name, text := range map[string]string{"uname": "#!/bin/sh\n[ $1 = -s ] && echo Linux || echo ppc64le\n", "chmod": "#!/bin/sh\n"} {
-		dir := filepath.Join(bin, name+".d")
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct{ name, line, says, remedy string }{
-		{"no login", "echo This account is not available.; exit 1", "said: This account is not available.", "ssh h true"},
-		{"nothing said", "exit 3", "said nothing", "ssh h true"},
-		{"other architecture", "PATH=" + bin + "/uname.d:$PATH", "it is Linux-ppc64le", "x86_64"},
-		// What is not executable is so by its mode or by its file system's.
-		{"no programs in the cache", "PATH=" + bin + "/chmod.d:$PATH; export XDG_CACHE_HOME=" + t.TempDir(), "no programs may be run", "XDG_CACHE_HOME"},
-		{"no memory", "ulimit -v 30000; export XDG_CACHE_HOME=" + t.TempDir(), "bee does not start there", "limit of memory"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := stub(t, c.line).connect(t.Context(), "h")
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
-				t.Errorf("got %v (remedy %q)", err, core.Remedy(err))
-			}
-		})
-	}
-}
-
-// TestAJumpCannotAsk: the ssh that ssh starts for a jump asks at the terminal,
-// whatever BatchMode says, and a run would wait for the answer.
-func TestAJumpCannotAsk(t *testing.T) {
-	_, err := stub(t, `test "$SSH_ASKPASS_REQUIRE" = never && test "$(cut -d' ' -f6 /proc/$$/stat)" = $$ && echo it has no terminal; exit 1`).connect(t.Context(), "h")
-	if err == nil || !strings.Contains(err.Error(), "it has no terminal") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestAJumpIsTaken, as the user's configuration or the site asks for one.
-func TestAJumpIsTaken(t *testing.T) {
-	f := sshfarm.Start(t, 2)
-	p := site(t, f, "h1").(*provider)
-	p.s.Options = map[string]string{"ProxyJump": "h0"}
-	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
-		t.Fatalf("%+v, %v", facts, err)
-	}
-	if err := f.Kill(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if facts, err := p.Probe(t.Context()); err != nil || facts.Usable || !facts.Passing {
-		t.Errorf("without the host that is jumped over: %+v, %v", facts, err)
-	}
-}
-
 func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	f := sshfarm.Start(t, 1)
-	p := site(t, f, "h0")
+	p := site(t, f, "h0").(*provider)
+	var told, all int64
+	p.s.Progress = func(what string, done, total int64) {
+		if what != "bringing bee to h0" || done < told {
+			t.Errorf("%s: %d of %d after %d", what, done, total, told)
+		}
+		told, all = done, total
+	}
 	installed := func() []string {
 		found, err := filepath.Glob(filepath.Join(f.Dir, "cache", "bee", "bin", "*"))
 		if err != nil {
@@ -258,6 +164,10 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	if len(first) != 1 {
 		t.Fatalf("installed: %v", first)
 	}
+	if all == 0 || told != all {
+		t.Errorf("told of %d of %d bytes", told, all)
+	}
+	told, all = 0, 0
 	before, err := os.Stat(first[0])
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +176,7 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 		t.Fatalf("%+v, %v", facts, err)
 	}
 	after, err := os.Stat(first[0])
-	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
+	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) || all > 0 {
 		t.Errorf("the binary was sent again: %v", err)
 	}
 }

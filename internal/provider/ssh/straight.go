@@ -25,12 +25,28 @@ func (l *lease) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) 
 	return l.p.meet(ctx, k, m)
 }
 
-// Yield implements driver.Passer: machines behind ssh alone are nobody's to wait for.
+// Yield implements driver.Passer, on all hosts at once.
 func (l *lease) Yield(ctx context.Context) error {
-	if l.p.info == nil {
-		return nil
+	n := len(l.h.Leases)
+	errs, left := make([]error, n), make([]granted, n)
+	l.p.each(n, func(i int) { errs[i] = l.ask(ctx, i, callYield, l.call(i, 0), &left[i]) })
+	err := errors.Join(errs...)
+	if err == nil && len(left[0].Hosts) == 0 {
+		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole")}
 	}
-	return l.ask(ctx, 0, callYield, l.call(0, 0), nil)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hosts = slices.Clone(l.hosts)
+	l.hosts[0].Dir = left[0].Hosts[0].Dir
+	return nil
+}
+
+// Inherit implements driver.Heir.
+func (l *lease) Inherit(ctx context.Context, from, to string) error {
+	return l.about(ctx, 0, callInherit, func(c *call) { c.From, c.Path = from, to }, nil)
 }
 
 // Pass implements driver.Passer.

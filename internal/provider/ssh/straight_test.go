@@ -160,7 +160,7 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	to := driver.Transfer{Remote: filepath.Join(next.Hosts()[0].Dir, "volume"), Via: via}
 	in, err := next.(driver.Streams).Incoming(t.Context(), to)
 	must(t, err)
-	from := driver.Transfer{Remote: s.tree.path, Via: via, Progress: func(n int64) { told = n }}
+	from := driver.Transfer{Remote: filepath.Join(s.lease.Hosts()[0].Dir, "volume"), Via: via, Progress: func(n int64) { told = n }}
 	must(t, s.lease.Pass(t.Context(), from, in, func() {}))
 	in.Close()
 	end()

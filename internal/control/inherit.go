@@ -1,0 +1,74 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// inherited is a store whose newest checkpoint lies on the attempt's own machine still,
+// where the one before has left it (ADR 26).
+type inherited struct {
+	checkpoint.Store
+	a, before *attempt
+	heir      driver.Heir
+}
+
+// heir tells whether the attempt is on the machine on which the one before has left what
+// it had.
+func (a *attempt) heir() (driver.Heir, bool) {
+	if a.before == nil {
+		return nil, false
+	}
+	h, is := a.lease.(driver.Heir)
+	return h, is && machine(a.lease) == machine(a.before.lease)
+}
+
+// machine names that on which a lease's files are: one elsewhere, or this one.
+func machine(l driver.Lease) string {
+	if m, elsewhere := l.(driver.Meeter); elsewhere {
+		return m.Machine()
+	}
+	return ""
+}
+
+// Restore implements checkpoint.Store. What turns out not to be the checkpoint is made so
+// by the store: of a tree that is there, only what differs travels.
+func (s inherited) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+	t := to.(tree)
+	if !s.before.made(k) {
+		return s.Store.Restore(ctx, k, t)
+	}
+	err := s.heir.Inherit(ctx, s.before.lies, t.remote)
+	if err == nil {
+		err = s.a.same(ctx, k, t)
+	}
+	switch {
+	case err == nil:
+		s.before.lies = ""
+		s.a.note(ctx, fmt.Sprintf("going on with what attempt %d has left there", k.Attempt))
+		return nil
+	case core.IsKind(err, core.Lost), core.IsKind(err, core.Transient), ctx.Err() != nil:
+		return err
+	}
+	s.a.note(ctx, fmt.Sprintf("the checkpoint is brought, as what attempt %d has left there is no use: %v", k.Attempt, oneLine(err)))
+	<-s.a.releaseBefore(ctx)
+	return s.Store.Restore(ctx, k, t)
+}
+
+// inheritInput has an input that was brought for the attempt before be there already when
+// it is brought for this one: only what differs travels then. A small one comes as soon.
+func (a *attempt) inheritInput(ctx context.Context, head core.Host, s staging) {
+	heir, is := a.heir()
+	if _, far := a.lease.(driver.Streams); !is || !far {
+		return
+	}
+	if info, err := os.Stat(s.local); err == nil && (info.IsDir() || info.Size() >= passFrom) {
+		heir.Inherit(ctx, path.Join(a.before.lease.Hosts()[0].Dir, s.remote), path.Join(head.Dir, s.remote)) //nolint:errcheck // then all of it travels
+	}
+}
