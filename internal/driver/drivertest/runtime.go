@@ -87,6 +87,55 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 	}
 }
 
+// Held has hold make the runtime's daemon stand still, and wants a container to
+// be given up in time, its processes gone, and nothing left once letGo was called.
+func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
+	s.image = localImage(t)
+	rt := s.New(t)
+	if err := rt.Prepare(t.Context(), s.image); err != nil {
+		t.Fatal(err)
+	}
+	c := s.spec(t)
+	box := s.start(t, c)
+	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(); err != nil {
+		t.Fatal(err)
+	}
+	defer letGo() //nolint:errcheck // again, where the test ends early
+	stopped := make(chan error, 1)
+	go func() { stopped <- box.Stop(context.Background(), time.Second) }()
+	select {
+	case err := <-stopped:
+		if !core.IsKind(err, core.Transient) || !strings.Contains(core.Remedy(err), c.Name) {
+			t.Errorf("stop, while the daemon stands still: %v; %s", err, core.Remedy(err))
+		}
+	case <-time.After(suiteTimeout):
+		t.Fatal("stop waits for a daemon that stands still")
+	}
+	if exit, err := p.Wait(t.Context()); err == nil && exit.Code != 137 {
+		t.Errorf("what ran in it: %+v", exit)
+	}
+	if err := letGo(); err != nil {
+		t.Fatal(err)
+	}
+	goes(t, rt, c.Owner)
+}
+
+// goes waits until the runtime lists no container of a run.
+func goes(t *testing.T, rt driver.Runtime, o core.Owner) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		left, err := rt.List(t.Context(), core.Owner{User: o.User, Run: o.Run})
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("removed, and still there: %+v", left)
+		}
+		return err
+	})
+}
+
 // suiteTimeout is what any one thing may take, on a loaded machine too.
 const suiteTimeout = 10 * time.Minute
 
@@ -298,12 +347,6 @@ func (s RuntimeSuite) list(t *testing.T) {
 		}
 	}
 	if s.Lists {
-		testkit.Eventually(t, 20*time.Second, func() error {
-			left, err := rt.List(t.Context(), core.Owner{User: c.Owner.User, Run: c.Owner.Run})
-			if err == nil && len(left) > 0 {
-				err = fmt.Errorf("removed, and still there: %+v", left)
-			}
-			return err
-		})
+		goes(t, rt, c.Owner)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -115,6 +116,7 @@ func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 	var out bytes.Buffer
 	said := &tail{}
 	c.Stdout, c.Stderr = &out, said
+	c.WaitDelay = time.Second // for what a killed program has left running
 	if stdin != nil {
 		c.Stdin = bytes.NewReader(stdin)
 	}
@@ -129,6 +131,25 @@ func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 		return out.String(), &core.Error{Kind: kind, Op: "run", Object: strings.Join(argv[:min(2, len(argv))], " "), Err: err}
 	}
 	return out.String(), nil
+}
+
+// removal is the time that a program gets to remove a container by force. A
+// daemon that has missed a container's end waits for it forever, and so does
+// its client (moby issues 10684, 38781).
+const removal = 30 * time.Second
+
+// Remove runs the program that removes a container by force. One that does not
+// come to an end is given up: that is Transient, and its container may be left.
+func Remove(ctx context.Context, argv ...string) error {
+	bounded, cancel := context.WithTimeout(ctx, removal)
+	defer cancel()
+	_, err := Output(bounded, nil, argv...)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		line := strings.Join(argv, " ")
+		return &core.Error{Kind: core.Transient, Op: "remove container", Object: argv[len(argv)-1], Err: fmt.Errorf("`%s` did not end within %v", line, removal),
+			Remedy: "Its processes have been told to end. Restart " + argv[0] + "'s daemon, then run `" + line + "`."}
+	}
+	return err
 }
 
 // tail keeps the last of what a program said.

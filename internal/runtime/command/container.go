@@ -88,8 +88,9 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 }
 
 // teardown is the time that a program gets for its own clean-up after the
-// container's last process has ended.
-const teardown = 2 * time.Second
+// container's last process has ended. It is ample: on a busy host a daemon that
+// is told to remove what it is about to remove anyway may get stuck.
+const teardown = 10 * time.Second
 
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {

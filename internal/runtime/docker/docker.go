@@ -159,7 +159,7 @@ func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
 }
 
 func (r *Runtime) remove(ctx context.Context, container string) error {
-	_, err := command.Output(ctx, nil, removeCommand(r.o.Program, container)...)
+	err := command.Remove(ctx, removeCommand(r.o.Program, container)...)
 	// --rm may be at it already.
 	if err != nil && (strings.Contains(err.Error(), "No such container") || strings.Contains(err.Error(), "already in progress")) {
 		return nil

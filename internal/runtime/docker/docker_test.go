@@ -23,12 +23,13 @@ func TestMain(m *testing.M) {
 
 // daemon starts a docker daemon of the test's own, and points docker to it. An
 // ordinary user can only use one that is there.
-func daemon(t *testing.T) {
+// It gives the daemon's process; nil where the daemon is not the test's own.
+func daemon(t *testing.T) *os.Process {
 	t.Helper()
 	testkit.RequireTool(t, "docker")
 	if given := os.Getenv("BEE_TEST_DOCKER_HOST"); given != "" {
 		t.Setenv("DOCKER_HOST", given)
-		return
+		return nil
 	}
 	testkit.RequireRoot(t)
 	testkit.RequireTool(t, "dockerd")
@@ -75,12 +76,25 @@ func daemon(t *testing.T) {
 		_, err := command.Output(t.Context(), nil, "docker", "version")
 		return err
 	})
+	return c.Process
 }
 
 func TestConformance(t *testing.T) {
 	binary := testkit.Binary(t)
 	daemon(t)
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+}
+
+// TestADaemonThatHangs holds no node: what ran has ended, what is left behind is
+// told, and goes as soon as the daemon goes on.
+func TestADaemonThatHangs(t *testing.T) {
+	if os.Getenv("BEE_TEST_DOCKER_HOST") != "" {
+		t.Skip("the daemon is not the test's own, so it cannot be held")
+	}
+	binary := testkit.Binary(t)
+	dockerd := daemon(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Held(t,
+		func() error { return dockerd.Signal(syscall.SIGSTOP) }, func() error { return dockerd.Signal(syscall.SIGCONT) })
 }
 
 func TestNoDaemon(t *testing.T) {

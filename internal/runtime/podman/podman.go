@@ -118,8 +118,7 @@ func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
 }
 
 func (r *Runtime) remove(ctx context.Context, container string) error {
-	_, err := command.Output(ctx, nil, removeCommand(r.o.Program, container)...)
-	return err
+	return command.Remove(ctx, removeCommand(r.o.Program, container)...)
 }
 
 func removeCommand(program, container string) []string {
