@@ -41,6 +41,9 @@ func (p *Peer) Name() string { return p.name }
 // Done is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.session.CloseChan() }
 
+// RoundTrip asks the other end for an answer, and tells how long it took.
+func (p *Peer) RoundTrip() (time.Duration, error) { return p.session.Ping() }
+
 // Close ends the connection and everything on it.
 func (p *Peer) Close() error { return p.session.Close() }
 

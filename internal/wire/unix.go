@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -51,6 +52,16 @@ func ListenFile(path string) (*os.File, error) {
 	}
 	defer l.Close()
 	return l.(*ownListener).File() //nolint:forcetypeassert // what ListenUnix gives
+}
+
+// ListenHidden listens on a socket that has no file, which therefore goes with the
+// process: name is for DialUnix, by this user and on this host.
+func ListenHidden() (l net.Listener, name string, err error) {
+	name = "@bee-" + rand.Text()
+	if l, err = (&net.ListenConfig{}).Listen(context.Background(), "unix", name); err != nil {
+		return nil, "", err
+	}
+	return &ownListener{l.(*net.UnixListener)}, name, nil
 }
 
 // DialUnix connects to a socket, however long its path.

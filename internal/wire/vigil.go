@@ -52,6 +52,9 @@ func NewPeerWith(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*P
 	c.LogOutput = io.Discard
 	c.StreamCloseTimeout = 0
 	c.MaxStreamWindowSize = 4 << 20
+	if _, many := conn.(*Lanes); many {
+		c.MaxStreamWindowSize = lanesWindow
+	}
 	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another
 	// What is sent may wait behind megabytes for a slow line: only silence tells
 	// that the other end is gone.

@@ -118,6 +118,7 @@ func (b *bench) moves(rounds int) error {
 		{"far", volume{fmt.Sprintf("a file of %d MiB", small>>20), 1, small, noise}},
 		{"far", volume{fmt.Sprintf("a file of %d MiB of text", small>>20), 1, small, table}},
 		{"far", volume{fmt.Sprintf("%d files of 4 KiB", many), many, pageSize, noise}},
+		{"long", volume{fmt.Sprintf("a file of %d MiB", big>>20), 1, big, noise}},
 	} {
 		if err := b.move(ssh, c.host, c.volume, max(rounds/10, 1)); err != nil {
 			return fmt.Errorf("%s, %s: %w", c.host, c.what, err)
@@ -197,7 +198,7 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 		slices.Sort(times[name])
 		return times[name][len(times[name])/2]
 	}
-	what := fmt.Sprintf("volume brought home by ssh %s, %s", map[string]string{"near": "on loopback", "far": "over an emulated WAN"}[host], v.what)
+	what := fmt.Sprintf("volume brought home by ssh %s, %s", map[string]string{"near": "on loopback", "far": "over an emulated WAN", "long": "over an emulated long line"}[host], v.what)
 	load, _ := os.ReadFile("/proc/loadavg")
 	b.row(what+" (load "+strings.Fields(string(load))[0]+")", m("first"), "rsync -a", m("rsync first"))
 	b.row("the same", m("first"), "ssh HOST cat", m("bare"))

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 )
 
-// The way to the host named far, each direction.
+// The ways to the hosts named far and long, each direction: of a whole connection, of
+// which bee makes several to long.
 const (
-	farDelay = "25ms"
-	farRate  = 200_000_000 / 8
+	farDelay  = "25ms"
+	farRate   = 200_000_000 / 8
+	longDelay = "50ms"
+	longRate  = 1_000_000_000 / 8
 )
 
 // sshHosts starts an sshd of this machine, which an ssh reaches as near, and as far
@@ -40,16 +43,18 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 		return "", nil, err
 	}
 	config := fmt.Sprintf(`Host far
-  ProxyCommand %s %s %s %s %d
+  ProxyCommand %[1]s %[2]s %[3]s %[4]s %[5]d
+Host long
+  ProxyCommand %[1]s %[2]s %[3]s %[8]s %[9]d
 Host *
   HostName 127.0.0.1
-  Port %d
+  Port %[6]d
   HostKeyAlias bench
   IdentityFile %[7]s/user
   UserKnownHostsFile %[7]s/known
   StrictHostKeyChecking yes
   BatchMode yes
-`, self, wayArg, addr, farDelay, farRate, addr.Port, dir)
+`, self, wayArg, addr, farDelay, farRate, addr.Port, dir, longDelay, longRate)
 	ssh = filepath.Join(dir, "ssh")
 	if err := b.write("ssh/config", config); err != nil {
 		return "", nil, err

@@ -23,10 +23,15 @@ import (
 // calls and streams to that host go over it.
 type link struct {
 	*wire.Peer
+	wide *wire.Lanes
 	host string
 	cmd  *exec.Cmd
 	errs *lastWords
 	once sync.Once
+
+	mu     sync.Mutex
+	lanes  []*link // more sessions that carry it
+	closed bool
 }
 
 // connect opens a link. It never asks the user anything. A copy of the binary that
@@ -35,6 +40,9 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 	l, err := p.login(ctx, host, false)
 	if errors.Is(err, errNoStart) {
 		l, err = p.login(ctx, host, true)
+	}
+	if err == nil {
+		go p.tend(l)
 	}
 	return l, err
 }
@@ -84,7 +92,8 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 		}
 		return nil, p.explain(host, l.errs.String(), err)
 	}
-	if l.Peer, err = wire.NewPeer(pipes, true, host); err != nil {
+	l.wide = wire.NewLanes(pipes, true)
+	if l.Peer, err = wire.NewPeer(l.wide, true, host); err != nil {
 		c.Process.Kill() //nolint:errcheck // see above
 		return nil, err
 	}
@@ -173,6 +182,10 @@ func (l *link) usable() bool {
 func (l *link) Close() error {
 	l.once.Do(func() {
 		l.Peer.Close() //nolint:errcheck // the process's end is what counts
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.closeLanes()
 		done := make(chan struct{})
 		go func() { l.cmd.Wait(); close(done) }() //nolint:errcheck // however it ends
 		select {

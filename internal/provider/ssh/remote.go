@@ -28,6 +28,7 @@ type Agent struct {
 	// Runtime names the runtime that works on this host; see driver.RuntimeTrier.
 	Runtime  func(ctx context.Context, name string) (string, error)
 	meetings *meetings
+	wide     *wire.Lanes // the connection
 }
 
 // The calls of an agent. Each names its site, so that the agent finds leases
@@ -59,6 +60,8 @@ const (
 	callStoreKeep    = "store-keep"    // of a tree that comes over the stream
 	callStoreRestore = "store-restore" // to whom the stream leads
 	callMeet         = "meet"          // see driver.Meeter
+	callLanes        = "lanes"         // of the connection, that others will bring
+	callLane         = "lane"          // be one
 )
 
 type call struct {
@@ -78,6 +81,8 @@ type call struct {
 	// a tree goes over, in place of the call's stream.
 	Meeting *driver.Meeting `json:"meeting,omitempty"`
 	Via     string          `json:"via,omitempty"`
+	// Lanes is how many are wanted, or which one this is.
+	Lanes int `json:"lanes,omitempty"`
 }
 
 // granted is an agent's lease as it stands.
@@ -115,7 +120,8 @@ func (a Agent) Main() int {
 	widen(os.Stdin)
 	widen(os.Stdout)
 	fmt.Println("BEE " + here)
-	peer, err := wire.NewPeer(stdio{}, false, "the controller")
+	a.wide = wire.NewLanes(stdio{}, false)
+	peer, err := wire.NewPeer(a.wide, false, "the controller")
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)
 		return 1
@@ -135,6 +141,12 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 	var c call
 	if err := s.Params(&c); err != nil {
 		return err
+	}
+	switch method {
+	case callLanes:
+		return a.offerLanes(ctx, c.Lanes, s)
+	case callLane:
+		return beLane(ctx, c, s)
 	}
 	if c.Meeting != nil {
 		return a.meetings.hold(ctx, *c.Meeting, s)

@@ -55,6 +55,7 @@ type provider struct {
 	spare map[string]*link
 	// ciphers of hosts that were spoken to.
 	ciphers ciphers
+	laning  laning
 }
 
 // atOnce bounds how many hosts are spoken to at a time.
@@ -68,7 +69,7 @@ func New(s Settings) (driver.Provider, error) {
 	if s.Client == "" {
 		s.Client = "ssh"
 	}
-	return &provider{s: s}, nil
+	return &provider{s: s, laning: opensshLaning()}, nil
 }
 
 // NewLogin gives a provider that works on the one host of the settings, a

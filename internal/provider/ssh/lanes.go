@@ -1,0 +1,201 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// laning is when a connection gets more lanes. ssh lets a session have so much on the
+// way and no more, however long and fat the line is: where that is what limits a
+// transfer, more sessions carry it together.
+type laning struct {
+	// window is what one session may have on the way, in bytes.
+	window int64
+	// far is the time there and back from which on that can matter.
+	far time.Duration
+	// every is how often a connection is looked at.
+	every time.Duration
+	// idle is how long little may go over many lanes before they are given up: they are
+	// logins at a host that belongs to others too.
+	idle time.Duration
+}
+
+// opensshLaning is that of OpenSSH's sessions, whose window is 64 packets of 32 KiB
+// (CHAN_SES_WINDOW_DEFAULT in its channels.h).
+func opensshLaning() laning {
+	return laning{window: 2 << 20, far: 5 * time.Millisecond, every: time.Second, idle: 20 * time.Second}
+}
+
+// tend gives a connection more lanes while they are wanted, until it ends.
+func (p *provider) tend(l *link) {
+	rtt, err := quickest(l.Peer)
+	if err != nil || rtt < p.laning.far {
+		return
+	}
+	tick := time.NewTicker(p.laning.every)
+	defer tick.Stop()
+	wrote, read := l.wide.Moved()
+	refused := false
+	for little := time.Duration(0); ; {
+		select {
+		case <-l.Done():
+			l.closeLanes()
+			return
+		case <-tick.C:
+		}
+		w, r := l.wide.Moved()
+		way := int64(float64(max(w-wrote, r-read)) * rtt.Seconds() / p.laning.every.Seconds()) // that was on the way at a time
+		wrote, read = w, r
+		n, settled := l.wide.Settled()
+		little += p.laning.every
+		if way > p.laning.window/4 {
+			little = 0
+		}
+		switch {
+		case !settled: // soon
+		case way >= int64(n)*p.laning.window/2 && n < wire.MaxLanes && !refused:
+			refused = p.addLanes(l, min(max(n, 3), wire.MaxLanes-n)) != nil // then it stays as it is
+		case n == 1:
+			l.closeLanes()
+		case little >= p.laning.idle:
+			l.wide.Narrow()
+		}
+	}
+}
+
+// quickest is the time there and back, without what else is going on.
+func quickest(peer *wire.Peer) (time.Duration, error) {
+	best := time.Hour
+	for range 3 {
+		d, err := peer.RoundTrip()
+		if err != nil {
+			return 0, err
+		}
+		best = min(best, d)
+	}
+	return best, nil
+}
+
+// loginWithin is how long the logins of lanes may take.
+const loginWithin = time.Minute
+
+// addLanes logs in to a connection's host several times more, and has the agents there
+// pass what comes to the first one.
+func (p *provider) addLanes(l *link, n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), loginWithin)
+	defer cancel()
+	var at string
+	s, err := l.Open(ctx, callLanes, call{Lanes: n}, &at)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	links, lanes, errs := make([]*link, n), make([]io.ReadWriteCloser, n), make([]error, n)
+	add := func(i int) {
+		if links[i], errs[i] = p.login(ctx, l.host, false); errs[i] == nil {
+			lanes[i], errs[i] = links[i].Open(context.WithoutCancel(ctx), callLane, call{Path: at, Lanes: i}, nil)
+		}
+	}
+	if add(0); errs[0] == nil { // one refusal is enough: some hosts lock out who asks too often
+		p.each(n-1, func(i int) { add(i + 1) })
+	}
+	err = errors.Join(errs...)
+	if err == nil {
+		err = wire.ReadMessage(s, &struct{}{}) // the agent has them all
+	}
+	if !l.keepLanes(links, err == nil) {
+		return errors.Join(err, io.ErrClosedPipe)
+	}
+	l.wide.Add(lanes...)
+	return nil
+}
+
+// keepLanes has the sessions of lanes end with the connection, or at once.
+func (l *link) keepLanes(links []*link, good bool) bool {
+	l.mu.Lock()
+	if good = good && !l.closed; good {
+		l.lanes = append(l.lanes, links...)
+	}
+	l.mu.Unlock()
+	for _, k := range links {
+		if !good && k != nil {
+			k.Close()
+		}
+	}
+	return good
+}
+
+// closeLanes ends the sessions of lanes that are not used any more.
+func (l *link) closeLanes() {
+	l.mu.Lock()
+	links := l.lanes
+	l.lanes = nil
+	l.mu.Unlock()
+	for _, k := range links {
+		k.Close()
+	}
+}
+
+// offerLanes takes n lanes that other agents of this user on this host bring, and
+// has the connection use them.
+func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
+	door, at, err := wire.ListenHidden()
+	if err != nil {
+		return err
+	}
+	defer door.Close()
+	ctx, end := s.Broken(ctx)
+	defer end()
+	defer context.AfterFunc(ctx, func() { door.Close() })()
+	if n < 1 || n > wire.MaxLanes {
+		return &core.Error{Kind: core.Invalid, Op: "add lanes", Err: fmt.Errorf("%d of them", n)}
+	}
+	if err := s.Reply(at); err != nil {
+		return err
+	}
+	lanes := make([]io.ReadWriteCloser, n)
+	for range lanes {
+		var which [1]byte
+		c, err := door.Accept()
+		if err == nil {
+			c.SetReadDeadline(time.Now().Add(loginWithin)) //nolint:errcheck // it cannot fail
+			_, err = io.ReadFull(c, which[:])
+			c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
+		}
+		if i := int(which[0]); err == nil && i < n && lanes[i] == nil {
+			lanes[i] = c
+			continue
+		}
+		for _, other := range append(lanes, c) {
+			if other != nil {
+				other.Close()
+			}
+		}
+		return errors.Join(err, errors.New("not a lane"))
+	}
+	a.wide.Add(lanes...)
+	return wire.WriteMessage(s, struct{}{})
+}
+
+// beLane passes what comes to the agent that wants lanes. Where a name leads to one of
+// several machines, that is perhaps not there.
+func beLane(ctx context.Context, c call, s *wire.Stream) error {
+	conn, err := wire.DialUnix(ctx, c.Path)
+	if err != nil {
+		return &core.Error{Kind: core.Unsupported, Op: "be a lane", Err: err}
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte{byte(c.Lanes)}); err != nil { //nolint:gosec // a few
+		return err
+	}
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	return wire.Splice(s, conn)
+}
