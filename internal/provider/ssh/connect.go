@@ -29,6 +29,9 @@ type link struct {
 	errs *lastWords
 	once sync.Once
 
+	// adding is full while more sessions log in.
+	adding chan struct{}
+
 	mu     sync.Mutex
 	lanes  []*link // more sessions that carry it
 	closed bool
@@ -61,7 +64,7 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Env = append(os.Environ(), "SSH_ASKPASS_REQUIRE=never")
-	l := &link{host: host, cmd: c, errs: &lastWords{}}
+	l := &link{host: host, cmd: c, errs: &lastWords{}, adding: make(chan struct{}, 1)}
 	c.Stderr = l.errs
 	c.WaitDelay = lingers // a ProxyCommand on a dead line has its standard error open when ssh has given up
 	stdin, err := c.StdinPipe()
@@ -182,6 +185,10 @@ func (l *link) usable() bool {
 func (l *link) Close() error {
 	l.once.Do(func() {
 		l.Peer.Close() //nolint:errcheck // the process's end is what counts
+		select {       // what a login's start-up files do is not for us to cut short
+		case l.adding <- struct{}{}:
+		case <-time.After(lingers):
+		}
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()

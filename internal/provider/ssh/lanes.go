@@ -88,6 +88,12 @@ const loginWithin = time.Minute
 // addLanes logs in to a connection's host several times more, and has the agents there
 // pass what comes to the first one.
 func (p *provider) addLanes(l *link, n int) error {
+	select {
+	case l.adding <- struct{}{}:
+		defer func() { <-l.adding }()
+	default:
+		return io.ErrClosedPipe
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), loginWithin)
 	defer cancel()
 	var at string

@@ -103,7 +103,9 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	public, err := os.ReadFile(filepath.Join(f.Dir, "host.pub"))
 	must(t, err)
 	var config, known strings.Builder
-	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"))
+	// To bash, SHLVL is that this is no login of which it would read the user's start-up
+	// files: some take locks, which they leave behind where a test ends a login.
+	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"), "SHLVL=1")
 	for i, name := range f.Names {
 		log := filepath.Join(f.Dir, name+".log")
 		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
