@@ -240,7 +240,7 @@ func (s RuntimeSuite) atOnce(t *testing.T) {
 			if err != nil || strings.TrimSpace(r.out) != fmt.Sprint(i) {
 				t.Errorf("container %d: %+v, %v", i, r, err)
 			}
-			if err := box.Stop(t.Context(), 2*time.Second); err != nil {
+			if err := box.Stop(t.Context(), 20*time.Second); err != nil {
 				t.Errorf("container %d: %v", i, err)
 			}
 		})
