@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -222,12 +221,18 @@ func (b *Bee) describe(dir string) string {
 	return text
 }
 
+// begun is where tests begin: in their package's directory, of the tree as the user
+// who runs them may read it, which is not always the one that they were built from.
+var begun, _ = os.Getwd() //nolint:gochecknoglobals // a test may go elsewhere
+
 // Root is the top of the source tree.
 func Root(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("cannot find the source tree")
+	for dir := begun; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
 	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	t.Fatal("cannot find the source tree above " + begun)
+	return ""
 }
