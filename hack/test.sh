@@ -6,7 +6,7 @@ export BEE_REQUIRE_ALL=1
 
 # Several packages, and tests, at a time, as many wait more than they compute; those
 # that take longest first.
-run_tests() { go test -p 3 -parallel 4 -timeout 60m "$@" ./test/e2e ./test/vm ./internal/control ./internal/vm ./...; }
+run_tests() { go test -p 3 -parallel 4 -timeout 80m "$@" ./test/e2e ./test/vm ./internal/control ./internal/vm ./...; }
 
 if ((EUID != 0)); then
   export BEE_TEST_BINARY=$PWD/bin/bee
