@@ -12,12 +12,12 @@ import (
 
 // TestABrokenFetchGoesOn where the line broke, into a directory that is not ours.
 func TestABrokenFetchGoesOn(t *testing.T) {
-	const size = 32 << 20
+	const size = 128 << 20 // far more than is on the way at a time
 	s := newFar(t, sshfarm.Start(t, 2), size)
 	results := t.TempDir()
 	fetch := driver.Transfer{Remote: filepath.Join(s.tree.path, "state"), Local: filepath.Join(results, "state")}
 	fetch.Progress = func(done int64) {
-		if done > size*3/4 {
+		if done > size*5/8 {
 			s.lease.mu.Lock()
 			defer s.lease.mu.Unlock()
 			s.lease.links[0].cmd.Process.Kill() //nolint:errcheck // the fetch tells

@@ -60,11 +60,17 @@ type Launch struct {
 	Driver string
 	// RunDir is where init's socket appears.
 	RunDir string
+	// Teardown is the time that the program gets for its own clean-up after the
+	// container's last process has ended; no less than 2 s.
+	Teardown time.Duration
 	// Remove ends the container by force, by its name.
 	Remove func(ctx context.Context) error
 	// Clean undoes what was prepared for the container; nil: nothing.
 	Clean func() error
 }
+
+// teardown is the least of Launch.Teardown.
+const teardown = 2 * time.Second
 
 // Run starts the container and takes hold of its init.
 func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) {

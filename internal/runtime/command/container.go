@@ -87,11 +87,6 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	}
 }
 
-// teardown is the time that a program gets for its own clean-up after the
-// container's last process has ended. It is ample: on a busy host a daemon that
-// is told to remove what it is about to remove anyway may get stuck.
-const teardown = 10 * time.Second
-
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	c.client.Close() //nolint:errcheck // letting go is what makes init end all; gone is success
@@ -99,7 +94,7 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	defer timer.Stop()
 	select { // init ends when all its processes have
 	case <-c.client.Done():
-		timer.Reset(teardown)
+		timer.Reset(max(c.l.Teardown, teardown))
 		select {
 		case <-c.done:
 		case <-timer.C:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -71,6 +72,10 @@ func explain(err error) error {
 		Remedy: "Start the docker daemon, and have the administrator add you to the group docker; or choose another runtime."}
 }
 
+// teardown is ample: on a busy host, a daemon that is told to remove what it is
+// about to remove anyway may get stuck.
+const teardown = 10 * time.Second
+
 // Start implements driver.Runtime.
 func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
 	s, h, err := command.Resolve(spec)
@@ -95,7 +100,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if ownIDs {
 		h.UID, h.GID = 0, 0 // a rootless daemon maps our ids to 0
 	}
-	launch := command.Launch{Argv: r.runCommand(s, h, -1, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+	launch := command.Launch{Argv: r.runCommand(s, h, -1, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }}
 	c, err := r.launcher.Run(ctx, launch)
 	if err != nil && strings.Contains(err.Error(), "rlimit") { // a daemon that may not lift the limit
