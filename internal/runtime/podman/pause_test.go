@@ -19,7 +19,6 @@ func TestAProbeLeavesNoProcess(t *testing.T) {
 		t.Skip("podman holds no namespaces for root")
 	}
 	ownStore(t)
-	t.Setenv("HOME", os.Getenv("XDG_RUNTIME_DIR")) // else podman's database there says where it notes the process
 	file := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "libpod/tmp/pause.pid")
 	probe := func() {
 		t.Helper()
@@ -54,7 +53,7 @@ func TestNoProcessIsLeftWhereTMPDIRSays(t *testing.T) {
 	}
 	ownStore(t)
 	dir := filepath.Dir(os.Getenv("XDG_RUNTIME_DIR"))
-	t.Setenv("HOME", dir) // see above
+	t.Setenv("HOME", dir)
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	file := filepath.Join(dir, fmt.Sprintf("podman-run-%d/libpod/tmp/pause.pid", os.Getuid()))

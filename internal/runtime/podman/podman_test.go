@@ -25,7 +25,9 @@ func TestMain(m *testing.M) {
 // settings that work without systemd and without the right to raise limits.
 func ownStore(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bee-podman-") // short: podman's sockets lie in it
+	// Short: podman's sockets lie in it, and what it runs as a container ends, to
+	// clean up, refuses a run directory of more than 50 characters.
+	dir, err := os.MkdirTemp("/tmp", "bee-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +43,7 @@ func ownStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+	t.Setenv("HOME", runtimeDir) // where an ordinary user's podman has its database, which decides over all else
 	oci := "runc"
 	if _, err := exec.LookPath(oci); err != nil {
 		oci = "crun"
