@@ -69,10 +69,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 	s.image = localImage(t)
 	box := s.start(t, s.spec(t))
-	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := sleeper(t, box)
 	freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
 	defer cancel()
@@ -97,10 +94,7 @@ func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
 	}
 	c := s.spec(t)
 	box := s.start(t, c)
-	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := sleeper(t, box)
 	if err := hold(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +183,16 @@ func (s RuntimeSuite) start(t testing.TB, c driver.ContainerSpec) driver.Contain
 		}
 	})
 	return box
+}
+
+// sleeper is a process in a container that does not end by itself.
+func sleeper(t testing.TB, box driver.Container) driver.Process {
+	t.Helper()
+	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // result is how a command in a container ended.
@@ -298,10 +302,7 @@ func (s RuntimeSuite) codes(t *testing.T) {
 
 func (s RuntimeSuite) stop(t *testing.T) {
 	box := s.start(t, s.spec(t))
-	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := sleeper(t, box)
 	begin := time.Now()
 	for range 2 {
 		if err := box.Stop(t.Context(), 5*time.Second); err != nil {

@@ -19,10 +19,7 @@ import (
 
 func (s RuntimeSuite) signals(t *testing.T) {
 	box := s.start(t, s.spec(t))
-	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sleep", "1000"}, Env: []string{"PATH=/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := sleeper(t, box)
 	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}

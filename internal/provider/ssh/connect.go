@@ -185,7 +185,8 @@ func (l *link) usable() bool {
 func (l *link) Close() error {
 	l.once.Do(func() {
 		l.Peer.Close() //nolint:errcheck // the process's end is what counts
-		select {       // what a login's start-up files do is not for us to cut short
+		// What a login's start-up files do is not for us to cut short.
+		select {
 		case l.adding <- struct{}{}:
 		case <-time.After(lingers):
 		}

@@ -129,10 +129,8 @@ func (l *link) keepLanes(links []*link, good bool) bool {
 		l.lanes = append(l.lanes, links...)
 	}
 	l.mu.Unlock()
-	for _, k := range links {
-		if !good && k != nil {
-			k.Close()
-		}
+	if !good {
+		closeAll(links)
 	}
 	return good
 }
@@ -143,14 +141,24 @@ func (l *link) closeLanes() {
 	links := l.lanes
 	l.lanes = nil
 	l.mu.Unlock()
+	closeAll(links)
+}
+
+// closeAll closes the connections that there are.
+func closeAll(links []*link) {
 	for _, k := range links {
-		k.Close()
+		if k != nil {
+			k.Close()
+		}
 	}
 }
 
 // offerLanes takes n lanes that other agents of this user on this host bring, and
 // has the connection use them.
 func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
+	if n < 1 || n > wire.MaxLanes {
+		return &core.Error{Kind: core.Invalid, Op: "add lanes", Err: fmt.Errorf("%d of them", n)}
+	}
 	door, at, err := wire.ListenHidden()
 	if err != nil {
 		return err
@@ -159,9 +167,6 @@ func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
 	ctx, end := s.Broken(ctx)
 	defer end()
 	defer context.AfterFunc(ctx, func() { door.Close() })()
-	if n < 1 || n > wire.MaxLanes {
-		return &core.Error{Kind: core.Invalid, Op: "add lanes", Err: fmt.Errorf("%d of them", n)}
-	}
 	if err := s.Reply(at); err != nil {
 		return err
 	}

@@ -367,10 +367,6 @@ func (l *lease) Release(ctx context.Context) error {
 func (l *lease) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, k := range l.links {
-		if k != nil {
-			k.Close()
-			l.links[i] = nil
-		}
-	}
+	closeAll(l.links)
+	clear(l.links)
 }
