@@ -101,7 +101,7 @@ func (c *container) watch(silence time.Duration) {
 		if halts%2 != 0 {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		ctx, cancel := c.machine.within(context.Background(), silence, context.DeadlineExceeded)
 		err := c.machine.hand.Call(ctx, agent.CallPing, nil, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {

@@ -91,10 +91,10 @@ type Fabric struct {
 // Runtime implements driver.Runtime: each container gets a machine of its own.
 type Runtime struct {
 	o Options
-	// patience is how long a guest may take to start a container. That takes a
-	// few seconds under software emulation, and as long for a large image.
+	// patience is how long a guest may run until a container has started. That
+	// takes a few seconds under software emulation, and as long for a large image.
 	patience time.Duration
-	// silence is for how long a guest may answer nothing before it is ended.
+	// silence is for how long a guest may run and answer nothing before it is ended.
 	silence time.Duration
 }
 
@@ -252,7 +252,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 			}
 		}
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, r.patience, errStuck)
+	bounded, cancel := m.within(ctx, r.patience, errStuck)
 	defer cancel()
 	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error

@@ -33,10 +33,33 @@ func lockedUp(console []byte) string {
 	return ""
 }
 
+// within bounds a step of the guest by the time for which its host lets it run: a
+// guest that others keep from the processors is slow, and not stuck. Whatever its
+// host does, it ends after ten times the limit.
+func (vm *machine) within(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithTimeoutCause(ctx, 10*limit, cause)
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		begun, waited := time.Now(), vm.Waited()
+		for left := limit; left > 0; left = limit - time.Since(begun) + waited() {
+			select {
+			case <-time.After(left):
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(cause)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		stop()
+	}
+}
+
 // unlessStuck bounds the time in which a guest has to boot, and ends it where the
 // guest's kernel itself says that it is stuck: a guest that is may be replaced at once.
 func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
+	ctx, stop := vm.within(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
@@ -58,5 +81,5 @@ func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.Ca
 	}
 }
 
-// bootTimeout is generous: software emulation on a loaded machine is slow.
+// bootTimeout is generous: software emulation is slow.
 const bootTimeout = 5 * time.Minute
