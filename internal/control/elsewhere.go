@@ -48,12 +48,12 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 // wish gives the sites that the run's user has sent it to, while it waited; none
 // where it was not sent.
 func (d *drive) wish(ctx context.Context) ([]spec.Site, error) {
-	run, err := d.c.Store.Run(ctx, d.run.ID)
-	if err != nil || run.Said == nil {
+	raw, err := d.c.Store.Said(ctx, d.run.ID)
+	if err != nil || raw == nil {
 		return nil, err
 	}
 	var s said
-	if err := json.Unmarshal(run.Said, &s); err != nil || !s.Leave {
+	if err := json.Unmarshal(raw, &s); err != nil || !s.Leave {
 		return nil, nil //nolint:nilerr // it was said to another bee
 	}
 	return s.Sites, nil

@@ -107,6 +107,19 @@ func (s *Store) SaySite(ctx context.Context, id string, said json.RawMessage) er
 	return s.db.exec(ctx, "UPDATE runs SET site_lost=? WHERE id=?", []byte(said), id)
 }
 
+// Said gives what SaySite noted of a run, without the rest of it; nil: nothing.
+// Whoever waits for it asks often.
+func (s *Store) Said(ctx context.Context, id string) (json.RawMessage, error) {
+	found, err := rows(ctx, s.db, func(scan func(...any) error) (raw []byte, err error) {
+		err = scan(&raw)
+		return raw, err
+	}, "SELECT site_lost FROM runs WHERE id=?", id)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
+}
+
 // Run gives one run by its whole id.
 func (s *Store) Run(ctx context.Context, id string) (Run, error) {
 	list, err := s.runs(ctx, "WHERE id=?", id)
