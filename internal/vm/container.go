@@ -105,7 +105,7 @@ func (c *container) watch(silence time.Duration) {
 		err := c.machine.hand.Call(ctx, agent.CallPing, nil, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
-			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v, and was ended", silence))
+			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v in which it could run, and was ended", silence))
 			c.machine.Kill()
 			return
 		}

@@ -99,7 +99,7 @@ const noticeTime = 400 * time.Millisecond
 
 // wake meets a guest that was brought up again, and sets its clock.
 func (m *movable) wake(ctx context.Context) error {
-	ctx, cancel := m.machine.within(ctx, bootTimeout, fmt.Errorf("the guest did not answer within %v", bootTimeout))
+	ctx, cancel := m.machine.within(ctx, bootTimeout, fmt.Errorf("the guest did not answer within %v in which it could run", bootTimeout))
 	defer cancel()
 	if m.machine.hand == nil {
 		if err := m.machine.meet(ctx, m.boot, noticeTime); err != nil {

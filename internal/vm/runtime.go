@@ -257,7 +257,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
 			err = &core.Error{Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
-				Err: fmt.Errorf("%w: no container within %v\n%s", errStuck, r.patience, c.describe())}
+				Err: fmt.Errorf("%w: no container within %v in which it could run\n%s", errStuck, r.patience, c.describe())}
 		}
 		m.Kill()
 		return nil, err

@@ -59,7 +59,7 @@ func (vm *machine) within(ctx context.Context, limit time.Duration, cause error)
 // unlessStuck bounds the time in which a guest has to boot, and ends it where the
 // guest's kernel itself says that it is stuck: a guest that is may be replaced at once.
 func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := vm.within(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v", bootTimeout))
+	ctx, stop := vm.within(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v in which it could run", bootTimeout))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {

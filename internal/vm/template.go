@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// template is a guest of no run in which docker answers, as it was when it was
-// saved. Guests that are brought up from it take a fraction of the time that
+// template is a guest of no run in which docker answers and has run a container, as
+// it was when it was saved. Guests that are brought up from it take a fraction of the time that
 // booting takes. They share its memory until they write to it, or have a copy
 // where others map their memory.
 //

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeTemplate boots a guest of no run, and saves it once docker answers.
+// makeTemplate boots a guest of no run, and saves it once it is ready.
 func (b boot) makeTemplate(ctx context.Context, t template) error {
 	own := b.impersonal()
 	dir := t.path() + ".new" // left by who was killed, perhaps
@@ -99,7 +99,7 @@ func keepIn(m *qemu.Machine, memory *os.File) {
 	m.MemoryFile, m.KeepMemory, m.ExtraFiles = "/proc/self/fd/"+qemu.FD(0), true, []*os.File{memory}
 }
 
-// awaitReady waits until docker answers in a guest that is to be a template: by
+// awaitReady waits until a guest that is to be a template says that it is ready: by
 // its console, so that nobody has spoken with it when it is saved.
 func (vm *machine) awaitReady(ctx context.Context) error {
 	ctx, cancel := vm.unlessStuck(ctx)

@@ -140,7 +140,7 @@ func (b boot) load(ctx context.Context, t template, i templateInfo, memory *os.F
 
 // adopt lets a machine from a template go on, and makes it one of its run.
 func (b boot) adopt(ctx context.Context, vm *machine) error {
-	ctx, cancel := vm.within(ctx, adoptTimeout, fmt.Errorf("the guest did not answer within %v", adoptTimeout))
+	ctx, cancel := vm.within(ctx, adoptTimeout, fmt.Errorf("the guest did not answer within %v in which it could run", adoptTimeout))
 	defer cancel()
 	go func() {
 		select {

@@ -1,7 +1,8 @@
 // Package command is what the runtimes that are other programs' command lines
 // (podman, docker, ch-run, apptainer) have in common: the program runs in the
-// foreground as a child that dies with us, its container's first process is
-// our own init, and everything else goes through that.
+// foreground as a child that dies with us (or a daemon tells us of the container as
+// long as we live), its container's first process is our own init, and everything
+// else goes through that.
 //
 // It knows no program's options, images or output: those are the adapters'.
 package command
@@ -21,7 +22,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
 
 // Launcher starts programs on one thread that lives as long as the process:
@@ -49,7 +49,7 @@ func (l *Launcher) start(c *exec.Cmd) error {
 
 // Launch is a container to start.
 type Launch struct {
-	// Argv runs the container in the foreground.
+	// Argv runs the container in the foreground; of no use to Hold.
 	Argv []string
 	// Env is the program's environment; nil is this process's own.
 	Env []string
@@ -69,45 +69,30 @@ type Launch struct {
 	Clean func() error
 }
 
+func (s Launch) clean() error {
+	if s.Clean == nil {
+		return nil
+	}
+	return s.Clean()
+}
+
 // teardown is the least of Launch.Teardown.
 const teardown = 2 * time.Second
 
 // Run starts the container and takes hold of its init.
 func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) {
-	c := &container{l: s, done: make(chan struct{}), said: &tail{}}
-	c.cmd = exec.Command(s.Argv[0], s.Argv[1:]...)
-	c.cmd.Env, c.cmd.Dir = s.Env, "/"
-	c.cmd.Stdout, c.cmd.Stderr = c.said, c.said
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
-	if err := l.start(c.cmd); err != nil {
-		return nil, errors.Join(startError(s, err), c.clean())
+	p := &child{cmd: exec.Command(s.Argv[0], s.Argv[1:]...)}
+	p.cmd.Env, p.cmd.Dir = s.Env, "/"
+	p.cmd.Stdout, p.cmd.Stderr = &p.Tail, &p.Tail
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if err := l.start(p.cmd); err != nil {
+		return nil, errors.Join(StartError(s, err), s.clean())
 	}
-	go c.wait()
-	var err error
-	if c.client, err = pid1.Dial(ctx, s.RunDir, c.done); err != nil {
-		return nil, errors.Join(c.failed(ctx, err), c.clean())
-	}
-	return c, nil
+	return Hold(ctx, s, p)
 }
 
-// failed ends what did not come up, and says why by the program's own words.
-func (c *container) failed(ctx context.Context, err error) error {
-	select {
-	case <-c.done:
-	default:
-		if rerr := c.l.Remove(context.WithoutCancel(ctx)); rerr != nil {
-			err = errors.Join(err, rerr)
-		}
-		c.cmd.Process.Kill() //nolint:errcheck // gone is success
-		<-c.done
-	}
-	if said := strings.TrimSpace(c.said.String()); said != "" && ctx.Err() == nil {
-		err = errors.New(said)
-	}
-	return startError(c.l, err)
-}
-
-func startError(s Launch, err error) error {
+// StartError is what a container's start fails with.
+func StartError(s Launch, err error) error {
 	kind := core.Permanent
 	if errors.Is(err, exec.ErrNotFound) {
 		kind = core.Unsupported
@@ -120,8 +105,8 @@ func startError(s Launch, err error) error {
 func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out bytes.Buffer
-	said := &tail{}
-	c.Stdout, c.Stderr = &out, said
+	var said Tail
+	c.Stdout, c.Stderr = &out, &said
 	c.WaitDelay = time.Second // for what a killed program has left running
 	if stdin != nil {
 		c.Stdin = bytes.NewReader(stdin)
@@ -144,44 +129,27 @@ func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 // its client (moby issues 10684, 38781).
 const removal = 30 * time.Second
 
-// Remove runs the program that removes a container by force. One that does not
-// come to an end is given up: that is Transient, and its container may be left.
+// Remove runs the program that removes a container by force, as RemoveBy does.
 func Remove(ctx context.Context, argv ...string) error {
+	return RemoveBy(ctx, strings.Join(argv, " "), func(ctx context.Context) error {
+		_, err := Output(ctx, nil, argv...)
+		return err
+	})
+}
+
+// RemoveBy removes a container by force, as a command line does that ends with its
+// name. What does not come to an end is given up: that is Transient, and the
+// container may be left.
+func RemoveBy(ctx context.Context, line string, remove func(ctx context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, removal)
 	defer cancel()
-	_, err := Output(bounded, nil, argv...)
+	err := remove(bounded)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		line := strings.Join(argv, " ")
+		argv := strings.Fields(line)
 		return &core.Error{Kind: core.Transient, Op: "remove container", Object: argv[len(argv)-1], Err: fmt.Errorf("`%s` did not end within %v", line, removal),
 			Remedy: "Its processes have been told to end. Restart " + argv[0] + "'s daemon, then run `" + line + "`."}
 	}
 	return err
-}
-
-// tail keeps the last of what a program said.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const tailSize = 4 << 10
-
-// Write implements io.Writer.
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if len(t.buf) > tailSize {
-		t.buf = append([]byte(nil), t.buf[len(t.buf)-tailSize:]...)
-	}
-	return len(b), nil
-}
-
-// String gives what was kept.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }
 
 // Self is the path of this process's own program, for options that leave the

@@ -4,8 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os/exec"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -15,31 +14,42 @@ import (
 
 // container is a running container.
 type container struct {
-	l      Launch
-	cmd    *exec.Cmd
-	client *pid1.Client
-	said   *tail
-	done   chan struct{} // closed when the program has ended
-	exit   core.Exit
+	l       Launch
+	program Program
+	client  *pid1.Client
+	done    chan struct{} // closed when the program has ended
+	exit    core.Exit
 }
 
-func (c *container) wait() {
-	defer close(c.done)
-	c.cmd.Wait() //nolint:errcheck // its state says how it ended
-	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok {
-		return
+// Hold takes hold of the init of a container that a program runs.
+func Hold(ctx context.Context, s Launch, p Program) (driver.Container, error) {
+	c := &container{l: s, program: p, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.exit = p.Wait()
+	}()
+	var err error
+	if c.client, err = pid1.Dial(ctx, s.RunDir, c.done); err != nil {
+		return nil, errors.Join(c.failed(ctx, err), s.clean())
 	}
-	c.exit = core.Exit{Code: status.ExitStatus()}
-	if status.Signaled() {
-		c.exit = core.Exit{Code: 128 + int(status.Signal()), Signal: int(status.Signal())}
+	return c, nil
+}
+
+// failed ends what did not come up, and says why by the program's own words.
+func (c *container) failed(ctx context.Context, err error) error {
+	select {
+	case <-c.done:
+	default:
+		if rerr := c.l.Remove(context.WithoutCancel(ctx)); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+		c.program.Kill()
+		<-c.done
 	}
-	// Where the container's processes are the program's own children these
-	// are theirs too; with podman and docker they are the program's alone.
-	if usage, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		c.exit.UserTime, c.exit.SystemTime = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
-		c.exit.MaxRSS = usage.Maxrss * 1024
+	if said := strings.TrimSpace(c.program.String()); said != "" && ctx.Err() == nil {
+		err = errors.New(said)
 	}
+	return StartError(c.l, err)
 }
 
 // record is a handle's data.
@@ -108,15 +118,8 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	case <-c.done:
 	default:
 		err = c.l.Remove(context.WithoutCancel(ctx))
-		c.cmd.Process.Kill() //nolint:errcheck // gone is success
+		c.program.Kill()
 		<-c.done
 	}
-	return errors.Join(err, c.clean())
-}
-
-func (c *container) clean() error {
-	if c.l.Clean == nil {
-		return nil
-	}
-	return c.l.Clean()
+	return errors.Join(err, c.l.clean())
 }

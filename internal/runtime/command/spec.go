@@ -132,7 +132,7 @@ func InitOptions(s driver.ContainerSpec, h Host, env []string) (argv []string) {
 	for _, e := range env {
 		argv = append(argv, "--env", e)
 	}
-	for _, e := range hostOptions(s.Hosts) {
+	for _, e := range ExtraHosts(s.Hosts) {
 		argv = append(argv, "--add-host", e)
 	}
 	for _, d := range h.Devices {
@@ -144,8 +144,8 @@ func InitOptions(s driver.ContainerSpec, h Host, env []string) (argv []string) {
 	return append(argv, "--entrypoint", InsideBinary, s.Image.ArchiveTag, "init")
 }
 
-// hostOptions turns lines of /etc/hosts into values of --add-host.
-func hostOptions(lines []string) []string {
+// ExtraHosts turns lines of /etc/hosts into values of --add-host.
+func ExtraHosts(lines []string) []string {
 	var out []string
 	for _, line := range lines {
 		fields := strings.Fields(line)

@@ -1,6 +1,7 @@
 // Package docker runs containers by the docker command line, through whatever
-// daemon the caller's environment names (DOCKER_HOST, contexts). The container
-// is docker's; what goes on in it is our init's business.
+// daemon the caller's environment names (DOCKER_HOST, contexts), or by the API of
+// a daemon of our own. The container is docker's; what goes on in it is our init's
+// business.
 package docker
 
 import (
@@ -24,10 +25,11 @@ type Options struct {
 	Program string
 	// Binary is the bee binary that Probe uses; empty: this process's own.
 	Binary string
-	// OwnMachine tells that the daemon's machine is ours alone, a guest: root
-	// in a container then keeps docker's usual capabilities, as it has no
-	// power over anyone, and needs them to write where the user outside may.
-	OwnMachine bool
+	// Own is the daemon of a machine that is ours alone, a guest, to start
+	// containers by; nil: the one that Program finds. Root in a container of Own
+	// keeps docker's usual capabilities, as it has no power over anyone, and needs
+	// them to write where the user outside may.
+	Own *Engine
 }
 
 // Runtime implements driver.Runtime.
@@ -82,11 +84,40 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start docker container", Object: spec.Name, Err: err}
 	}
-	ownIDs := false
-	if !r.o.OwnMachine { // whose daemon is root's, and slow to ask
-		if ownIDs, err = r.daemonIsOurs(ctx); err != nil {
+	launch := command.Launch{Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
+		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }}
+	start := r.byEngine(s, h, launch)
+	if r.o.Own == nil {
+		if start, err = r.byProgram(ctx, s, h, launch); err != nil {
 			return nil, err
 		}
+	}
+	c, err := start(ctx, -1)
+	if err != nil && strings.Contains(err.Error(), "rlimit") { // a daemon that may not lift the limit
+		c, err = start(ctx, h.Memlock)
+	}
+	return c, explain(err)
+}
+
+// starter starts a container that may lock so many bytes of memory, -1 for any.
+type starter func(ctx context.Context, memlock int64) (driver.Container, error)
+
+// byEngine starts a container by the daemon's API.
+func (r *Runtime) byEngine(s driver.ContainerSpec, h command.Host, l command.Launch) starter {
+	return func(ctx context.Context, memlock int64) (driver.Container, error) {
+		p, err := r.o.Own.run(ctx, s.Name, r.creation(s, h, memlock))
+		if err != nil {
+			return nil, command.StartError(l, err)
+		}
+		return command.Hold(ctx, l, p)
+	}
+}
+
+// byProgram starts a container by docker's command line.
+func (r *Runtime) byProgram(ctx context.Context, s driver.ContainerSpec, h command.Host, l command.Launch) (starter, error) {
+	ownIDs, err := r.daemonIsOurs(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if s.Root && h.UID != 0 && !ownIDs {
 		// Its files would be root's, and we could not even talk to its init.
@@ -100,14 +131,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if ownIDs {
 		h.UID, h.GID = 0, 0 // a rootless daemon maps our ids to 0
 	}
-	launch := command.Launch{Argv: r.runCommand(s, h, -1, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
-		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }}
-	c, err := r.launcher.Run(ctx, launch)
-	if err != nil && strings.Contains(err.Error(), "rlimit") { // a daemon that may not lift the limit
-		launch.Argv = r.runCommand(s, h, h.Memlock, file, rest)
-		c, err = r.launcher.Run(ctx, launch)
-	}
-	return c, explain(err)
+	return func(ctx context.Context, memlock int64) (driver.Container, error) {
+		l.Argv = r.runCommand(s, h, memlock, file, rest)
+		return r.launcher.Run(ctx, l)
+	}, nil
 }
 
 // daemonIsOurs tells whether the daemon is a rootless one, whose root is us.
@@ -118,16 +145,14 @@ func (r *Runtime) daemonIsOurs(ctx context.Context) (bool, error) {
 
 // runCommand is the command line of a container. memlock is in bytes.
 func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, envFile string, env []string) []string {
-	user := strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)
-	if s.Root {
-		user = "0:0"
-	}
 	limit := strconv.FormatInt(memlock, 10)
 	argv := []string{r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
-		"--security-opt=no-new-privileges", "--security-opt=label=disable", "--workdir=/",
-		"--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user}
-	if !s.Root || !r.o.OwnMachine {
+		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h)}
+	for _, o := range securityOptions() {
+		argv = append(argv, "--security-opt="+o)
+	}
+	if r.dropsAll(s) {
 		argv = append(argv, "--cap-drop=all")
 	}
 	if s.Hostname != "" {
@@ -135,6 +160,19 @@ func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int
 	}
 	return append(argv, command.InitOptions(s, h, env)...)
 }
+
+// user is whom a container's processes are of.
+func user(s driver.ContainerSpec, h command.Host) string {
+	if s.Root {
+		return "0:0"
+	}
+	return strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)
+}
+
+func securityOptions() []string { return []string{"no-new-privileges", "label=disable"} }
+
+// dropsAll tells whether a container gets no capabilities at all.
+func (r *Runtime) dropsAll(s driver.ContainerSpec) bool { return !s.Root || r.o.Own == nil }
 
 // Recover implements driver.Runtime.
 func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
@@ -164,6 +202,9 @@ func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
 }
 
 func (r *Runtime) remove(ctx context.Context, container string) error {
+	if r.o.Own != nil {
+		return r.o.Own.Remove(ctx, container)
+	}
 	err := command.Remove(ctx, removeCommand(r.o.Program, container)...)
 	// --rm may be at it already.
 	if err != nil && (strings.Contains(err.Error(), "No such container") || strings.Contains(err.Error(), "already in progress")) {

@@ -1,6 +1,11 @@
 package docker
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +21,19 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
+// engineVariable has processes of the test use the daemon's API.
+const engineVariable = "BEE_TEST_DOCKER_ENGINE"
+
+func newRuntime() driver.Runtime {
+	o := Options{Binary: os.Getenv("BEE_TEST_BINARY")}
+	if os.Getenv(engineVariable) != "" {
+		o.Own = NewEngine(strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"))
+	}
+	return New(o)
+}
+
 func TestMain(m *testing.M) {
-	drivertest.OwnerMain(func() driver.Runtime { return New(Options{}) })
+	drivertest.OwnerMain(newRuntime)
 	os.Exit(m.Run())
 }
 
@@ -85,6 +101,15 @@ func TestConformance(t *testing.T) {
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
 }
 
+// TestConformanceOfTheEngine is that by the daemon's API.
+func TestConformanceOfTheEngine(t *testing.T) {
+	binary := testkit.Binary(t)
+	daemon(t)
+	t.Setenv("BEE_TEST_BINARY", binary)
+	t.Setenv(engineVariable, "1")
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true}.Run(t)
+}
+
 // TestADaemonThatHangs holds no node: what ran has ended, what is left behind is
 // told, and goes as soon as the daemon goes on.
 func TestADaemonThatHangs(t *testing.T) {
@@ -92,9 +117,53 @@ func TestADaemonThatHangs(t *testing.T) {
 		t.Skip("the daemon is not the test's own, so it cannot be held")
 	}
 	binary := testkit.Binary(t)
+	t.Setenv("BEE_TEST_BINARY", binary)
 	dockerd := daemon(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Held(t,
-		func() error { return dockerd.Signal(syscall.SIGSTOP) }, func() error { return dockerd.Signal(syscall.SIGCONT) })
+	for name, engine := range map[string]string{"by the command line": "", "by the API": "1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(engineVariable, engine)
+			drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true}.Held(t,
+				func() error { return dockerd.Signal(syscall.SIGSTOP) }, func() error { return dockerd.Signal(syscall.SIGCONT) })
+		})
+	}
+}
+
+// TestACancelledStart leaves nothing, and nobody waits for what was never started.
+func TestACancelledStart(t *testing.T) {
+	daemon(t)
+	image, err := command.Import(t.Context(), "docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := NewEngine(strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://"))
+	for _, steps := range []int{1, 2, 3} { // it is created, attached to, waited for
+		ctx, cancel := context.WithCancel(t.Context())
+		e.client.Transport = &cutting{e.client.Transport, steps, cancel}
+		if _, err := e.run(ctx, "bee-cancelled", creation{Image: image.ArchiveTag, Cmd: []string{"/none"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d requests: %v", steps, err)
+		}
+		e.client.Transport = e.client.Transport.(*cutting).RoundTripper
+		if left, err := command.Output(t.Context(), nil, "docker", "ps", "-aq", "--filter", "name=bee-cancelled"); err != nil || left != "" {
+			t.Errorf("after %d requests: %q is left, %v", steps, left, err)
+		}
+		cancel()
+	}
+}
+
+// cutting cancels when it has made so many requests.
+type cutting struct {
+	http.RoundTripper
+
+	left   int
+	cancel context.CancelFunc
+}
+
+func (c *cutting) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if c.left--; c.left == 0 {
+		c.cancel()
+	}
+	return answer, err
 }
 
 func TestNoDaemon(t *testing.T) {
@@ -110,8 +179,8 @@ func TestCommandLines(t *testing.T) {
 	s := driver.ContainerSpec{Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1"},
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
-	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --security-opt=no-new-privileges --security-opt=label=disable --workdir=/ "
-	rest := ` --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --workdir=/ "
+	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
 	for name, test := range map[string]struct {
 		root    bool
 		memlock int64
@@ -128,9 +197,23 @@ func TestCommandLines(t *testing.T) {
 		})
 	}
 	s.Root = true
-	if own := strings.Join(New(Options{OwnMachine: true}).runCommand(s, h, -1, "/e", nil), " "); strings.Contains(own, "--cap-drop") {
-		t.Errorf("root in a guest has no capabilities: %s", own)
+	s.Env = []string{"A=1"}
+	own := New(Options{Own: NewEngine("/s")})
+	asked := func() string {
+		raw, err := json.Marshal(own.creation(s, h, 8192))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
 	}
+	inside := `{"Image":"bee.local/image:1","Hostname":"h0","User":"%s","WorkingDir":"/","Entrypoint":["/.bee/bee"],"Cmd":["init"],"Env":["A=1"],"Labels":{"bee.owner":"u/r/2"},` +
+		`"Healthcheck":{"Test":["NONE"]},"AttachStdout":true,"AttachStderr":true,"HostConfig":{"NetworkMode":"host","IpcMode":"host","PidsLimit":-1,"LogConfig":{"Type":"none"},` +
+		`"SecurityOpt":["no-new-privileges","label=disable"],"CapDrop":%s,"Ulimits":[{"Name":"memlock","Soft":8192,"Hard":8192}],"ExtraHosts":["h1:10.0.0.2"],` +
+		`"Devices":[{"PathOnHost":"/dev/kfd","PathInContainer":"/dev/kfd","CgroupPermissions":"rwm"}],` +
+		`"Mounts":[{"Type":"bind","Source":"/s","Target":"/work","ReadOnly":false},{"Type":"bind","Source":"/in","Target":"/data","ReadOnly":true}],"AutoRemove":true}}`
+	drivertest.Same(t, fmt.Sprintf(inside, "0:0", "null"), asked())
+	s.Root = false
+	drivertest.Same(t, fmt.Sprintf(inside, "1000:100", `["ALL"]`), asked())
 	drivertest.Same(t, []string{"docker", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{.Label "bee.owner"}}`}, listCommand("docker"))
 	drivertest.Same(t, []string{"docker", "rm", "--force", "x"}, removeCommand("docker", "x"))
 }

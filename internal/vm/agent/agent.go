@@ -36,7 +36,7 @@ type SSHKeys struct {
 }
 
 // Ready is what a guest that is to be a template says on its console when docker
-// answers: nobody has spoken with it yet, so that no session is saved with it.
+// answers and has run a container: nobody has spoken with it yet, so that no session is saved with it.
 const Ready = "bee: docker answers"
 
 // Greeting is what a guest says first on a port, each time that it opens it: at

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -63,37 +61,24 @@ func adoptImage(ctx context.Context, image *agent.Image) error {
 	if err := (mount{disk, layerDir(data, placeholder), "erofs", unix.MS_RDONLY | unix.MS_NODEV, ""}).do(); err != nil {
 		return err
 	}
-	archive, err := loadable(*image)
+	archive, err := loadable(*image, placeholder)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker/images/load?quiet=1", archive)
-	if err != nil {
-		return err
-	}
-	answer, err := dockerClient().Do(r)
-	if err != nil {
-		return fmt.Errorf("give docker its image: %w", err)
-	}
-	defer answer.Body.Close()
-	said, err := io.ReadAll(answer.Body)
-	if err == nil && (answer.StatusCode != http.StatusOK || bytes.Contains(said, []byte(`"error"`))) {
-		err = errors.New(strings.TrimSpace(string(said)))
-	}
-	if err != nil {
+	if err := engine().Load(ctx, archive); err != nil {
 		return fmt.Errorf("give docker its image: %w", err)
 	}
 	return nil
 }
 
 // loadable is an archive for `docker load` of an image whose one layer docker
-// has.
-func loadable(image agent.Image) (io.Reader, error) {
+// has by that name.
+func loadable(image agent.Image, layer string) (io.Reader, error) {
 	var config map[string]any
 	if err := json.Unmarshal(image.Config, &config); err != nil {
 		return nil, err
 	}
-	config["rootfs"] = map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + placeholder}}
+	config["rootfs"] = map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + layer}}
 	raw, err := json.Marshal(config)
 	if err != nil {
 		return nil, err

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +41,7 @@ func startDocker(c agent.Config) error {
 		}
 	}
 	if c.Template {
-		if err := keepLayer(data, placeholder); err != nil {
+		if err := errors.Join(keepLayer(data, placeholder), keepLayer(data, warmLayer)); err != nil {
 			return fmt.Errorf("keep a place for docker's image: %w", err)
 		}
 	}
@@ -111,28 +110,15 @@ func imageEnvironment() []string {
 	return env
 }
 
-// dockerClient speaks with dockerd.
-func dockerClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", dockerSocket)
-	}}}
-}
+// engine is the guest's dockerd.
+func engine() *docker.Engine { return docker.NewEngine(dockerSocket) }
 
 // awaitDocker returns when dockerd answers.
 func awaitDocker(ctx context.Context) error {
-	client := dockerClient()
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(r)
+	for e, begun := engine(), time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
+		err := e.Ping(ctx)
 		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(answer.Status)
+			return nil
 		}
 		if ctx.Err() != nil || time.Since(begun) > dockerTimeout {
 			log, _ := os.ReadFile("/run/dockerd.log")
@@ -141,4 +127,6 @@ func awaitDocker(ctx context.Context) error {
 	}
 }
 
-const dockerTimeout = 3 * time.Minute
+// dockerTimeout is by the guest's clock, and so beyond what its host waits for one
+// that it lets run.
+const dockerTimeout = 20 * time.Minute

@@ -190,7 +190,8 @@ func loadModules(dir string) error {
 	return nil
 }
 
-const diskTimeout = 60 * time.Second
+// diskTimeout is long for a guest on a busy host.
+const diskTimeout = 5 * time.Minute
 
 // awaitDisk finds the disk of a serial number.
 func awaitDisk(serial string) (string, error) {

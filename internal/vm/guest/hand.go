@@ -141,7 +141,7 @@ func (h *hand) start(ctx context.Context, s *wire.Stream) error {
 	} else {
 		go h.relay(l)
 	}
-	box, err := docker.New(docker.Options{Binary: binary, OwnMachine: true}).Start(ctx, spec)
+	box, err := docker.New(docker.Options{Binary: binary, Own: engine()}).Start(ctx, spec)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func runAgent() error {
 	go serveRoot(v)
 	if c.Template {
 		if failed == nil {
-			failed = awaitDocker(context.Background())
+			failed = warmUp(context.Background())
 		}
 		if failed != nil { // its console tells
 			return failed

@@ -68,6 +68,12 @@ func base() []string {
 		"openssh-server", "ibverbs-providers", "rdma-core", "rsync", "squashfs-tools", "xz-utils"}
 }
 
+// byCrun has dockerd start containers by crun in place of runc, which takes an
+// emulated machine seconds. Debian's crun need not know what another dockerd asks for:
+// it refuses configurations of versions that came after it.
+const byCrun = `[ -e /etc/docker/daemon.json ] || { mkdir -p /etc/docker
+echo '{"default-runtime": "crun", "runtimes": {"crun": {"path": "/usr/bin/crun"}}}' > /etc/docker/daemon.json; }`
+
 const debsDir = "/bee-debs"
 
 //go:embed finish.sh
@@ -80,7 +86,8 @@ func Recipe(o Options) spec.Build {
 	}
 	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy, Env: map[string]string{Mark: "1"}}
 	if len(o.DockerPackages) == 0 {
-		b.Packages = append(b.Packages, "docker.io")
+		b.Packages = append(b.Packages, "docker.io", "crun")
+		b.Run = append(b.Run, byCrun)
 	}
 	b.Packages = append(b.Packages, o.Packages...)
 	for _, deb := range o.DockerPackages {

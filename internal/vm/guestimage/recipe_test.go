@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,11 @@ func TestRecipe(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	packages := strings.Join(b.Packages, " ")
-	if !strings.Contains(packages, "htop") || strings.Contains(packages, "docker.io") {
+	if !strings.Contains(packages, "htop") || strings.Contains(packages, "docker.io") || strings.Contains(packages, "crun") {
 		t.Errorf("its packages are %s", packages)
+	}
+	if own := Recipe(Options{Arch: "arm64"}); !slices.Contains(own.Packages, "crun") || own.Run[0] != byCrun {
+		t.Errorf("with Debian's docker: %v, %q", own.Packages, own.Run)
 	}
 	if n := len(b.Run); n != 4 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "KERNEL=linux-image-arm64\n") {
 		t.Errorf("it runs %q", b.Run[:len(b.Run)-1])

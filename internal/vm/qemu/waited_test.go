@@ -31,6 +31,12 @@ func TestWaited(t *testing.T) {
 		if err := errors.Join(unix.SchedSetaffinity(p.PID(), &one), syscall.Kill(p.PID(), signal)); err != nil {
 			t.Fatal(err)
 		}
+		if signal == syscall.SIGSTOP {
+			var status unix.WaitStatus
+			if _, err := unix.Wait4(p.PID(), &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+				t.Fatalf("it does not stop: %v, %v", status, err)
+			}
+		}
 		return p.Waited()
 	}
 	first, second, stopped := start(0), start(0), start(syscall.SIGSTOP)
