@@ -51,7 +51,7 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 	if os.Geteuid() != 0 {
 		kind = "dataimage"
 	}
-	b := vmBee(t, "lammps", "{cpus: 1, memory: 1500M}\nvolume: "+kind)
+	b := vmBee(t, "lammps", "{cpus: 1, memory: 1G}\nvolume: "+kind)
 	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
 		t.Fatalf("%d: %s", r.Code, r.Stderr)
 	}
@@ -112,6 +112,10 @@ outputs: [{from: /work/*, to: ./results}]
 	if got := b.Must("vm", "shell", id, "--", "docker", "ps", "--format", "{{.Image}}"); !strings.HasPrefix(got, "bee.local/image:") {
 		t.Errorf("docker in the guest knows %q", got)
 	}
+	const runtimes = `docker info --format '{{.DefaultRuntime}}'; docker run --rm --runtime runc --network host --entrypoint echo "$(docker ps --format '{{.Image}}')" by runc`
+	if got := b.Must("vm", "shell", id, "--", "sh", "-c", runtimes); got != "crun\nby runc\n" {
+		t.Errorf("docker's runtimes: %q", got)
+	}
 	if got := b.Must("vm", "shell", id, "--node", "1", "--", "id", "-u"); got != "0\n" {
 		t.Errorf("in the guest we are %q", got)
 	}
@@ -163,7 +167,7 @@ func TestEveryFabric(t *testing.T) {
 			sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 3}\n")
 			job := b.File("job.yaml", `name: fabric
 build: {debian: bookworm, packages: [socat]}
-vm: {cpus: 1, memory: 768M, fabric: `+kind+`}
+vm: {cpus: 1, memory: 1G, fabric: `+kind+`}
 nodes: 3
 workdir: /work
 run: |

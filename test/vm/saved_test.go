@@ -33,7 +33,7 @@ func ringBee(t *testing.T, nic string) (b *testkit.Bee, sites, job string) {
 	sites = b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local, hosts: 2, private_scratch: true}\n")
 	job = b.File("job.yaml", `name: ring
 build: {debian: bookworm, packages: [openmpi-bin, python3-mpi4py]}
-vm: {cpus: 1, memory: 768M, nic: `+nic+`}
+vm: {cpus: 1, memory: 1G, nic: `+nic+`}
 nodes: 2
 volume: /data
 workdir: /data

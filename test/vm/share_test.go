@@ -80,7 +80,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
 build: {debian: bookworm, packages: [python3]}
-vm: {cpus: 1, memory: 768M, share: `+way+`}
+vm: {cpus: 1, memory: 1G, share: `+way+`}
 nodes: 2
 volume: {path: /data, kind: virtio}
 workdir: /data
