@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,8 @@ func (c *Controller) emptyStore(ctx context.Context, sub *Submission, run string
 	return nil
 }
 
-// sweepStores removes what runs of this installation have in some stores, and
-// in all that its runs name, of which there is no record any more.
+// sweepStores removes what runs that this installation carries have in some
+// stores, and in all that its runs name, of which there is no record any more.
 func (c *Controller) sweepStores(ctx context.Context, stores []string, dry bool) ([]Swept, error) {
 	runs, err := c.Store.Runs(ctx, state.Filter{})
 	if err != nil {
@@ -97,7 +98,16 @@ func (c *Controller) sweepStore(ctx context.Context, name string, known map[stri
 	)
 	for _, run := range runs {
 		user, id, _ := checkpoint.ParseRunName(run)
-		if user != c.Store.User() || known[id] {
+		if known[id] {
+			continue
+		}
+		// Another installation may have gone on with what this one has begun.
+		raw, err := place.Run(run).Noted(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if cmp.Or(holder(raw), user) != c.Store.User() {
 			continue
 		}
 		s := Swept{Site: name, Owner: user + "/" + id}

@@ -168,12 +168,21 @@ func (d *drive) mine(ctx context.Context, store checkpoint.Store) error {
 		return &core.Error{Kind: core.Transient, Err: errors.New("it knows nothing of this run"),
 			Remedy: "Is it the right one, and is its file system mounted?"}
 	}
-	var r record
-	if err := json.Unmarshal(raw, &r); err != nil || r.Holder == "" || r.Holder == d.c.Store.User() {
-		return nil //nolint:nilerr // a damaged record is written anew
+	if h := holder(raw); h == "" || h == d.c.Store.User() { // a damaged record is written anew
+		return nil
 	}
 	return &core.Error{Kind: core.Permanent, Op: "go on with run", Object: d.run.ID, Err: errTaken,
 		Remedy: "Follow it there; here, `bee stop " + d.run.ID + "` gives it up."}
+}
+
+// holder gives the installation that carries a run, by its record in a store; "": it
+// tells none.
+func holder(raw []byte) string {
+	var r record
+	if json.Unmarshal(raw, &r) != nil {
+		return ""
+	}
+	return r.Holder
 }
 
 var errTaken = errors.New("another installation of bee has gone on with it from the store") //nolint:gochecknoglobals // a constant

@@ -206,9 +206,13 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 	if v := s.Await(s.id, time.Minute); v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "another installation") {
 		t.Errorf("the machine that came back: %+v", v)
 	}
+	s.Must("rm", s.id)
+	s.Must("sweep", "--store", store)
+	if kept, _ := filepath.Glob(filepath.Join(store, "*")); len(kept) == 0 {
+		t.Error("the machine that came back has swept away what is no longer its own")
+	}
 	other.Must("rm", s.id)
 	if left, _ := filepath.Glob(filepath.Join(store, "*")); len(left) > 0 {
 		t.Errorf("left in the store: %v", left)
 	}
-	s.Must("rm", s.id)
 }
