@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -140,7 +139,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	}
 	s := driver.ContainerSpec{
 		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
-		Hostname: c.Host.Name, Env: env, Root: plan.Root,
+		Hostname: c.Host.Name, Env: public(env, plan.Secrets), Root: plan.Root,
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
 		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
 		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
@@ -152,7 +151,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		}
 	}
 	if n.notices != nil {
-		s.Env = append(slices.Clone(env), core.NoticeVariable+"=1")
+		s.Env = append(s.Env, core.NoticeVariable+"=1")
 	}
 	for target, source := range plan.Binds {
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})

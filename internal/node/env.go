@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -45,6 +46,17 @@ func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
 	}
 	sort.Strings(list)
 	return list
+}
+
+// public is an environment without secrets, for the container itself: docker and
+// podman write what they give a container to a disk, or show it to everybody in a
+// command line. What runs in it is given the whole by our init, through a socket.
+func public(env []string, secrets map[string]string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		key, _, _ := strings.Cut(e, "=")
+		_, is := secrets[key]
+		return is
+	})
 }
 
 func beeVariables(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {

@@ -203,6 +203,9 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
+	if own := public(env, plan.Secrets); slices.Contains(own, "S=secret") || len(own) != len(env)-1 {
+		t.Errorf("the container itself gets %q", own)
+	}
 	for _, e := range env {
 		if strings.Contains(e, "trap") {
 			t.Errorf("%s came in from outside", e)
