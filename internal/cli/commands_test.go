@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// commandsPage is docs/commands.md.
+func commandsPage() string {
+	root := (&app{}).newRoot()
+	var b strings.Builder
+	b.WriteString("# Commands\n\nAll of them, with their flags, from the program's own help: `bee help COMMAND` tells more.\nEach command has `--help`, and these:\n\n")
+	writeFlags(&b, root.PersistentFlags())
+	for _, g := range root.Groups() {
+		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(g.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == g.ID {
+				writeCommand(&b, c)
+			}
+		}
+	}
+	b.WriteString("## Others\n\n")
+	for _, c := range root.Commands() {
+		if c.GroupID == "" && c.IsAvailableCommand() {
+			writeCommand(&b, c)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func writeCommand(b *strings.Builder, c *cobra.Command) {
+	if c.HasAvailableSubCommands() {
+		for _, s := range c.Commands() {
+			if s.IsAvailableCommand() {
+				writeCommand(b, s)
+			}
+		}
+		return
+	}
+	fmt.Fprintf(b, "### %s\n\n%s.\n\n", strings.Replace(c.UseLine(), " [flags]", "", 1), c.Short)
+	writeFlags(b, c.NonInheritedFlags())
+}
+
+func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	var rows []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, text := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			name += " " + value
+		}
+		if d := f.DefValue; d != "" && d != "false" && d != "[]" && d != "0" && d != "-1" && d != "0s" {
+			text += " (default " + d + ")"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(text, "|", `\|`)))
+	})
+	if len(rows) > 0 {
+		b.WriteString("| | |\n|---|---|\n" + strings.Join(rows, "") + "\n")
+	}
+}
+
+// TestCommandsPage holds docs/commands.md against the program. BEE_TEST_WRITE=1
+// writes it anew.
+func TestCommandsPage(t *testing.T) {
+	file := filepath.Join(testkit.Root(t), "docs", "commands.md")
+	want := commandsPage()
+	if os.Getenv("BEE_TEST_WRITE") != "" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || string(raw) != want {
+		t.Errorf("docs/commands.md is not what the program says (%v): write it anew with `BEE_TEST_WRITE=1 go test -run CommandsPage ./internal/cli`", err)
+	}
+}
