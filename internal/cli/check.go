@@ -33,9 +33,18 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warnOfLoss(job)
 			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
 			return err
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// warnOfLoss tells who seems to have files written, and has forgotten to say which
+// come home.
+func (a *app) warnOfLoss(job *spec.Job) {
+	if len(job.Outputs) == 0 && (job.Workdir != "" || len(job.Inputs) > 0 || job.Checkpoint != nil) {
+		fmt.Fprintln(a.stderr, "bee: warning: what the job writes is gone when it ends: it has no `outputs:`, which name what to bring home")
+	}
 }

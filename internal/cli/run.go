@@ -119,6 +119,9 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 	if !o.quiet && !o.detach {
 		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
+	if !o.quiet {
+		a.warnOfLoss(&sub.Job)
+	}
 	return a.carryOut(ctx, s, run, lock, o)
 }
 
