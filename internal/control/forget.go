@@ -53,8 +53,9 @@ func (c *Controller) emptyStore(ctx context.Context, sub *Submission, run string
 	return nil
 }
 
-// sweepStores removes what runs that this installation carries have in some
-// stores, and in all that its runs name, of which there is no record any more.
+// sweepStores removes what runs that this installation has begun and still carries
+// have in some stores, and in all that its runs name, of which there is no record any
+// more.
 func (c *Controller) sweepStores(ctx context.Context, stores []string, dry bool) ([]Swept, error) {
 	runs, err := c.Store.Runs(ctx, state.Filter{})
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Controller) sweepStore(ctx context.Context, name string, known map[stri
 	)
 	for _, run := range runs {
 		user, id, _ := checkpoint.ParseRunName(run)
-		if known[id] {
+		if user != c.Store.User() || known[id] {
 			continue
 		}
 		// Another installation may have gone on with what this one has begun.
@@ -107,7 +108,7 @@ func (c *Controller) sweepStore(ctx context.Context, name string, known map[stri
 			errs = append(errs, err)
 			continue
 		}
-		if cmp.Or(holder(raw), user) != c.Store.User() {
+		if cmp.Or(holder(raw), user) != user {
 			continue
 		}
 		s := Swept{Site: name, Owner: user + "/" + id}

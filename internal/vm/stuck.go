@@ -37,23 +37,21 @@ func lockedUp(console []byte) string {
 // guest that others keep from the processors is slow, and not stuck. Whatever its
 // host does, it ends after ten times the limit.
 func (vm *machine) within(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithTimeoutCause(ctx, 10*limit, cause)
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		begun, waited := time.Now(), vm.Waited()
-		for left := limit; left > 0; left = limit - time.Since(begun) + waited() {
+		for left := limit; left > 0; {
 			select {
 			case <-time.After(left):
 			case <-ctx.Done():
 				return
 			}
+			passed := time.Since(begun)
+			left = min(limit-passed+waited(), 10*limit-passed)
 		}
 		cancel(cause)
 	}()
-	return ctx, func() {
-		cancel(nil)
-		stop()
-	}
+	return ctx, func() { cancel(nil) }
 }
 
 // unlessStuck bounds the time in which a guest has to boot, and ends it where the

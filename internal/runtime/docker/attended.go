@@ -83,9 +83,7 @@ func (e *Engine) run(ctx context.Context, name string, c creation) (command.Prog
 	a := &attended{ctx: own, end: end}
 	if err := a.start(ctx, e, "/containers/"+made.ID); err != nil {
 		end()
-		err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID))
-		a.Wait()
-		return nil, err
+		return nil, errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID))
 	}
 	return a, nil
 }
@@ -96,7 +94,7 @@ type attended struct {
 
 	ctx          context.Context //nolint:containedctx // it ends when end is called
 	end          context.CancelFunc
-	words, ended io.ReadCloser // nil: not asked for
+	words, ended io.ReadCloser
 }
 
 // start listens to a container, and starts it.
@@ -119,33 +117,25 @@ func (a *attended) start(ctx context.Context, e *Engine, path string) error {
 // Wait implements command.Program.
 func (a *attended) Wait() core.Exit {
 	defer a.end()
+	defer a.ended.Close()
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		if a.words != nil {
-			unframe(&a.Tail, a.words) //nolint:errcheck // its end is the container's, or ours
-		}
+		unframe(&a.Tail, a.words) //nolint:errcheck // its end is the container's, or ours
 	}()
 	var exit struct {
 		StatusCode int
 		Error      *struct{ Message string }
 	}
-	var err error
-	if a.ended != nil {
-		defer a.ended.Close()
-		err = json.NewDecoder(a.ended).Decode(&exit)
-	}
-	switch {
-	case err == nil && exit.Error != nil:
-		fmt.Fprintln(&a.Tail, exit.Error.Message)
+	switch err := json.NewDecoder(a.ended).Decode(&exit); {
 	case err != nil:
 		exit.StatusCode = lost
 		if a.ctx.Err() == nil {
 			fmt.Fprintln(&a.Tail, "docker tells no more of the container:", err)
 		}
 		a.end() // nor do we listen any more
-	case a.ended == nil:
-		a.end()
+	case exit.Error != nil:
+		fmt.Fprintln(&a.Tail, exit.Error.Message)
 	}
 	<-heard
 	return core.Exit{Code: exit.StatusCode}

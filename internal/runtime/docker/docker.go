@@ -205,12 +205,16 @@ func (r *Runtime) remove(ctx context.Context, container string) error {
 	if r.o.Own != nil {
 		return r.o.Own.Remove(ctx, container)
 	}
-	err := command.Remove(ctx, removeCommand(r.o.Program, container)...)
-	// --rm may be at it already.
+	return explain(unlessGone(command.Remove(ctx, removeCommand(r.o.Program, container)...)))
+}
+
+// unlessGone is the error of a removal, but for a container that is not there, or that
+// docker removes by itself just now.
+func unlessGone(err error) error {
 	if err != nil && (strings.Contains(err.Error(), "No such container") || strings.Contains(err.Error(), "already in progress")) {
 		return nil
 	}
-	return explain(err)
+	return err
 }
 
 func removeCommand(program, container string) []string {

@@ -52,13 +52,9 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 
 // Remove ends a container, if it is there, and removes it.
 func (e *Engine) Remove(ctx context.Context, container string) error {
-	err := command.RemoveBy(ctx, "docker rm --force "+container, func(ctx context.Context) error {
+	return unlessGone(command.RemoveBy(ctx, "docker rm --force "+container, func(ctx context.Context) error {
 		return e.call(ctx, http.MethodDelete, "/containers/"+container+"?force=1", nil, nil)
-	})
-	if core.IsKind(err, core.NotFound) || err != nil && strings.Contains(err.Error(), "already in progress") {
-		return nil
-	}
-	return err
+	}))
 }
 
 // ask makes a request, with headers (a name, a value and so on). An answer that
@@ -80,11 +76,7 @@ func (e *Engine) ask(ctx context.Context, method, path string, body io.Reader, h
 	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil || said.Message == "" {
 		said.Message = answer.Status
 	}
-	kind := core.Permanent
-	if answer.StatusCode == http.StatusNotFound {
-		kind = core.NotFound
-	}
-	return nil, &core.Error{Kind: kind, Op: "use docker", Err: errors.New(said.Message)}
+	return nil, &core.Error{Kind: core.Permanent, Op: "use docker", Err: errors.New(said.Message)}
 }
 
 // call makes a request with in, if not nil, and decodes its answer into out, if
