@@ -125,23 +125,26 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 // list them: the directory before the first wildcard comes home, and what
 // matches is kept.
 func (a *attempt) salvage(ctx context.Context, head string) error {
-	if done, err := a.salvageImage(ctx, head); done || err != nil {
+	inImage, err := a.salvageImage(ctx, head)
+	if err != nil {
 		return err
 	}
-	for _, out := range a.sub.Job.Outputs {
-		rel, ok := below(a.sub.Job.Volume.Path, out.From)
-		if !ok {
+	job := &a.sub.Job
+	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
+	for _, out := range job.Outputs {
+		root, rel := inside.OnHost(head, out.From)
+		if root == "" || inImage && root == protocol.VolumeDir(head) {
 			continue
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, output{path.Join(protocol.VolumeDir(head), fixed), out.To, path.Base(out.From)})
+			err := a.fetch(ctx, output{path.Join(root, fixed), out.To, path.Base(out.From)})
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}
 			continue
 		}
-		dir := path.Join(protocol.VolumeDir(head), fixed)
+		dir := path.Join(root, fixed)
 		err := a.pick(ctx, out.To, path.Base(dir), pattern, func(into string) error {
 			err := a.lease.Fetch(ctx, driver.Transfer{Remote: dir, Local: into})
 			if core.IsKind(err, core.NotFound) {

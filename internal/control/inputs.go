@@ -25,8 +25,8 @@ type staging struct{ local, remote string }
 // the volume, or the input is a glob. A link stands for what it leads to.
 func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 	var copies []staging
-	binds := map[string]string{}
-	for i, in := range job.Inputs {
+	binds := inputBinds(job)
+	for _, in := range job.Inputs {
 		matches, err := matchInput(in)
 		if err != nil {
 			return nil, nil, err
@@ -54,17 +54,26 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 				copies = append(copies, staging{local, path.Join("volume", rel)})
 				continue
 			}
-			source, ok := binds[bindAt]
-			if !ok {
-				source = path.Join(strconv.Itoa(i), path.Base(bindAt))
-				binds[bindAt] = source
-			}
 			rel, _ := below(bindAt, target)
-			copies = append(copies, staging{local, path.Join("inputs", source, rel)})
+			copies = append(copies, staging{local, path.Join("inputs", binds[bindAt], rel)})
 		}
 	}
 	copies, err := disjoint(copies)
 	return copies, binds, err
+}
+
+// inputBinds gives the binds of a job's inputs, from the job alone: whoever takes
+// an attempt over looks for outputs there, and need not have the inputs any more.
+func inputBinds(job *spec.Job) map[string]string {
+	binds := map[string]string{}
+	for i, in := range job.Inputs {
+		target := path.Clean(in.To)
+		_, inVolume := below(job.Volume.Path, target)
+		if _, bound := binds[target]; !inVolume && !bound {
+			binds[target] = path.Join(strconv.Itoa(i), path.Base(target))
+		}
+	}
+	return binds
 }
 
 func matchInput(in spec.Copy) ([]string, error) {

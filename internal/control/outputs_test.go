@@ -250,14 +250,21 @@ func TestOutputsTravelAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatADeadHeadLeavesIsRecorded.
+// TestWhatADeadHeadLeavesIsRecorded, and all of it comes home: also what lies where
+// an input was brought to, which need not be at home any more.
 func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
-	w.ending(t, 0, map[string]string{"volume/x.csv": "x", "volume/y": "y", "volume/z": "z"})
+	input := filepath.Join(t.TempDir(), "input")
+	writeFiles(t, input, map[string]string{"in": "in"})
+	w.ending(t, 0, map[string]string{"volume/x.csv": "x", "volume/y": "y", "volume/z": "z", "inputs/0/data/out/a": "a", "inputs/0/data/b.log": "b", "inputs/0/data/c": "c"})
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "gone"})
-	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-		Outputs: []spec.Copy{{From: "/data/*.csv", To: results}, {From: "/data/y", To: results}, {From: "/data/none", To: results}}}), nil)
-	w.arrived(t, run.ID, state.Arrived{To: results, Count: 2, Names: []string{"x.csv", "y"}})
+	w.sites["a"].line = func(string) error { return os.RemoveAll(input) }
+	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: input, To: "/data/"}},
+		Outputs: []spec.Copy{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}}}), nil)
+	w.arrived(t, run.ID, state.Arrived{To: results, Count: 4, Names: []string{"x.csv", "y", "out", "b.log"}})
+	if got := listed(t, results); !same(got, map[string]string{"x.csv": "x", "y": "y", "out/a": "a", "b.log": "b"}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestWhatTheHeadDidNotTellIsShown: a head ends once it has a result, and may not

@@ -14,9 +14,9 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
-// salvageImage does what salvage does where the volume is a data image that its
-// head could not empty any more: the image comes home, is set right, and what
-// the outputs name is taken out of it. False: there is no image.
+// salvageImage does what salvage does with the volume where that is a data image
+// which its head could not empty any more: the image comes home, is set right, and
+// what the outputs name is taken out of it. False: there is no image.
 func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 	keep := a.sub.Job.Checkpoint != nil // of which it may be the newest
 	if a.sub.Job.VM == nil || a.sub.Job.Volume.Kind == spec.VolumeVirtio || len(a.sub.Job.Outputs) == 0 && !keep {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +86,7 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 func (h *head) matches(dir string) []protocol.OutputMatch {
 	list := []protocol.OutputMatch{}
 	for i, o := range h.plan.Outputs {
-		root, rel := h.hostPath(dir, o)
+		root, rel := h.plan.OnHost(dir, o)
 		if root == "" {
 			continue
 		}
@@ -102,25 +101,6 @@ func (h *head) matches(dir string) []protocol.OutputMatch {
 		}
 	}
 	return list
-}
-
-// hostPath gives where a container path lies on the host.
-func (h *head) hostPath(dir, path string) (root, rel string) {
-	if path == h.plan.Volume {
-		return protocol.VolumeDir(dir), ""
-	}
-	if rel, ok := h.plan.InVolume(path); ok {
-		return protocol.VolumeDir(dir), rel
-	}
-	for target, source := range h.plan.Binds {
-		if rel, ok := strings.CutPrefix(path, strings.TrimSuffix(target, "/")+"/"); ok || path == target {
-			if !ok {
-				rel = ""
-			}
-			return filepath.Join(protocol.InputsDir(dir), source), rel
-		}
-	}
-	return "", ""
 }
 
 // leave writes the result, tells those who watch, and lets the nodes go.

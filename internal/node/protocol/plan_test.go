@@ -27,3 +27,16 @@ func TestDeadlines(t *testing.T) {
 		}
 	}
 }
+
+func TestWherePathsOfAContainerAre(t *testing.T) {
+	p := Plan{Volume: "/data/work", Binds: map[string]string{"/data": "0/data", "/data/a/b": "1/b", "/data/a": "2/a", "/etc/s.conf": "3/s.conf"}}
+	for inside, want := range map[string][2]string{
+		"/data/work": {"run/volume", ""}, "/data/work/x*": {"run/volume", "x*"}, "/data/worker": {"run/inputs/0/data", "worker"},
+		"/data": {"run/inputs/0/data", ""}, "/data/": {"run/inputs/0/data", ""}, "/data/x/y": {"run/inputs/0/data", "x/y"},
+		"/data/a/x": {"run/inputs/2/a", "x"}, "/data/a/b/x": {"run/inputs/1/b", "x"}, "/etc/s.conf": {"run/inputs/3/s.conf", ""}, "/database": {},
+	} {
+		if root, rel := p.OnHost("run", inside); root != want[0] || rel != want[1] {
+			t.Errorf("%s: %q, %q", inside, root, rel)
+		}
+	}
+}

@@ -116,6 +116,25 @@ func (p *Plan) InVolume(path string) (rel string, is bool) {
 	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")
 }
 
+// OnHost gives where a path of a container lies on the head's host, whose
+// core.Host.Dir is dir: below root, which may be it. Empty: on no host.
+func (p *Plan) OnHost(dir, inside string) (root, rel string) {
+	if inside == p.Volume {
+		return VolumeDir(dir), ""
+	}
+	if rel, ok := p.InVolume(inside); ok {
+		return VolumeDir(dir), rel
+	}
+	innermost := ""
+	for target, source := range p.Binds {
+		below, ok := strings.CutPrefix(inside+"/", strings.TrimSuffix(target, "/")+"/")
+		if ok && len(target) > len(innermost) {
+			innermost, root, rel = target, path.Join(InputsDir(dir), source), strings.TrimSuffix(below, "/")
+		}
+	}
+	return root, rel
+}
+
 // Checkpoint is how the task is asked to save itself before the deadline.
 type Checkpoint struct {
 	// VM has the virtual machines saved in its place.
