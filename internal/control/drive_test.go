@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -72,6 +73,37 @@ func TestHowRunsEnd(t *testing.T) {
 				t.Errorf("attempts on %v, want %q", sites, c.sites)
 			}
 			w.nothingHeld(t)
+		})
+	}
+}
+
+// TestAHeadThatHangs is told of at once, waited for, and given up soon.
+func TestAHeadThatHangs(t *testing.T) {
+	for name, c := range map[string]struct {
+		tries int
+		state state.RunState
+	}{"for a while": {silentTries - 1, state.Succeeded}, "for good": {1000, state.Failed}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a")
+				w.sites["a"].head.hangs = c.tries
+				var told []string
+				w.Report = func(e protocol.Event) {
+					if strings.Contains(e.Message, "does not answer") {
+						told = append(told, e.Message)
+					}
+				}
+				begun := time.Now()
+				run := w.drive(t, w.submit(t), nil)
+				if took := time.Since(begun); run.State != c.state || took > 15*time.Second {
+					t.Errorf("after %v: %s, %s", took, run.State, run.Message)
+				}
+				if len(told) != 1 {
+					t.Errorf("told %q", told)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
 		})
 	}
 }

@@ -254,11 +254,20 @@ type fakeHead struct {
 	stopped chan struct{}
 	broken  int // this many times the line breaks before the last event
 	lasts   time.Duration
+	hangs   int // this many times it takes a connection and says nothing
 }
 
-func (h *fakeHead) Addresses(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }
-func (h *fakeHead) Close() error                                { return nil }
-func (h *fakeHead) Stop(context.Context, time.Duration) error   { close(h.stopped); return nil }
+func (h *fakeHead) Addresses(ctx context.Context) ([]string, error) {
+	if h.hangs > 0 {
+		h.hangs--
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return []string{"127.0.0.1:1"}, nil
+}
+
+func (h *fakeHead) Close() error                              { return nil }
+func (h *fakeHead) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil
 }

@@ -24,9 +24,11 @@ const (
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
 	// A head that takes a connection and says nothing hangs. Tries are
-	// counted, not time, of which much passes while this machine sleeps.
+	// counted, not time, of which much passes while this machine sleeps. Other nodes
+	// give it up sooner, and a host that sleeps takes no connection: all of this is
+	// for a lone node on an overloaded host.
 	answerTimeout = 3 * time.Second // less than a silent connection lives
-	silentTries   = 10
+	silentTries   = 4
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
