@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sync/errgroup"
 )
 
 // A node has one connection for control, to the head, over which a silence of
@@ -136,14 +137,7 @@ func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
 	}
 	c, err := n.dialNode(ctx, m.Addr, rank, forData)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %v", handshakeTimeout)
-		}
-		return nil, &core.Error{Kind: core.Lost, Op: "reach host", Object: fmt.Sprintf("%s (%s) from %s (%s)", m.Name, m.Addr, n.config.Host.Name, n.ownIP()), Err: err,
-			Remedy: "The hosts of a run must reach each other on any port: open the firewall between them, or name another network by `network:`."}
+		return nil, n.unreached(ctx, m, err)
 	}
 	if p, err = wire.NewPeerWith(c, true, m.Name, wire.Patient); err != nil {
 		return nil, err
@@ -156,6 +150,18 @@ func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
 	}
 	n.peers[rank] = p
 	return p, nil
+}
+
+// unreached is why another node could not be dialled.
+func (n *node) unreached(ctx context.Context, m member, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", handshakeTimeout)
+	}
+	return &core.Error{Kind: core.Lost, Op: "reach host", Object: fmt.Sprintf("%s (%s) from %s (%s)", m.Name, m.Addr, n.config.Host.Name, n.ownIP()), Err: err,
+		Remedy: "The hosts of a run must reach each other on any port: open the firewall between them, or name another network by `network:`."}
 }
 
 func (n *node) knownPeer(rank int) (*wire.Peer, member) {
@@ -200,33 +206,46 @@ func (n *node) headConn() *wire.Peer {
 	return n.control
 }
 
+// eachPair is up to how many hosts every pair of them is tried: all of a run's
+// tries grow with the square of it.
+const eachPair = 32
+
 // reachOthers finds out, before any program hangs on it, whether the hosts
 // reach each other. Together the nodes try a ring, and the tree over which
-// things spread and launchers go: two ways for each, not N.
+// things spread and launchers go. Where they are few, each knocks at all others as
+// well, for MPI may take any of these ways; that of guests goes by their switches.
 func (n *node) reachOthers(ctx context.Context) error {
-	var ways []int
-	next, parent := (n.config.Rank+1)%n.config.Size, parentOf(n.config.Rank)
-	if next != n.config.Rank {
-		ways = append(ways, next)
-	}
-	if n.config.Rank > 0 && parent != next {
-		ways = append(ways, parent)
-	}
-	results := make(chan error, len(ways))
-	for _, rank := range ways {
-		go func() {
-			p, err := n.peer(ctx, rank)
-			if err == nil {
-				err = p.Call(ctx, callHello, nil, nil)
-			}
-			results <- err
-		}()
-	}
-	var first error
-	for range ways {
-		if err := <-results; err != nil && first == nil {
-			first = err
+	size, own := n.config.Size, n.config.Rank
+	next, parent := (own+1)%size, parentOf(own)
+	g, ctx := errgroup.WithContext(ctx)
+	for rank := range size {
+		switch {
+		case rank == own:
+		case rank == next, rank == parent:
+			g.Go(func() error { return n.greet(ctx, rank) })
+		case size <= eachPair && n.plan.VM == nil:
+			g.Go(func() error { return n.knock(ctx, rank) })
 		}
 	}
-	return first
+	return g.Wait()
+}
+
+// greet makes the connection to another node that is used later, and hears it answer.
+func (n *node) greet(ctx context.Context, rank int) error {
+	p, err := n.peer(ctx, rank)
+	if err != nil {
+		return err
+	}
+	return p.Call(ctx, callHello, nil, nil)
+}
+
+// knock connects to another node, and goes: a firewall needs no handshake to show
+// itself, and those of all pairs would be felt where hosts have few processors.
+func (n *node) knock(ctx context.Context, rank int) error {
+	_, m := n.knownPeer(rank)
+	c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", m.Addr)
+	if err != nil {
+		return n.unreached(ctx, m, err)
+	}
+	return c.Close()
 }

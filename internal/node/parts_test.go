@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,4 +260,58 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 			t.Errorf("%q does not tell %q", err, part)
 		}
 	}
+}
+
+// TestWaysThatAreTried: node 2 of some finds node 4 closed, which is neither the next
+// one nor above or below it in the tree.
+func TestWaysThatAreTried(t *testing.T) {
+	open, err := listen("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	shut, err := listen("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := shut.addrs(nil)[0]
+	shut.Close()
+	for _, c := range []struct {
+		name  string
+		size  int
+		vm    *protocol.VM
+		tried bool
+	}{{"few", 5, nil, true}, {"as many as try each other", eachPair, nil, true}, {"many", eachPair + 1, nil, false}, {"those of guests", 5, &protocol.VM{}, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			n := &node{config: protocol.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: protocol.Plan{VM: c.vm}, peers: map[int]*wire.Peer{0: greeting(t), 3: greeting(t)}}
+			for rank := range c.size {
+				n.members = append(n.members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
+			}
+			if err := n.reachOthers(t.Context()); err != nil {
+				t.Fatalf("all are open: %v", err)
+			}
+			n.members[4].Addr = closed
+			err := n.reachOthers(t.Context())
+			if !c.tried && err != nil || c.tried && (!core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "host4 ("+closed+") from host2 (")) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// greeting is the connection to another node, which says that it is there.
+func greeting(t *testing.T) *wire.Peer {
+	t.Helper()
+	here, there := net.Pipe()
+	p, err := wire.NewPeer(here, true, "there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := wire.NewPeer(there, false, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(); other.Close() })
+	go other.Serve(t.Context(), func(_ context.Context, _ string, s *wire.Stream) error { return s.Reply(nil) }) //nolint:errcheck // it ends with the test
+	return p
 }
