@@ -157,10 +157,10 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
 	}
 	for _, m := range members {
-		if m.IP == "" {
+		if m.IP == "" && plan.VM == nil { // alone, and the host's own files name it
 			continue
 		}
-		line := m.IP + " " + m.Name
+		line := m.address() + " " + m.Name
 		if plan.VM != nil { // guests go by the same names on every site
 			line += " node" + strconv.Itoa(m.Rank)
 		}
@@ -172,7 +172,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 func (n *node) mpiJob(plan *protocol.Plan, members []member, network networkInfo) mpi.Job {
 	job := mpi.Job{RunDir: "/.bee/run", Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
-		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.IP, Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
+		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
 	}
 	return job
 }

@@ -55,13 +55,21 @@ type member struct {
 	Rank  int    `json:"rank"`
 	Name  string `json:"name"`
 	Addr  string `json:"addr"` // ip:port
-	IP    string `json:"ip"`
+	IP    string `json:"ip"`   // "" of a lone one, which has no need of the network
 	Cores int    `json:"cores"`
 	Slots int    `json:"slots"`
 	// Processors are those of Machine, the boot that the host is a part of:
 	// emulated hosts of one machine have the same.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`
+}
+
+// address is where programs inside find a member.
+func (m *member) address() string {
+	if m.IP == "" {
+		return "127.0.0.1"
+	}
+	return m.IP
 }
 
 // beginRequest is what a node needs to start its container.

@@ -215,6 +215,30 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 	}
 }
 
+// TestNamesInside: what a job calls its guests is the same however many there are.
+func TestNamesInside(t *testing.T) {
+	lone, two := []member{{Name: "h0"}}, []member{{Name: "h0", IP: "10.0.0.1"}, {Rank: 1, Name: "h1", IP: "10.0.0.2"}}
+	for name, c := range map[string]struct {
+		vm      *protocol.VM
+		members []member
+		hosts   []string
+		ips     string
+	}{
+		"a guest":     {&protocol.VM{}, lone, []string{"127.0.0.1 h0 node0"}, "127.0.0.1"},
+		"guests":      {&protocol.VM{}, two, []string{"10.0.0.1 h0 node0", "10.0.0.2 h1 node1"}, "10.0.0.1,10.0.0.2"},
+		"a container": {nil, lone, nil, "127.0.0.1"},
+		"containers":  {nil, two, []string{"10.0.0.1 h0", "10.0.0.2 h1"}, "10.0.0.1,10.0.0.2"},
+	} {
+		n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
+		plan := &protocol.Plan{VM: c.vm, Volume: "/work"}
+		env := environment(plan, n.config, n.mpiJob(plan, c.members, networkInfo{}))
+		spec, err := n.containerSpec(plan, c.members, driver.LocalImage{}, env)
+		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
+			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)
+		}
+	}
+}
+
 func TestListenOnANetwork(t *testing.T) {
 	ls, err := listen("127.0.0.0/8")
 	if err != nil {
