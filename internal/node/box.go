@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -156,6 +158,8 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	for target, source := range plan.Binds {
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
 	}
+	// One within another comes after it, which would hide it.
+	slices.SortFunc(s.Mounts, func(a, b driver.Mount) int { return strings.Compare(a.Target, b.Target) })
 	for _, m := range members {
 		if m.IP == "" && plan.VM == nil { // alone, and the host's own files name it
 			continue

@@ -239,6 +239,23 @@ func TestNamesInside(t *testing.T) {
 	}
 }
 
+// TestNoMountHidesAnother: inputs may lie within each other, and the volume in one.
+func TestNoMountHidesAnother(t *testing.T) {
+	n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
+	plan := &protocol.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
+	spec, err := n.containerSpec(plan, nil, driver.LocalImage{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, m := range spec.Mounts {
+		order = append(order, m.Target)
+	}
+	if !slices.Equal(order, []string{"/data", "/data/a", "/data/work", "/data/x", "/etc/s.conf"}) {
+		t.Errorf("mounted in the order %q", order)
+	}
+}
+
 func TestListenOnANetwork(t *testing.T) {
 	ls, err := listen("127.0.0.0/8")
 	if err != nil {
