@@ -75,6 +75,34 @@ func TestEveryCommandLooksAtItsArguments(t *testing.T) {
 	visit(new(app).newRoot())
 }
 
+// TestEveryCommandThatTellsFactsHasJSON: a command is either for scripts, too, or
+// has a reason why there is nothing for them.
+func TestEveryCommandThatTellsFactsHasJSON(t *testing.T) {
+	const acts, others, file = "it does, and tells nothing that a script has not said itself", "what it writes is another program's", "what it writes is a file in a format of its own"
+	without := map[string]string{
+		"bee checkpoint": acts, "bee resume": acts, "bee emulate link": acts, "bee emulate kill": acts, "bee vm bundle": acts, "bee drive": acts,
+		"bee exec": others, "bee ssh": others, "bee vm shell": others, "bee vm console": others, "bee emulate exec": others, "bee emulate dial": others,
+		"bee convert": file, "bee schema": file,
+		"bee completion bash": file, "bee completion zsh": file, "bee completion fish": file, "bee completion powershell": file,
+	}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+		path := c.CommandPath()
+		_, excused := without[path]
+		delete(without, path)
+		if has := c.Flags().Lookup("json") != nil; !c.HasSubCommands() && has == excused {
+			t.Errorf("%s: --json %t, on the list of commands without %t", path, has, excused)
+		}
+	}
+	visit(new(app).newRoot())
+	if len(without) > 0 {
+		t.Errorf("there are no such commands: %v", without)
+	}
+}
+
 func TestVersionIsAFlagToo(t *testing.T) {
 	d := newDesk(t)
 	if err := d.bee("version"); err != nil {

@@ -36,4 +36,8 @@ func TestAnImageOfManyNamesHasARowForEach(t *testing.T) {
 	if len(rows) != 3 || !strings.Contains(rows[1]+rows[2], first) || !strings.Contains(rows[1]+rows[2], second) || strings.Contains(rows[1], first) == strings.Contains(rows[1], second) {
 		t.Errorf("got %s", out.String())
 	}
+	bee("image", "rm", "--json", "docker-archive:"+first, "docker-archive:"+second)
+	if id := `"id": "sha256:`; strings.Count(out.String(), id) != 1 || strings.Contains(out.String(), "error") {
+		t.Errorf("removed by both of its names: %s", out.String())
+	}
 }

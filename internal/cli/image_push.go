@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -42,24 +43,31 @@ func (a *app) newImagePushCommand() *cobra.Command {
 }
 
 func (a *app) newImageRmCommand() *cobra.Command {
-	return &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1),
+	var asJSON bool
+	c := &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
 				return err
 			}
+			var ids []string // each once, and all before any is removed
 			for _, word := range args {
 				i, err := s.Get(word)
 				if err != nil {
 					return err
 				}
-				if err := s.Remove(i.ID); err != nil {
-					return err
+				if !slices.Contains(ids, i.ID) {
+					ids = append(ids, i.ID)
 				}
-				fmt.Fprintln(a.stdout, i.ID)
 			}
-			return nil
+			t := a.newTally(asJSON)
+			for _, id := range ids {
+				t.removed(id, s.Remove(id))
+			}
+			return t.end()
 		}}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
 }
 
 func (a *app) newImagePruneCommand() *cobra.Command {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -21,6 +25,7 @@ type logsOptions struct {
 	attempt    int
 	node       int
 	controller bool
+	asJSON     bool
 }
 
 func (a *app) newLogsCommand() *cobra.Command {
@@ -37,6 +42,7 @@ follow one another. With --node the log of one of BEE's own nodes instead.`,
 	f.IntVar(&o.attempt, "attempt", 0, "show the attempt with this `number`, with --follow those after it, too (default all; with --node the last)")
 	f.IntVar(&o.node, "node", -1, "show the log of the node with this `rank`")
 	f.BoolVar(&o.controller, "controller", false, "show the log of the background controller")
+	f.BoolVar(&o.asJSON, "json", false, "write each piece as JSON, on a line of its own")
 	return c
 }
 
@@ -55,7 +61,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	if o.controller {
-		return a.copyFile(s.Store.RunDir(run.ID) + "/controller.log")
+		return a.copyLog(filepath.Join(s.Store.RunDir(run.ID), "controller.log"), pieceView{Stream: "controller"}, o)
 	}
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {
@@ -73,7 +79,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		if o.attempt == 0 {
 			o.attempt = len(attempts)
 		}
-		return a.copyFile(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)))
+		return a.copyLog(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)), pieceView{Attempt: o.attempt, Stream: "node"}, o)
 	}
 	switch {
 	case run.State == state.Queued && len(attempts) <= 1:
@@ -84,7 +90,29 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 	return a.taskOutput(ctx, s, run.ID, o)
 }
 
-func (a *app) copyFile(path string) error {
+// pieceView is a piece of a log as --json gives it.
+type pieceView struct {
+	Attempt int        `json:"attempt,omitempty"`
+	Time    *time.Time `json:"time,omitempty"` // a line of bee's own has it within
+	Stream  string     `json:"stream"`
+	// Data is the piece, or Base64 where it is not UTF-8, as when it ends within a
+	// character.
+	Data   string `json:"data,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+// writePiece writes a piece as JSON on one line, so that it can be followed.
+func (a *app) writePiece(v pieceView, data []byte) error {
+	if utf8.Valid(data) {
+		v.Data = string(data)
+	} else {
+		v.Base64 = data
+	}
+	return json.NewEncoder(a.stdout).Encode(v)
+}
+
+// copyLog shows a log of bee's own; in JSON line by line, which all are as v says.
+func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "read log", Object: path, Err: errors.New("there is none (yet)")}
@@ -93,8 +121,24 @@ func (a *app) copyFile(path string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = io.Copy(a.stdout, f)
-	return err
+	if !o.asJSON {
+		_, err = io.Copy(a.stdout, f)
+		return err
+	}
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			if err := a.writePiece(v, line); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // taskOutput shows the output of one attempt after the other: from the log that
@@ -102,12 +146,12 @@ func (a *app) copyFile(path string) error {
 // breaks in between loses nothing.
 func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) error {
 	var offset int64
-	told := false
+	told, n := false, max(o.attempt, 1)
 	show := func(f tasklog.Frame) error {
 		offset = f.Next
-		return a.writeFrame(f, o.timestamps)
+		return a.writeFrame(n, f, o)
 	}
-	for n := max(o.attempt, 1); ; {
+	for {
 		// In this order: of a run that is over, all attempts are known, and of an
 		// attempt that has one after it, all output is at home that ever will be.
 		run, err := s.Store.Run(ctx, id)
@@ -181,12 +225,16 @@ func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset i
 	return head.Output(ctx, offset, follow, show)
 }
 
-func (a *app) writeFrame(f tasklog.Frame, stamp bool) error {
-	w := a.stdout
+// writeFrame shows a piece of the nth attempt's output.
+func (a *app) writeFrame(n int, f tasklog.Frame, o logsOptions) error {
+	w, stream := a.stdout, "stdout"
 	if f.Stream == tasklog.Stderr {
-		w = a.stderr
+		w, stream = a.stderr, "stderr"
 	}
-	if stamp {
+	if o.asJSON {
+		return a.writePiece(pieceView{Attempt: n, Time: &f.Time, Stream: stream}, f.Data)
+	}
+	if o.timestamps {
 		fmt.Fprintf(w, "%s ", f.Time.Local().Format("2006-01-02T15:04:05.000"))
 	}
 	_, err := w.Write(f.Data)

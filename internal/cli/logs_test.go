@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +57,56 @@ func TestLogsOfSeveralAttempts(t *testing.T) {
 	for _, line := range []string{"logs --attempt 4 pi", "logs --attempt -1 pi", "logs -f --attempt 99 pi", "logs --node 0 --attempt 4 pi"} {
 		if err := d.bee(strings.Fields(line)...); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" || d.out.Len() > 0 {
 			t.Errorf("%s gave %q, %v", line, d.out.String(), err)
+		}
+	}
+}
+
+// TestLogsInJSON: a line for each piece, of which nothing is lost, be it text or not.
+func TestLogsInJSON(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Succeeded, Submission: []byte(`{"version": 1, "Job": {"Nodes": 1}}`)})
+	home, begun := d.store.RunDir("aaaa1111"), time.Now()
+	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Released: true, Started: begun}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(home, "controller.log"), control.NodeLog(home, 1, 0)} {
+		if err := os.WriteFile(file, []byte("begun\nended"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := tasklog.Create(control.OutputLog(home, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(tasklog.Stdout, []byte("<a>\n")), w.Write(tasklog.Stderr, []byte("b\xc3")), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	output := []pieceView{{Attempt: 1, Stream: "stdout", Data: "<a>\n"}, {Attempt: 1, Stream: "stderr", Base64: []byte("b\xc3")}}
+	for line, want := range map[string][]pieceView{
+		"logs --json pi":              output,
+		"logs --json -f pi":           output,
+		"logs --json --node 0 pi":     {{Attempt: 1, Stream: "node", Data: "begun\n"}, {Attempt: 1, Stream: "node", Data: "ended"}},
+		"logs --json --controller pi": {{Stream: "controller", Data: "begun\n"}, {Stream: "controller", Data: "ended"}},
+	} {
+		if err := d.bee(strings.Fields(line)...); err != nil || d.err.Len() > 0 {
+			t.Fatalf("%s: %v, %s", line, err, d.err.String())
+		}
+		var got []pieceView
+		for text := range strings.Lines(d.out.String()) {
+			var v pieceView
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				t.Fatalf("%s: %q: %v", line, text, err)
+			}
+			if timed := v.Stream == "stdout" || v.Stream == "stderr"; timed != (v.Time != nil) || timed && v.Time.Before(begun) {
+				t.Errorf("%s: the time in %q", line, text)
+			}
+			v.Time = nil
+			got = append(got, v)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s gave %+v; want %+v", line, got, want)
 		}
 	}
 }

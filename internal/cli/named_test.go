@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,10 @@ func newDesk(t *testing.T, runs ...state.Run) *desk {
 	}
 	t.Cleanup(func() { d.store.Close() })
 	for i, r := range runs {
-		r.Created, r.Submission = time.Now().Add(time.Duration(i)*time.Second), []byte("{}")
+		r.Created = time.Now().Add(time.Duration(i) * time.Second)
+		if r.Submission == nil {
+			r.Submission = []byte("{}")
+		}
 		if err := d.store.PutRun(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -99,6 +103,28 @@ func (d *desk) obey() {
 			}
 		}
 	}()
+}
+
+// TestWhatWasDoneInJSON: one record for each run that was named, however it stands.
+func TestWhatWasDoneInJSON(t *testing.T) {
+	runs := []state.Run{{ID: "aaaa1111", Name: "pi", State: state.Suspended}, {ID: "bbbb1111", Name: "md", State: state.Failed}}
+	for line, want := range map[string]string{
+		"stop --json md pi":                   `[{"id":"bbbb1111","state":"failed"},{"id":"aaaa1111","state":"stopped"}]`,
+		"stop --json --no-wait pi":            `[{"id":"aaaa1111","state":"suspended"}]`,
+		"rm --json md":                        `[{"id":"bbbb1111"}]`,
+		"rm --json --force md pi":             `[{"id":"bbbb1111"},{"id":"aaaa1111"}]`,
+		"rm --json --finished":                `[{"id":"bbbb1111"}]`,
+		"rm --json --finished --state nobody": `[]`,
+		"stop --json --all --state nobody":    `[]`,
+	} {
+		d := newDesk(t, runs...)
+		d.obey()
+		line = strings.Replace(line, "nobody", t.TempDir(), 1)
+		var got bytes.Buffer
+		if err := d.bee(strings.Fields(line)...); err != nil || json.Compact(&got, d.out.Bytes()) != nil || strings.TrimSpace(got.String()) != want {
+			t.Errorf("%s wrote %s and %s, %v; want %s", line, d.out.String(), d.err.String(), err, want)
+		}
+	}
 }
 
 func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {

@@ -10,21 +10,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
+type rmOptions struct {
+	force    bool
+	finished bool
+	leave    bool
+	asJSON   bool
+}
+
 func (a *app) newRmCommand() *cobra.Command {
-	var force, over, leave bool
+	var o rmOptions
 	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
 		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
 were brought, stay. A run is named by its id, by four or more letters that the
 id begins with, or by a name that no other run has.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, force, over, leave) }}
-	c.Flags().BoolVarP(&force, "force", "f", false, "stop a run that is not over first")
-	c.Flags().BoolVar(&leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
-	c.Flags().BoolVar(&over, "finished", false, "every run that is over")
+		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) }}
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first")
+	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
+	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
+	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
 	return c
 }
 
-func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) error {
-	if err := namesOr("--finished", over, words); err != nil {
+func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
+	if err := namesOr("--finished", o.finished, words); err != nil {
 		return err
 	}
 	s, err := a.open(ctx)
@@ -33,7 +41,7 @@ func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) e
 	}
 	defer s.close()
 	var runs []state.Run
-	if over {
+	if o.finished {
 		runs, err = s.Store.Runs(ctx, state.Filter{})
 	} else {
 		runs, err = s.named(ctx, words, state.ToForget)
@@ -48,13 +56,17 @@ func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) e
 		}
 		return !run.State.Final()
 	})
+	t := a.newTally(o.asJSON)
 	switch {
-	case over || len(live) == 0:
-	case force:
-		if err := s.end(ctx, live, false); err != nil {
-			return err
-		}
-		runs = append(runs, live...)
+	case o.finished || len(live) == 0:
+	case o.force:
+		s.end(ctx, live, stopOptions{}, func(run state.Run, err error) {
+			if err != nil {
+				t.removed(run.ID, err)
+				return
+			}
+			runs = append(runs, run)
+		})
 	default:
 		run := live[0]
 		return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
@@ -62,13 +74,10 @@ func (a *app) rm(ctx context.Context, words []string, force, over, leave bool) e
 	}
 	for _, run := range runs {
 		forget := s.Forget
-		if leave {
+		if o.leave {
 			forget = s.ForgetHere
 		}
-		if err := forget(ctx, run); err != nil {
-			return err
-		}
-		fmt.Fprintln(a.stdout, run.ID)
+		t.removed(run.ID, forget(ctx, run))
 	}
-	return nil
+	return t.end()
 }

@@ -13,8 +13,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+type stopOptions struct {
+	noWait   bool
+	all      bool
+	siteLost bool
+	asJSON   bool
+}
+
 func (a *app) newStopCommand() *cobra.Command {
-	var noWait, all, siteLost bool
+	var o stopOptions
 	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
 		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
 home; hosts are given back. A run is named by its id, by four or more letters
@@ -25,24 +32,25 @@ A run whose site does not answer ends once it does. With --site-lost it ends now
 what may go on there, and what is lost, is told, and what is left there is ended and
 removed when the site answers again.`,
 		Args: cobra.ArbitraryArgs, // see namesOr
-		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, all, noWait, siteLost) }}
-	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the end")
-	c.Flags().BoolVar(&all, "all", false, "every run that is not over")
-	c.Flags().BoolVar(&siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
+		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, o) }}
+	c.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the end")
+	c.Flags().BoolVar(&o.all, "all", false, "every run that is not over")
+	c.Flags().BoolVar(&o.siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
+	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
 	return c
 }
 
-func (a *app) stop(ctx context.Context, words []string, all, noWait, siteLost bool) error {
+func (a *app) stop(ctx context.Context, words []string, o stopOptions) error {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	var runs []state.Run
-	if err := namesOr("--all", all, words); err != nil {
+	if err := namesOr("--all", o.all, words); err != nil {
 		return err
 	}
-	if all {
+	if o.all {
 		runs, err = s.Store.Runs(ctx, state.Filter{Active: true})
 	} else {
 		runs, err = s.named(ctx, words, state.ToEnd)
@@ -50,30 +58,14 @@ func (a *app) stop(ctx context.Context, words []string, all, noWait, siteLost bo
 	if err != nil {
 		return err
 	}
-	var live []state.Run
-	for _, run := range runs {
-		if run.State.Final() {
-			fmt.Fprintf(a.stderr, "bee: run %s is over already (%s)\n", run.ID, run.State)
-			continue
-		}
-		live = append(live, run)
-	}
-	if siteLost {
-		for _, run := range live {
-			if err := s.holdLost(ctx, run); err != nil {
-				return err
-			}
-		}
-	}
-	return s.end(ctx, live, noWait)
+	t := a.newTally(o.asJSON)
+	s.end(ctx, runs, o, func(run state.Run, err error) { t.add(doneView{ID: run.ID, State: run.State}, err) })
+	return t.end()
 }
 
 // holdLost ends the waiting of a run that shall end for a site that does not
 // answer. Where it waits for none, it only ends.
 func (s *session) holdLost(ctx context.Context, run state.Run) error {
-	if err := s.Store.AskStop(ctx, run.ID); err != nil { // first, lest it go on elsewhere
-		return err
-	}
 	text, err := s.HoldLost(ctx, run, nil)
 	if core.IsKind(err, core.Invalid) {
 		return nil
@@ -84,27 +76,40 @@ func (s *session) holdLost(ctx context.Context, run state.Run) error {
 	return err
 }
 
-// end stops runs that are not over, and waits until they are.
-func (s *session) end(ctx context.Context, runs []state.Run, noWait bool) error {
-	for _, run := range runs {
-		if err := s.Store.AskStop(ctx, run.ID); err != nil {
-			return err
+// end stops runs that are not over, all at once, and waits for one after the other.
+// It tells how each stands then, and what has kept it from ending.
+func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell func(state.Run, error)) {
+	errs := make([]error, len(runs))
+	for i, run := range runs {
+		if !run.State.Final() {
+			errs[i] = s.askEnd(ctx, run, o.siteLost)
 		}
-		if err := s.nudge(run.ID); err != nil {
-			return err
-		}
-	}
-	if noWait {
-		return nil
 	}
 	for i, run := range runs {
-		var err error
-		if runs[i], err = s.awaitEnd(ctx, run); err != nil {
+		err := errs[i]
+		switch {
+		case run.State.Final():
+			fmt.Fprintf(s.app.stderr, "bee: run %s is over already (%s)\n", run.ID, run.State)
+		case err == nil && !o.noWait:
+			if run, err = s.awaitEnd(ctx, run); err == nil {
+				fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, run.State)
+			}
+		}
+		tell(run, err)
+	}
+}
+
+// askEnd has a run end, and does not wait for it.
+func (s *session) askEnd(ctx context.Context, run state.Run, siteLost bool) error {
+	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is held for lost, lest it go on elsewhere
+		return err
+	}
+	if siteLost {
+		if err := s.holdLost(ctx, run); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, runs[i].State)
 	}
-	return nil
+	return s.nudge(run.ID)
 }
 
 // namesOr refuses a command that is given both names of runs and the flag that
