@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/catalog"
@@ -41,10 +43,7 @@ func (a *app) newDoctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.writeJSON(d)
-			}
-			return a.tellDiagnosis(d)
+			return a.tellDiagnosis(d, asJSON)
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
@@ -65,17 +64,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		if err != nil {
 			facts = driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}
 		}
-		f := finding{"runtime", rt.Info().Name, facts.Usable, rt.Info().Summary, facts.Remedy}
-		if facts.Version != "" {
-			f.Detail += ", version " + facts.Version
-		}
-		for key, value := range facts.Detail {
-			f.Detail += fmt.Sprintf(", %s: %s", key, value)
-		}
-		if facts.Reason != "" {
-			f.Detail = facts.Reason
-		}
-		add(f)
+		add(finding{"runtime", rt.Info().Name, facts.Usable, runtimeText(rt.Info().Summary, facts), facts.Remedy})
 		if facts.Usable && d.Runtime == "" {
 			d.Runtime, d.Why = rt.Info().Name, "the first in order of preference that works here"
 		}
@@ -106,6 +95,22 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		}
 	}
 	return d, a.diagnoseSites(ctx, add)
+}
+
+// runtimeText tells what a runtime is, with what was found out of it, or why it does
+// not work.
+func runtimeText(summary string, facts driver.Facts) string {
+	if facts.Reason != "" {
+		return facts.Reason
+	}
+	text := summary
+	if facts.Version != "" {
+		text += ", version " + facts.Version
+	}
+	for _, key := range slices.Sorted(maps.Keys(facts.Detail)) {
+		text += fmt.Sprintf(", %s: %s", key, facts.Detail[key])
+	}
+	return text
 }
 
 // shares tells whether guests can have this host's directories by virtiofs.
@@ -171,7 +176,22 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	return finding{"site", site.Name, true, detail, facts.Remedy}
 }
 
-func (a *app) tellDiagnosis(d diagnosis) error {
+// tellDiagnosis writes a diagnosis, and fails where nothing would run here.
+func (a *app) tellDiagnosis(d diagnosis, asJSON bool) error {
+	write := a.writeDiagnosis
+	if asJSON {
+		write = func(d diagnosis) error { return a.writeJSON(d) }
+	}
+	if err := write(d); err != nil {
+		return err
+	}
+	if d.Runtime == "" {
+		return exitError{exitUnsupported}
+	}
+	return nil
+}
+
+func (a *app) writeDiagnosis(d diagnosis) error {
 	w := newTable(a.stdout)
 	for _, f := range d.Findings {
 		mark := "ok"
@@ -186,11 +206,11 @@ func (a *app) tellDiagnosis(d diagnosis) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if d.Runtime == "" {
-		fmt.Fprintln(a.stdout, "\n"+d.Why)
-		return exitError{exitUnsupported}
+	verdict := d.Why
+	if d.Runtime != "" {
+		verdict = fmt.Sprintf("runtime: auto would choose %s: %s.", d.Runtime, d.Why)
 	}
-	_, err := fmt.Fprintf(a.stdout, "\nruntime: auto would choose %s: %s.\n", d.Runtime, d.Why)
+	_, err := fmt.Fprintln(a.stdout, "\n"+verdict)
 	return err
 }
 

@@ -46,17 +46,14 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 	defer s.close()
 	list := s.Prospects(ctx, sub)
 	if asJSON {
-		return a.writeJSON(list)
+		err = a.writeJSON(list)
+	} else {
+		err = explain(a.stdout, list)
 	}
-	if err := explain(a.stdout, list); err != nil {
-		return err
+	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
+		return exitError{exitUnsupported}
 	}
-	for _, p := range list {
-		if p.Usable {
-			return nil
-		}
-	}
-	return exitError{exitUnsupported}
+	return err
 }
 
 // explain lists what each site would do, and which is the first to be tried. Why

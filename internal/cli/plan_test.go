@@ -2,12 +2,31 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
 )
+
+// TestAPlanWithoutASiteFails, also for scripts that read its JSON.
+func TestAPlanWithoutASiteFails(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir) // where there is no Slurm
+	job, sites := filepath.Join(dir, "job.yaml"), filepath.Join(dir, "sites.yaml")
+	if err := errors.Join(os.WriteFile(job, []byte("image: busybox\nrun: \"true\"\n"), 0o600), os.WriteFile(sites, []byte("sites: [{name: cluster, provider: slurm}]\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"plan", job}, {"plan", "--json", job}} {
+		d := newDesk(t)
+		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, exitError{exitUnsupported}) || !strings.Contains(d.out.String(), "cluster") {
+			t.Errorf("%v: %v, %s", args, err, d.out.String())
+		}
+	}
+}
 
 func TestAPlanFitsATerminal(t *testing.T) {
 	list := []control.Prospect{
