@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,26 @@ func TestWhatWasDoneInJSON(t *testing.T) {
 		if err := d.bee(strings.Fields(line)...); err != nil || json.Compact(&got, d.out.Bytes()) != nil || strings.TrimSpace(got.String()) != want {
 			t.Errorf("%s wrote %s and %s, %v; want %s", line, d.out.String(), d.err.String(), err, want)
 		}
+	}
+}
+
+// TestRemoveWhatHasLeftNothing: what cannot be removed keeps none of the others, and
+// is told with its exit code. Nobody knows here the site on which the run has left something.
+func TestRemoveWhatHasLeftNothing(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped}, state.Run{ID: "bbbb1111", Name: "md", State: state.Failed})
+	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "rack", Started: time.Now()}, false); err != nil {
+		t.Fatal(err)
+	}
+	err := d.bee("rm", "--json", "pi", "md")
+	var done []doneView
+	if jerr := json.Unmarshal(d.out.Bytes(), &done); jerr != nil || len(done) != 2 || done[0].Error == nil || done[0].Error.Kind != "busy" || done[0].Error.Remedy == "" || done[1] != (doneView{ID: "bbbb1111"}) {
+		t.Errorf("it wrote %s (%v)", d.out.String(), jerr)
+	}
+	if !errors.Is(err, exitError{exitBusy}) || !strings.Contains(d.err.String(), "site rack may still hold something of it") || d.left() != "aaaa1111" {
+		t.Errorf("got %v, %s; there are %s", err, d.err.String(), d.left())
+	}
+	if err := d.bee("rm", "--force", "pi"); err != nil || d.out.String() != "aaaa1111\n" || !strings.Contains(d.err.String(), "site rack may still hold something of run aaaa1111") || d.left() != "" {
+		t.Errorf("forced: got %v, %s; there are %s", err, d.err.String(), d.left())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -21,10 +22,11 @@ func (a *app) newRmCommand() *cobra.Command {
 	var o rmOptions
 	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
 		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
-were brought, stay. A run is named by its id, by four or more letters that the
-id begins with, or by a name that no other run has.`,
+were brought, stay. A run of which a site may still hold something is kept until
+that is removed. A run is named by its id, by four or more letters that the id
+begins with, or by a name that no other run has.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) }}
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first, and leave behind what a site does not give back")
 	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
@@ -35,11 +37,12 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 	if err := namesOr("--finished", o.finished, words); err != nil {
 		return err
 	}
-	s, err := a.open(ctx)
+	s, err := a.openQuietly(ctx) // what these runs have left on sites is removed here, not in the background
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.Report = newProgress(a, false).report
 	var runs []state.Run
 	if o.finished {
 		runs, err = s.Store.Runs(ctx, state.Filter{})
@@ -73,11 +76,7 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed."}
 	}
 	for _, run := range runs {
-		forget := s.Forget
-		if o.leave {
-			forget = s.ForgetHere
-		}
-		t.removed(run.ID, forget(ctx, run))
+		t.removed(run.ID, s.Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave}))
 	}
 	return t.end()
 }

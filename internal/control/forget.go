@@ -7,26 +7,102 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// Forget removes a run that is over: what it has in its store first, then its
-// directory, then its record, so that it can be asked for again.
-func (c *Controller) Forget(ctx context.Context, run state.Run) error {
-	if sub, err := SubmissionOf(run); err == nil && sub.Job.Store != "" {
+// Leaving is what of a run is left where it is when it is forgotten.
+type Leaving struct {
+	Sites bool // what a site does not give back now
+	Store bool
+}
+
+// Forget removes a run that is over: what it has left on its sites and in its store
+// first, then its directory, then its record, so that it can be asked for again. Busy:
+// a site may still hold something of it.
+func (c *Controller) Forget(ctx context.Context, run state.Run, leaving Leaving) error {
+	held, err := c.heldOn(ctx, run)
+	if err != nil {
+		return err
+	}
+	if held != "" {
+		c.say(protocol.PhaseRelease, fmt.Sprintf("removing what run %s has left on site %s", run.ID, held))
+		// Until the record is gone: another controller that writes an attempt down
+		// after that would bring half of it back.
+		lock, err := c.lockTidied(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock() //nolint:errcheck // its file goes with the run
+		if err := c.giveBack(ctx, run, leaving.Sites); err != nil {
+			return err
+		}
+	}
+	if sub, err := SubmissionOf(run); err == nil && sub.Job.Store != "" && !leaving.Store {
 		if err := c.emptyStore(ctx, &sub, run.ID); err != nil {
 			return &core.Error{Kind: core.KindOf(err), Op: "remove what is in the store " + sub.Job.Store + " of run", Object: run.ID, Err: err,
 				Remedy: core.Remedy(err) + " The run is kept until that is done; --leave-store forgets it without."}
 		}
 	}
-	return c.ForgetHere(ctx, run)
+	return c.forgetHere(ctx, run)
 }
 
-// ForgetHere is Forget without what the run has in its store.
-func (c *Controller) ForgetHere(ctx context.Context, run state.Run) error {
+// heldOn names the sites that may still hold something of a run, or gives "".
+func (c *Controller) heldOn(ctx context.Context, run state.Run) (string, error) {
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	var sites []string
+	for _, at := range attempts {
+		if !at.Released && !slices.Contains(sites, at.Site) {
+			sites = append(sites, at.Site)
+		}
+	}
+	return strings.Join(sites, " and "), err
+}
+
+// lockTidied takes a run that is over, from a controller that still tidies up after it
+// as soon as that is done.
+func (c *Controller) lockTidied(ctx context.Context, run string) (*state.Lock, error) {
+	for begun := time.Now(); ; {
+		lock, err := c.Store.Lock(run)
+		switch {
+		case !core.IsKind(err, core.Busy):
+			return lock, err
+		case time.Since(begun) > releaseTimeout:
+			return nil, &core.Error{Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New("another bee process removes what it has left on its sites"),
+				Remedy: "Try again in a while; `bee show " + run + "` tells more."}
+		}
+		if err := sleep(ctx, firstLook); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// giveBack releases what a run that is over has left on its sites. With leave it
+// only tells what cannot be released.
+func (c *Controller) giveBack(ctx context.Context, run state.Run, leave bool) error {
+	_, cause := c.Drive(ctx, run.ID, nil)
+	if cause == nil {
+		return nil
+	}
+	held, err := c.heldOn(ctx, run)
+	switch {
+	case err != nil:
+		return err
+	case leave:
+		c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s may still hold something of run %s, which is left there (%v); `bee sweep` removes it once the site answers", held, run.ID, oneLine(cause)))
+		return nil
+	}
+	return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("site %s may still hold something of it: %w", held, cause),
+		Remedy: "The run is kept until that is removed, which further bee commands try; --force forgets it now, and leaves what is there to `bee sweep`."}
+}
+
+// forgetHere forgets a run that has nothing elsewhere.
+func (c *Controller) forgetHere(ctx context.Context, run state.Run) error {
 	return errors.Join(os.RemoveAll(c.Store.RunDir(run.ID)), c.Store.RemoveRun(ctx, run.ID))
 }
 

@@ -52,7 +52,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []s
 	run.State, run.StopAsked = state.Suspended, false
 	run.Kind, run.Message, run.Remedy = core.Lost.String(), "taken over from "+store, ""
 	if err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, r.Attempts, list); err != nil {
-		return run, errors.Join(err, c.ForgetHere(context.WithoutCancel(ctx), run))
+		return run, errors.Join(err, c.forgetHere(context.WithoutCancel(ctx), run))
 	}
 	return run, nil
 }

@@ -172,7 +172,8 @@ func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
 	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running')")
 }
 
-// RemoveRun forgets a run that is over and has released its leases.
+// RemoveRun forgets a run that is over. What it has not released is nobody's from
+// then on, and found by a sweep alone.
 func (s *Store) RemoveRun(ctx context.Context, id string) error {
 	err := s.db.do(ctx, func(ctx context.Context, db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)
