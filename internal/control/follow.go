@@ -331,7 +331,7 @@ func reach(ctx context.Context, lease driver.Lease, patience time.Duration, conn
 		}
 		if pause > 10*time.Millisecond {
 			if is, why := gone(ctx); is || time.Now().After(deadline) {
-				return nil, errHeadGone(host.Name, why)
+				return nil, errHeadGone(lease.Handle().Owner.Run, host.Name, why)
 			}
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -340,9 +340,9 @@ func reach(ctx context.Context, lease driver.Lease, patience time.Duration, conn
 	}
 }
 
-func errHeadGone(host, why string) error {
+func errHeadGone(run, host, why string) error {
 	return &core.Error{Kind: core.Lost, Op: "reach the head node on", Object: host, Err: errors.New(why),
-		Remedy: "`bee logs --node 0 RUN` shows what the node wrote; run the job again once the cause is gone."}
+		Remedy: "`bee logs --node 0 " + run + "` shows what the node wrote; run the job again once the cause is gone."}
 }
 
 // headGone asks the lease, where it can tell, whether the head's process ended.

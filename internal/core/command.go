@@ -16,8 +16,12 @@ func Command(c ImageConfig, entrypoint, args []string) ([]string, error) {
 	}
 	argv = append(append([]string{}, argv...), args...)
 	if len(argv) == 0 {
-		return nil, &Error{Kind: Invalid, Op: "find the job's command", Err: errors.New("the Beefile has no `run:`, and the image neither ENTRYPOINT nor CMD"),
-			Remedy: "Add `run:` to the Beefile."}
+		e := &Error{Kind: Invalid, Op: "find the job's command", Err: errors.New("the Beefile has no `run:`, and the image neither ENTRYPOINT nor CMD"), Remedy: "Add `run:` to the Beefile."}
+		if entrypoint != nil {
+			e.Err = errors.New("the Beefile has no `run:`, and its empty `entrypoint:` sets aside the image's ENTRYPOINT and CMD")
+			e.Remedy = "Add `run:` to the Beefile, or leave out `entrypoint:`, for the image's own."
+		}
+		return nil, e
 	}
 	return argv, nil
 }

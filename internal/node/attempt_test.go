@@ -247,7 +247,7 @@ func TestMissingHostsAreNamed(t *testing.T) {
 	c := newCluster(t, 3, "true", withPlan(func(p *protocol.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
 	r := c.result(10 * time.Second)
 	c.awaitEnd(10*time.Second, 0, 2)
-	if r.Kind != "lost" || !strings.Contains(r.Message, "host1 (node 1)") || strings.Contains(r.Message, "host2") || r.Host != "host1" {
+	if r.Kind != "lost" || !strings.Contains(r.Message, "host1 (node 1)") || strings.Contains(r.Message, "host2") || r.Host != "host1" || !strings.Contains(r.Remedy, "`bee logs --node 1 r1`") {
 		t.Errorf("result: %+v", r)
 	}
 }

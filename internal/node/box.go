@@ -198,7 +198,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
 	}
 	if n.head != nil {
-		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 RUN` has what its node said. A run with `checkpoint:` goes on by itself; another is run again."})
+		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` has what its node said. A run with `checkpoint:` goes on by itself; another is run again."})
 		return
 	}
 	n.headConn().Call(ctx, callFailed, failure{Rank: n.config.Rank, Kind: core.Lost.String(), Message: why}, nil) //nolint:errcheck // a lost head ends us anyway

@@ -184,7 +184,7 @@ func (h *head) awaitJoins(ctx context.Context) error {
 			h.mu.Unlock()
 			return &core.Error{Kind: core.Lost, Op: "wait for nodes",
 				Err:    fmt.Errorf("no word from the node on %s within %v", h.listNames(missing), h.plan.JoinTimeout),
-				Remedy: fmt.Sprintf("Can these hosts reach %s? `bee logs --node N RUN` shows what node N wrote.", strings.Join(h.addrs, " or "))}
+				Remedy: fmt.Sprintf("Can these hosts reach %s? `bee logs --node %d %s` shows what the first of them wrote.", strings.Join(h.addrs, " or "), missing[0], h.n.config.Owner.Run)}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

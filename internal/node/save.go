@@ -172,7 +172,7 @@ func (h *head) saveCommand(ctx context.Context) error {
 		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 		return fmt.Errorf("`checkpoint.command` did not end in time: %w", err)
 	case exit.Code != 0:
-		return fmt.Errorf("`checkpoint.command` ended with exit code %d; `bee logs --node 0` shows what it wrote", exit.Code)
+		return fmt.Errorf("`checkpoint.command` ended with exit code %d; `bee logs --node 0 %s` shows what it wrote", exit.Code, h.n.config.Owner.Run)
 	}
 	return nil
 }

@@ -1,0 +1,33 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCommand(t *testing.T) {
+	image, bare := ImageConfig{Entrypoint: []string{"entry"}, Cmd: []string{"cmd"}}, ImageConfig{}
+	for _, c := range []struct {
+		name             string
+		image            ImageConfig
+		entrypoint, args []string
+		want             []string
+		says             string
+	}{
+		{"the image's own", image, nil, nil, []string{"entry", "cmd"}, ""},
+		{"arguments in place of CMD", image, nil, []string{"arg"}, []string{"entry", "arg"}, ""},
+		{"an entrypoint voids CMD", image, []string{"other"}, nil, []string{"other"}, ""},
+		{"an empty one, too", image, []string{}, []string{"arg"}, []string{"arg"}, ""},
+		{"of an image that has none", bare, nil, nil, nil, "the image neither ENTRYPOINT nor CMD"},
+		{"of one whose own are set aside", image, []string{}, nil, nil, "its empty `entrypoint:` sets aside"},
+	} {
+		got, err := Command(c.image, c.entrypoint, c.args)
+		switch {
+		case c.says == "" && (err != nil || !slices.Equal(got, c.want)):
+			t.Errorf("%s: got %q, %v; want %q", c.name, got, err, c.want)
+		case c.says != "" && (!IsKind(err, Invalid) || !strings.Contains(err.Error(), c.says) || Remedy(err) == ""):
+			t.Errorf("%s: got %v", c.name, err)
+		}
+	}
+}
