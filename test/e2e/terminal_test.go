@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// terminal is a bee on a terminal that script(1) makes, as people have one.
+type terminal struct {
+	t      *testing.T
+	script *exec.Cmd
+	keys   io.Writer
+	mu     sync.Mutex
+	shown  bytes.Buffer // that nobody has awaited yet
+}
+
+func onTerminal(t *testing.T, b *testkit.Bee, args ...string) *terminal {
+	t.Helper()
+	c := b.Command(args...)
+	x := &terminal{t: t, script: exec.Command(testkit.RequireTool(t, "script"), "-q", "-e", "-c", "exec "+strings.Join(quoted(c.Args), " "), "/dev/null")}
+	x.script.Env, x.script.Dir, x.script.Stdout = append(c.Env, "TERM=vt100"), c.Dir, x
+	keys, err := x.script.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.keys = keys
+	if err := x.script.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.script.Process.Kill() }) //nolint:errcheck // it has ended, mostly
+	return x
+}
+
+func (x *terminal) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.shown.Write(p)
+}
+
+// await waits until the terminal shows a text, after those that were awaited before.
+func (x *terminal) await(text string) {
+	x.t.Helper()
+	testkit.Eventually(x.t, 30*time.Second, func() error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		_, after, found := strings.Cut(x.shown.String(), text)
+		if !found {
+			return errors.New("no " + text + " on the terminal, but " + x.shown.String())
+		}
+		x.shown.Reset()
+		x.shown.WriteString(after)
+		return nil
+	})
+}
+
+// press types keys.
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.keys, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// answer types Ctrl-C, and what to say to what is asked then.
+func (x *terminal) answer(word string) {
+	x.t.Helper()
+	x.press("\x03")
+	x.await("[N]o: ")
+	x.press(word + "\n")
+}
+
+// exit waits for the end, and gives bee's exit code.
+func (x *terminal) exit() int {
+	x.script.Wait() //nolint:errcheck // its state tells
+	return x.script.ProcessState.ExitCode()
+}
+
+// TestARunAndItsTerminal: what Ctrl-C means is asked, and a terminal that goes away
+// means nothing.
+func TestARunAndItsTerminal(t *testing.T) {
+	b, job := busyboxJob(t, "run: 'echo ready; until test -e /go; do sleep 0.05; done; echo done'")
+	begin := func(t *testing.T) (*terminal, string) {
+		t.Helper()
+		x := onTerminal(t, b, "run", job)
+		x.await("ready")
+		return x, strings.TrimSpace(b.Must("ps", "-q"))
+	}
+	// finish has the job end, and looks that nothing of its output is lost.
+	finish := func(t *testing.T, id string) {
+		t.Helper()
+		b.Must("exec", id, "--", "touch", "/go")
+		if v := b.Await(id, 30*time.Second); v.State != "succeeded" {
+			t.Errorf("the run: %+v", v)
+		}
+		if text := b.Must("logs", id); text != "ready\ndone\n" {
+			t.Errorf("it has printed %q", text)
+		}
+	}
+	t.Run("no, and then stop", func(t *testing.T) {
+		x, id := begin(t)
+		x.answer("")
+		x.await("it goes on")
+		x.answer("y")
+		if code, v := x.exit(), b.Await(id, 30*time.Second); code != 207 || v.State != "stopped" {
+			t.Errorf("exit code %d, %+v", code, v)
+		}
+	})
+	t.Run("no, and then detach", func(t *testing.T) {
+		x, id := begin(t)
+		x.answer("n")
+		x.await("it goes on")
+		x.answer("d")
+		x.await(id)
+		if code := x.exit(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		finish(t, id)
+	})
+	t.Run("the terminal dies", func(t *testing.T) {
+		x, id := begin(t)
+		if err := x.script.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		x.exit()
+		finish(t, id)
+		if r := b.Try("logs", "--controller", id); r.Code != 202 {
+			t.Errorf("another controller has taken it over: %+v", r)
+		}
+	})
+}
