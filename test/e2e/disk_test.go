@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,14 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 			if r.Code == 0 || !strings.Contains(r.Stderr, "Free some space") {
 				t.Errorf("with no other site: %+v", r)
 			}
+			id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", "--wait", "1h", "--site", "tight", job))
+			testkit.Eventually(t, time.Minute, func() error {
+				if out := b.Must("show", id); !strings.Contains(out, "asking again at") {
+					return errors.New(out)
+				}
+				return nil
+			})
+			b.Must("stop", id)
 		})
 	}
 }

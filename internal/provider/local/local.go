@@ -122,7 +122,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{}, err
 	}
 	if err != nil {
-		f.Usable, f.Reason, f.Remedy = false, err.Error(), core.Remedy(err)
+		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), core.IsKind(err, core.Transient)
 	}
 	return f, nil
 }
