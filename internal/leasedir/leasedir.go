@@ -135,6 +135,8 @@ type Kind struct {
 	Driver  string
 	Version int
 	Leases  string
+	// Mounted is set where bases lie on a file system that may be away for a while.
+	Mounted bool
 }
 
 // handleData is the Data of the handles of all kinds.
@@ -169,10 +171,26 @@ func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	if !ok || owner != h.Owner || filepath.Base(leases) != k.Leases || !filepath.IsAbs(data.Dir) {
 		return "", "", invalid("%q is no lease", data.Dir)
 	}
-	if _, err := os.Lstat(data.Dir); err != nil {
-		return "", "", &core.Error{Kind: core.NotFound, Op: "recover lease", Object: h.Owner.String(), Err: err}
+	return data.Dir, filepath.Dir(leases), k.Check(data.Dir)
+}
+
+// Check tells whether a lease's directory is there. NotFound is certain: the directory of
+// all leases, which stays, is there without it. Else nothing is known, and Transient.
+func (k Kind) Check(dir string) error {
+	_, err := os.Lstat(dir)
+	if err == nil {
+		return nil
 	}
-	return data.Dir, filepath.Dir(leases), nil
+	e := &core.Error{Kind: core.NotFound, Op: "find lease", Object: dir, Err: err}
+	certain := errors.Is(err, fs.ErrNotExist)
+	if certain && k.Mounted {
+		_, err = os.Lstat(filepath.Dir(dir))
+		certain = err == nil
+	}
+	if !certain {
+		e.Kind, e.Remedy = core.Transient, "Is the file system of the site's `scratch` mounted, and does it answer?"
+	}
+	return e
 }
 
 // List gives every lease of the owner's in some bases, whole or not.

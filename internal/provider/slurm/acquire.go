@@ -24,7 +24,9 @@ import (
 // leasesDir holds one directory for each lease, in <scratch>/bee.
 const leasesDir = ".slurm"
 
-func kind() leasedir.Kind { return leasedir.Kind{Driver: "slurm", Version: 1, Leases: leasesDir} }
+func kind() leasedir.Kind {
+	return leasedir.Kind{Driver: "slurm", Version: 1, Leases: leasesDir, Mounted: true}
+}
 
 // The files in a lease's directory.
 const (

@@ -73,6 +73,9 @@ func (l *lease) Deadline() time.Time {
 
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
+	if err := l.away(); err != nil {
+		return driver.Status{}, err
+	}
 	if _, err := os.Lstat(l.dir); err != nil {
 		return driver.Status{Reason: "released"}, nil
 	}
@@ -102,6 +105,15 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		return driver.Status{Reason: "its directory is gone"}, nil
 	}
 	return driver.Status{Live: true}, nil
+}
+
+// away is the error of a scratch directory that is not mounted, or does not answer: what
+// is not seen in it may be there all the same, and the job go on.
+func (l *lease) away() error {
+	if err := kind().Check(l.dir); core.IsKind(err, core.Transient) {
+		return err
+	}
+	return nil
 }
 
 func (l *lease) check(op string, host int) (*terms, error) {
@@ -165,6 +177,9 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 
 // Fetch implements driver.Lease, through the shared scratch.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
+	if err := l.away(); err != nil {
+		return err
+	}
 	if err := filestream.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "copy from", Object: l.p.s.Name, Err: err}
 	}
@@ -174,6 +189,9 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 // Release ends the job, or the step, then removes the run's directory, and the
 // lease's own last.
 func (l *lease) Release(ctx context.Context) error {
+	if err := l.away(); err != nil {
+		return err
+	}
 	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 

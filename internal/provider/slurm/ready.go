@@ -20,6 +20,9 @@ const startTimeout = 5 * time.Minute
 // Ready implements driver.Queued. The nodes are there once the first agent has
 // written down what was granted.
 func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
+	if err := l.away(); err != nil {
+		return driver.Waiting{}, err
+	}
 	if l.unused() {
 		return driver.Waiting{}, l.lost("")
 	}
