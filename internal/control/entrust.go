@@ -125,13 +125,25 @@ func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, er
 			return driver.Waiting{}, err
 		}
 		a.committed = true
-		w, err := q.Ready(ctx)
+		w, err := ready(ctx, q)
 		if err == nil && !w.Ready {
 			a.note(ctx, fmt.Sprintf("site %s has all that the attempt needs, and starts it by itself: this machine may be switched off", a.site.Name))
 		}
 		return w, err
 	}
-	return q.Ready(ctx)
+	return ready(ctx, q)
+}
+
+// ready asks for the hosts that a site was asked for. Only what the site says of them is
+// an answer: that they are gone. A name that is not resolved on a train, a login that has
+// ended, words of a batch system that nobody knows: all that leaves open what became of
+// them, and passes.
+func ready(ctx context.Context, q driver.Queued) (driver.Waiting, error) {
+	w, err := q.Ready(ctx)
+	if err == nil || ctx.Err() != nil || core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound) {
+		return w, err
+	}
+	return w, &core.Error{Kind: core.Transient, Err: err}
 }
 
 // launchedThere records that the site has started the nodes, or does just now.
@@ -216,7 +228,7 @@ func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
 // beganThere tells whether the site has started the nodes. It may have, and the
 // record of that fail.
 func (a *attempt) beganThere(ctx context.Context) (bool, error) {
-	w, err := a.lease.(driver.Queued).Ready(ctx)
+	w, err := ready(ctx, a.lease.(driver.Queued))
 	if err != nil || !w.Ready {
 		return false, err
 	}

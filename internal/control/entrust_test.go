@@ -24,7 +24,7 @@ func aloneSite(w *world, comes time.Duration, reachable func() bool) *[]string {
 	w.sites["a"].ready = func() (driver.Waiting, error) {
 		switch {
 		case !reachable():
-			return driver.Waiting{}, &core.Error{Kind: core.Transient, Err: errors.New("no way there")}
+			return driver.Waiting{}, errors.New("no way there") // of any kind: only what the site says counts
 		case time.Since(begun) >= comes:
 			return driver.Waiting{Ready: true, Since: begun.Add(comes)}, nil
 		}

@@ -104,7 +104,7 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 	defer l.s.m.mu.Unlock()
 	switch {
 	case l.s.cut():
-		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+		return driver.Waiting{}, l.s.noAnswer()
 	case l.s.alone && l.head != nil: // it was granted, whatever came then
 		return driver.Waiting{Ready: true, Since: l.ready}, nil
 	case !l.live:
@@ -115,7 +115,15 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 		l.gone()
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job was cancelled")}
 	case l.s.m.once("ready."+l.s.name, 15):
-		return driver.Waiting{}, l.s.m.passing("a look at the queue")
+		return driver.Waiting{}, l.s.noAnswer()
 	}
 	return driver.Waiting{Ready: true}, nil
+}
+
+// noAnswer is what the way to a queue says that has none, or the batch system's programs:
+// it may look as if it were for good.
+func (s *modelSite) noAnswer() error {
+	kinds := []core.Kind{core.Transient, core.Permanent, core.Unsupported}
+	s.m.say("a look at the queue fails")
+	return &core.Error{Kind: kinds[s.m.choose.of("no answer", len(kinds))], Op: "look at the queue", Err: errors.New("words that nobody knows")}
 }

@@ -45,6 +45,7 @@ func (p *provider) connect(ctx context.Context, host string) (*link, error) {
 		l, err = p.login(ctx, host, true)
 	}
 	if err == nil {
+		p.answered.Store(host, true)
 		go p.tend(l)
 	}
 	return l, err
@@ -215,6 +216,12 @@ func (p *provider) explain(host, words string, err error) error {
 		words = err.Error()
 	}
 	e := &core.Error{Kind: core.Transient, Op: "connect by ssh to", Object: host, Err: errors.New(words)}
+	// A laptop leaves its network, and a certificate ends: who was let in before may
+	// be so again, and what computes there is not given up meanwhile.
+	unknown := core.Permanent
+	if _, before := p.answered.Load(host); before {
+		unknown = core.Transient
+	}
 	has := func(parts ...string) bool {
 		for _, part := range parts {
 			if strings.Contains(words, part) {
@@ -232,9 +239,11 @@ func (p *provider) explain(host, words string, err error) error {
 	case has(noexec):
 		e.Kind, e.Remedy = core.Permanent, "Have logins on "+host+" set XDG_CACHE_HOME to a directory where programs may be run."
 	case has("Permission denied (", "Too many authentication failures"):
-		e.Kind, e.Remedy = core.Permanent, "ssh may not ask for a password here: make `ssh "+host+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
+		e.Kind, e.Remedy = unknown, "ssh may not ask for a password here: make `ssh "+host+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
+	case has("Temporary failure in name resolution"):
+		e.Remedy = "Has this machine a network, and a name server that answers?"
 	case has("Could not resolve hostname", "Name or service not known"):
-		e.Kind, e.Remedy = core.Permanent, "Check the name in the sites file, or in ~/.ssh/config."
+		e.Kind, e.Remedy = unknown, "Check the name in the sites file, or in ~/.ssh/config."
 	case has("No space left", "cut short"):
 		e.Kind, e.Remedy = core.Permanent, "Free space in the home directory on "+host+"."
 	case has("Connection refused", "timed out", "No route to host", "unreachable", "closed by", "Broken pipe"):

@@ -38,7 +38,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"unknown host key", "h0", map[string]string{"UserKnownHostsFile": other}, core.Permanent, "accept it"},
 		{"changed host key", "h0", map[string]string{"UserKnownHostsFile": changed, "HostKeyAlias": "h0", "CheckHostIP": "no"}, core.Permanent, "ssh-keygen "},
 		{"key not accepted", "h0", map[string]string{"IdentityFile": other, "IdentitiesOnly": "yes", "PubkeyAuthentication": "no"}, core.Permanent, "ssh-copy-id"},
-		{"no such name", "no-such-host.invalid", nil, core.Permanent, "Check the name"},
 		{"nobody listens", "h0", map[string]string{"ProxyCommand": "none", "HostName": "127.0.0.1", "Port": "1"}, core.Transient, "Is the host up"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,6 +48,28 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				t.Errorf("got %v (kind %v, remedy %q)", err, core.KindOf(err), core.Remedy(err))
 			}
 		})
+	}
+}
+
+// TestWhoWasLetInBefore is waited for, whatever name servers and logins say meanwhile.
+func TestWhoWasLetInBefore(t *testing.T) {
+	p := stub(t, ":")
+	for _, c := range []struct {
+		words         string
+		first, before core.Kind
+	}{
+		{"ssh: Could not resolve hostname h0: Temporary failure in name resolution", core.Transient, core.Transient},
+		{"ssh: Could not resolve hostname h0: Name or service not known", core.Permanent, core.Transient},
+		{"ann@h0: Permission denied (publickey).", core.Permanent, core.Transient},
+		{"Host key verification failed.", core.Permanent, core.Permanent},
+	} {
+		p.answered.Clear()
+		for _, want := range []core.Kind{c.first, c.before} {
+			if err := p.explain("h0", c.words, errors.New("exit status 255")); !core.IsKind(err, want) || core.Remedy(err) == "" {
+				t.Errorf("%s: %v (kind %v, want %v; remedy %q)", c.words, err, core.KindOf(err), want, core.Remedy(err))
+			}
+			p.answered.Store("h0", true)
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ type provider struct {
 	packed map[string][]byte
 	// spare are connections, by host, that may be wanted again.
 	spare map[string]*link
+	// answered are the hosts that a login to has succeeded.
+	answered sync.Map
 	// ciphers of hosts that were spoken to.
 	ciphers ciphers
 	laning  laning
