@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/state"
 )
 
 // keep brings what an attempt has left, its volume or its machines, to the run's
@@ -153,22 +151,6 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 	return false, a.lease.Stage(ctx, driver.Transfer{Local: empty, Remote: protocol.VolumeDir(head.Dir)})
 }
 
-// progressed tells whether this attempt's checkpoint differs from the newest of
-// the attempts before it in what a checkpoint consists of. A job that only
-// writes the same again would go round for ever.
-func (a *attempt) progressed(ctx context.Context) (bool, error) {
-	list, err := a.kept(ctx)
-	if err != nil {
-		return true, err
-	}
-	before := slices.DeleteFunc(slices.Clone(list), func(k checkpoint.Kept) bool { return k.Attempt >= a.rec.N })
-	if len(before) == 0 {
-		return true, nil
-	}
-	files := func(of []checkpoint.Kept) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
-	return !maps.Equal(files(before), files(list)), nil
-}
-
 // only picks the files that the job's `checkpoint.paths` name.
 func only(files map[string]string, job *spec.Job) map[string]string {
 	if len(job.Checkpoint.Paths) == 0 {
@@ -184,59 +166,6 @@ func only(files map[string]string, job *spec.Job) map[string]string {
 		}
 	}
 	return picked
-}
-
-// lostInARow is how many attempts may be lost without a new checkpoint before a
-// run waits for its user: something is wrong with the sites, or with the job.
-const lostInARow = 10
-
-// moved is the outcome of an attempt whose checkpoint is at home.
-func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
-	if a.sub.Job.Checkpoint == nil || a.stopAsked() {
-		return outcome{}, false, nil
-	}
-	if r.Continue {
-		further, err := a.progressed(ctx)
-		if err != nil {
-			return outcome{}, false, err
-		}
-		if !further {
-			return outcome{state: state.Failed, err: &core.Error{Kind: core.Permanent, Op: "go on from the checkpoint of run", Object: a.run.ID,
-				Err:    errors.New("the last attempt changed nothing in it"),
-				Remedy: "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough?"}}, true, nil
-		}
-		return outcome{moved: true, err: errors.New("the job has saved itself; the run goes on from its checkpoint")}, true, nil
-	}
-	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
-		return outcome{}, false, nil
-	}
-	list, err := a.kept(ctx)
-	if err != nil || len(list) == 0 {
-		return outcome{}, false, err
-	}
-	lost, err := a.launchedSince(ctx, list[len(list)-1].Attempt)
-	if err != nil {
-		return outcome{}, false, err
-	}
-	if lost > lostInARow {
-		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
-			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
-			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
-	}
-	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
-}
-
-// launchedSince counts the attempts after one that got as far as their hosts;
-// those that a site did not take say nothing.
-func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
-	attempts, err := a.c.Store.Attempts(ctx, a.run.ID)
-	count := 0
-	for _, rec := range attempts {
-		if rec.N > n && rec.Launched {
-			count++
-		}
-	}
-	return count, err
 }
 
 // lastSnapshot brings home what the head of a lost attempt has kept last. The error

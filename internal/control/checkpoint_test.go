@@ -170,17 +170,6 @@ func TestNoSiteIsLeft(t *testing.T) {
 	}
 }
 
-func TestAJobThatSavesTheSameAgainEnds(t *testing.T) {
-	w := newWorld(t, "a")
-	w.sites["a"].head = saving()
-	leaveVolume(t, w.sites["a"].dir, "1")
-	run := w.submitJob(t, movable())
-	if got := w.drive(t, run, nil); got.State != state.Failed || core.KindNamed(got.Kind) != core.Permanent {
-		t.Errorf("got %+v", got)
-	}
-	w.nothingHeld(t)
-}
-
 // TestAnotherControllerMovesARun begins where a controller died that had a
 // checkpoint of the first attempt, or was about to get one.
 func TestAnotherControllerMovesARun(t *testing.T) {

@@ -355,7 +355,7 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 		if run.Message == "" {
 			m.wrong("it failed without a reason")
 		}
-		if own := strings.Contains(run.Message, hostFull) || strings.Contains(run.Message, "changed nothing"); m.good() > 0 && !own {
+		if own := strings.Contains(run.Message, hostFull); m.good() > 0 && !own {
 			m.wrong("it failed (%s), and could go on from its checkpoint", run.Kind)
 		}
 	case state.Suspended:

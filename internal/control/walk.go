@@ -75,6 +75,9 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		case out.moved: // all sites are open to it again
 			d.moved, d.movedFrom, d.asked, none = true, site.Name, time.Now(), []passed{}
 			sites, at = d.ordered(ctx), d.follower(site.Name)
+			if err := d.breathe(ctx); err != nil {
+				return outcome{}, nil, err
+			}
 			continue
 		case d.tryAgain(ctx, out):
 			none = []passed{}
@@ -155,7 +158,10 @@ func (d *drive) noSite(none []passed) outcome {
 		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last)}
 	switch {
 	case d.moved: // what it has done is not given up
-		e.Remedy = "Its checkpoint is " + d.storeText() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+		e.Remedy = "`bee resume " + d.run.ID + "` goes on, on another site with --site."
+		if list, err := d.c.Checkpoints(d.during, d.run.ID); err == nil && len(list) > 0 {
+			e.Remedy = "Its checkpoint is " + d.storeText() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+		}
 		return outcome{state: state.Suspended, err: e}
 	case len(d.sub.Sites) == 1:
 		return outcome{state: state.Failed, err: last}

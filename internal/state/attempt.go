@@ -63,8 +63,10 @@ type Record struct {
 	Fetched bool `json:"fetched,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []Arrived `json:"outputs,omitempty"`
-	// Moved tells that the run goes on after this attempt, from a checkpoint.
+	// Moved tells that the run goes on after this attempt, from a checkpoint. Idle
+	// tells that it left that as it had found it.
 	Moved bool `json:"moved,omitempty"`
+	Idle  bool `json:"idle,omitempty"`
 	// Over is set once the head is known to have ended by itself: nothing of the
 	// attempt computes any more. Saved tells that the job had saved itself then.
 	Over  bool `json:"over,omitempty"`

@@ -184,7 +184,9 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
+// TestALostSlurmNodeMovesTheRun, which has no checkpoint yet: it begins anew on the next
+// site.
+func TestALostSlurmNodeMovesTheRun(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
@@ -194,10 +196,12 @@ func TestALostSlurmNodeEndsTheAttempt(t *testing.T) {
 	if err := farm.Kill(t.Context(), 2); err != nil { // a power cut
 		t.Fatal(err)
 	}
-	v := b.Await(id, 2*time.Minute)
-	// Nothing was saved: the run says so, and leaves nothing.
-	if v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "h2") {
+	v := b.Await(id, 4*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if shown := b.Must("show", id); !strings.Contains(shown, "h2") || !strings.Contains(shown, "begins anew") {
+		t.Errorf("its history does not say why: %s", shown)
 	}
 }
 

@@ -1,0 +1,173 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// What keeps a run that goes on and on from going round in circles.
+const (
+	// lostInARow is how many attempts may be lost without a new checkpoint before a
+	// run waits for its user: something is wrong with the sites, or with the job.
+	lostInARow = 10
+	// idleInARow is how many may end with a checkpoint that is the one before: one
+	// that is asked to save itself soon after its start has nothing new.
+	idleInARow = 3
+	// shortInARow is how many may ask to be gone on with after less than
+	// shortAttempt, and firstBreath and longestBreath what the run rests between two
+	// such, at first and at most.
+	shortInARow   = 10
+	shortAttempt  = 5 * time.Second
+	firstBreath   = 2 * time.Second
+	longestBreath = 5 * time.Minute
+)
+
+// moved is the outcome of an attempt whose checkpoint is at home.
+func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
+	if a.sub.Job.Checkpoint == nil || a.stopAsked() {
+		return outcome{}, false, nil
+	}
+	if r.Continue {
+		further, err := a.progressed(ctx)
+		if err != nil {
+			return outcome{}, false, err
+		}
+		a.rec.Idle = !further
+		return a.onward(ctx)
+	}
+	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
+		return outcome{}, false, nil
+	}
+	list, err := a.kept(ctx)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	last := 0
+	if len(list) > 0 {
+		last = list[len(list)-1].Attempt
+	}
+	lost, err := a.launchedSince(ctx, last)
+	switch {
+	case err != nil:
+		return outcome{}, false, err
+	case last == 0 && (lost > lostInARow || !a.asked.IsZero()): // it was asked to save itself, and could not
+		return outcome{}, false, nil
+	case last == 0:
+		return outcome{moved: true, err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, true, nil
+	case lost > lostInARow:
+		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
+			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
+			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
+	}
+	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
+}
+
+// onward is moved's outcome after an attempt that has saved itself. The run waits for its
+// user where it goes round in circles.
+func (a *attempt) onward(ctx context.Context) (outcome, bool, error) {
+	all, err := a.c.Store.Attempts(ctx, a.run.ID)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	before := append(slices.DeleteFunc(all, func(rec state.Attempt) bool { return rec.N >= a.rec.N }), a.rec)
+	e := &core.Error{Kind: core.Permanent, Op: "go on from the checkpoint of run", Object: a.run.ID}
+	switch {
+	case idle(before) >= idleInARow:
+		e.Err = fmt.Errorf("the last %d attempts changed nothing in it", idleInARow)
+		e.Remedy = "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough? `bee resume " + a.run.ID + "` goes on."
+	case short(before) >= shortInARow:
+		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", shortInARow, shortAttempt)
+		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
+	default:
+		return outcome{moved: true, err: errors.New("the job has saved itself; the run goes on from its checkpoint")}, true, nil
+	}
+	return outcome{state: state.Suspended, err: e}, true, nil
+}
+
+// idle counts the attempts that left the checkpoint as it was, since one that did not.
+func idle(attempts []state.Attempt) int {
+	count := 0
+	for _, rec := range slices.Backward(attempts) {
+		if rec.Saved && !rec.Idle {
+			break
+		}
+		if rec.Idle {
+			count++
+		}
+	}
+	return count
+}
+
+// short counts the attempts at the end of a row that saved themselves soon.
+func short(attempts []state.Attempt) int {
+	count := 0
+	for _, rec := range slices.Backward(attempts) {
+		if !rec.Launched { // a site that did not take it says nothing
+			continue
+		}
+		if !rec.Saved || rec.Phases[protocol.PhaseRun] >= shortAttempt {
+			break
+		}
+		count++
+	}
+	return count
+}
+
+// breathe rests before the next attempt where the last ones were short: each costs its
+// site a job.
+func (d *drive) breathe(ctx context.Context) error {
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	if err != nil {
+		return err
+	}
+	n := short(attempts)
+	if n < 2 {
+		return nil
+	}
+	pause := min(firstBreath<<(n-2), longestBreath)
+	d.note(ctx, fmt.Sprintf("the last %d attempts ended within %s each: the next one comes in %s", n, shortAttempt, pause))
+	work, cancel := d.untilStop(ctx)
+	defer cancel()
+	if d.restFor(work, pause) != nil && !d.stopAsked() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// progressed tells whether this attempt's checkpoint differs from the newest of
+// the attempts before it in what a checkpoint consists of. A job that only
+// writes the same again would go round for ever.
+func (a *attempt) progressed(ctx context.Context) (bool, error) {
+	list, err := a.kept(ctx)
+	if err != nil {
+		return true, err
+	}
+	before := slices.DeleteFunc(slices.Clone(list), func(k checkpoint.Kept) bool { return k.Attempt >= a.rec.N })
+	if len(before) == 0 {
+		return true, nil
+	}
+	files := func(of []checkpoint.Kept) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
+	return !maps.Equal(files(before), files(list)), nil
+}
+
+// launchedSince counts the attempts after one that got as far as their hosts;
+// those that a site did not take say nothing.
+func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
+	attempts, err := a.c.Store.Attempts(ctx, a.run.ID)
+	count := 0
+	for _, rec := range attempts {
+		if rec.N > n && rec.Launched {
+			count++
+		}
+	}
+	return count, err
+}

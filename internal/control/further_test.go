@@ -1,0 +1,87 @@
+package control
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestARunDoesNotGoRoundInCircles: it waits for its user after a while, and until then
+// does not flood its site with jobs.
+func TestARunDoesNotGoRoundInCircles(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes   func(try int) string
+		attempts int
+		rests    time.Duration
+		says     string
+	}{
+		"with the same again":        {func(int) string { return "1" }, 1 + idleInARow, 6 * time.Second, "changed nothing"},
+		"with little, and that soon": {strconv.Itoa, shortInARow, 8 * time.Minute, "ended within"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, begun := newWorld(t, "a"), time.Now()
+				w.sites["a"].head = saving()
+				tries := 0
+				w.sites["a"].onAcquire = func() error {
+					tries++
+					leaveVolume(t, w.sites["a"].dir, c.writes(tries))
+					return nil
+				}
+				got := w.drive(t, w.submitJob(t, movable()), nil)
+				if got.State != state.Suspended || !strings.Contains(got.Message, c.says) || tries != c.attempts || time.Since(begun) < c.rests {
+					t.Fatalf("after %d attempts in %v: %+v", tries, time.Since(begun), got)
+				}
+				w.nothingHeld(t)
+				w.sites["a"].head = succeeding()
+				resumed, err := w.Resume(t.Context(), got, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := w.drive(t, resumed, nil); got.State != state.Succeeded {
+					t.Errorf("resumed, it ended as %+v", got)
+				}
+				w.Store.Close()
+			})
+		})
+	}
+}
+
+// TestAHostThatIsLostBeforeTheFirstCheckpoint is the site's failure: the run begins anew,
+// unless it was the job that could not save itself in time, and not for ever.
+func TestAHostThatIsLostBeforeTheFirstCheckpoint(t *testing.T) {
+	lost := protocol.Result{Kind: core.Lost.String(), Message: "host f0 was lost"}
+	asked := events(lost)
+	asked.events = append([]protocol.Event{{Phase: protocol.PhaseSave, Begin: true, Time: time.Unix(1, 0)}}, asked.events...)
+	for name, c := range map[string]struct {
+		head     *fakeHead
+		times    int
+		attempts int
+		ends     state.RunState
+	}{
+		"once":               {events(lost), 1, 2, state.Succeeded},
+		"again and again":    {events(lost), 100, lostInARow + 1, state.Failed},
+		"as it saved itself": {asked, 100, 1, state.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, tries := newWorld(t, "a"), 0
+			w.sites["a"].onAcquire = func() error {
+				if w.sites["a"].head = c.head; tries >= c.times {
+					w.sites["a"].head = succeeding()
+				}
+				tries++
+				return nil
+			}
+			if got := w.drive(t, w.submitJob(t, movable()), nil); got.State != c.ends || tries != c.attempts {
+				t.Errorf("after %d attempts: %+v", tries, got)
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
