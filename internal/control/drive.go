@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -158,13 +159,26 @@ func (d *drive) getImage(ctx context.Context) error {
 	image, is := d.savedImage()
 	if !is {
 		var err error
-		if image, err = d.c.Images.Resolve(ctx, &d.sub.Job, wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
+		if image, err = d.c.Images.Resolve(ctx, d.asBegun(), wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
 			return err
+		}
+		if was := d.run.Image; d.attempts > 0 && was != "" && was != image.ID {
+			d.note(ctx, fmt.Sprintf("warning: the image that the run began with, %s, is not in the cache any more: it goes on with %s", was, image.ID))
 		}
 	}
 	d.imageTook = time.Since(begun)
 	d.image, d.run.Image = &image, image.ID
 	return recorded(d.c.Store.PutRun(ctx, d.run))
+}
+
+// asBegun is the job with the image that the run began with, where the cache has it: what
+// the Beefile names may mean another one by now, or be gone.
+func (d *drive) asBegun() *spec.Job {
+	job := d.sub.Job
+	if d.attempts > 0 && d.run.Image != "" && d.c.Images.Has(d.run.Image) {
+		job.Image, job.Build = d.run.Image, nil
+	}
+	return &job
 }
 
 // unrecorded is an error of writing down how a run stands (a full disk): the

@@ -49,7 +49,7 @@ func TestHowRunsEnd(t *testing.T) {
 			w.sites["a"].head = &fakeHead{events: []protocol.Event{{Result: &protocol.Result{Kind: "lost", Message: "no join"}}}}
 		}, state.Succeeded, 0, "", "a b"},
 		{"a line that breaks three times", func(w *world) { w.sites["a"].head.broken = 3 }, state.Succeeded, 0, "", "a"},
-		{"no image", func(w *world) { w.Images = fakeImages{transient} }, state.Failed, -1, "not now", ""},
+		{"no image", func(w *world) { w.Images = fakeImages{err: transient} }, state.Failed, -1, "not now", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "a", "b")

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -301,10 +303,18 @@ func (h *fakeHead) Watch(ctx context.Context, after int64, fn func(protocol.Even
 	return nil
 }
 
-type fakeImages struct{ err error }
+// fakeImages has every image. What a job names means next, or else one and the same.
+type fakeImages struct {
+	err  error
+	next string
+}
 
-func (f fakeImages) Resolve(context.Context, *spec.Job, string, string, func(string, int64, int64)) (core.Image, error) {
-	return core.Image{ID: "sha256:x", Config: core.ImageConfig{Cmd: []string{"true"}}}, f.err
+func (f fakeImages) Resolve(_ context.Context, job *spec.Job, _, _ string, _ func(string, int64, int64)) (core.Image, error) {
+	i := core.Image{ID: cmp.Or(f.next, "sha256:x"), Config: core.ImageConfig{Cmd: []string{"true"}}}
+	if strings.HasPrefix(job.Image, "sha256:") {
+		i.ID = job.Image
+	}
+	return i, f.err
 }
 func (f fakeImages) Has(string) bool                                     { return true }
 func (f fakeImages) ExportFlat(context.Context, string, io.Writer) error { return nil }

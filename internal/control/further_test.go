@@ -1,6 +1,8 @@
 package control
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,7 +10,9 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -50,6 +54,37 @@ func TestARunDoesNotGoRoundInCircles(t *testing.T) {
 				w.Store.Close()
 			})
 		})
+	}
+}
+
+// TestARunGoesOnWithWhatItBeganWith, though its inputs are gone from home, and its image's
+// name means another one.
+func TestARunGoesOnWithWhatItBeganWith(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	input := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(input, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job := movable()
+	job.Inputs = []spec.Copy{{From: input, To: "/work/in/"}}
+	w.sites["a"].head = saving()
+	w.sites["a"].onAcquire = func() error { leaveVolume(t, w.sites["a"].dir, "1"); return nil }
+	w.sites["a"].once, w.sites["b"].probe = true, driver.Facts{Reason: "not now"}
+	run := w.submitJob(t, job)
+	if run = w.drive(t, run, nil); run.State != state.Suspended {
+		t.Fatalf("got %+v", run)
+	}
+	if err := os.Remove(input); err != nil {
+		t.Fatal(err)
+	}
+	w.Images = fakeImages{next: "sha256:y"}
+	w.sites["b"].probe = driver.Facts{Usable: true}
+	resumed, err := w.Resume(t.Context(), run, []spec.Site{{Name: "b", Provider: "fake"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.drive(t, resumed, nil); got.State != state.Succeeded || got.Image != "sha256:x" {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -17,6 +17,19 @@ import (
 // the run's directory.
 type staging struct{ local, remote string }
 
+// missing is the job without those inputs that its checkpoint has: what they were made of
+// at home may be gone by now.
+func (a *attempt) missing() *spec.Job {
+	job := a.sub.Job
+	if a.resumed {
+		job.Inputs = slices.DeleteFunc(slices.Clone(job.Inputs), func(in spec.Copy) bool {
+			_, inside := below(job.Volume.Path, path.Clean(in.To))
+			return inside
+		})
+	}
+	return &job
+}
+
 // planInputs turns a job's inputs into copies that do not overlap, and into
 // the binds of those whose target lies outside the volume.
 //

@@ -132,7 +132,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Errorf("the new run goes on from %q, %v", raw, err)
 	}
 	// What the first run was made of may be gone: it is in the machines.
-	w.Images = fakeImages{errors.New("the tag means nothing any more")}
+	w.Images = fakeImages{err: errors.New("the tag means nothing any more")}
 	if got := w.drive(t, again, nil); got.State != state.Succeeded || got.Image != "image" {
 		t.Errorf("the new run: %s, %s", got.State, got.Message)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"sync"
 	"time"
 
@@ -72,11 +71,8 @@ func (a *attempt) stage(ctx context.Context) error {
 	}
 	if a.saved != nil {
 		a.theirs = a.saved.Image // all else is in the machines
-	} else if copies, a.binds, err = planInputs(&a.sub.Job); err != nil {
+	} else if copies, a.binds, err = planInputs(a.missing()); err != nil {
 		return err
-	}
-	if a.resumed {
-		copies = slices.DeleteFunc(copies, func(s staging) bool { _, in := below(protocol.VolumeDir(""), s.remote); return in })
 	}
 	if a.vm, err = a.planVM(ctx); err != nil {
 		return err
