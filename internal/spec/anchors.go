@@ -42,24 +42,26 @@ func (d *decoder) target(x *ast.AliasNode) (ast.Node, bool) {
 // can be made to double at each step, or to go round in a circle.
 const maxMerges = 1000
 
-// merged gives a mapping's own keys, and those of the mappings merged into it
-// by `<<` that it does not have: of several the first counts.
+// merged gives a mapping's own keys, none of them twice, and those of the
+// mappings merged into it by `<<` that it does not have: of several the first
+// counts.
 func (d *decoder) merged(own []*ast.MappingValueNode, path string) []*ast.MappingValueNode {
-	var out []*ast.MappingValueNode
+	var out, merges []*ast.MappingValueNode
 	has := map[string]bool{}
 	for _, f := range own {
-		if !f.Key.IsMergeKey() {
+		key := f.Key.GetToken().Value
+		switch {
+		case has[key]:
+			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			d.fails(join(path, key))
+		case f.Key.IsMergeKey():
+			merges = append(merges, f)
+		default:
 			out = append(out, f)
-			has[f.Key.GetToken().Value] = true
 		}
+		has[key] = true
 	}
-	if len(out) == len(own) {
-		return own
-	}
-	for _, f := range own {
-		if !f.Key.IsMergeKey() {
-			continue
-		}
+	for _, f := range merges {
 		if d.merges++; d.merges > maxMerges {
 			if d.merges == maxMerges+1 {
 				d.problem(f.Key.GetToken(), "", "mappings are merged into each other more than %d times", maxMerges)

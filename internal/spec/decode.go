@@ -39,7 +39,7 @@ func (d *decoder) root(data []byte) ast.Node {
 		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(data), maxFile)})
 		return nil
 	}
-	f, err := parser.ParseBytes(data, 0)
+	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged tells of them, beside all else
 	if err != nil {
 		d.syntax(err)
 		return nil
@@ -353,11 +353,6 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 			d.fails(join(path, key))
 			continue
 		}
-		if seen[key] {
-			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
-			d.fails(join(path, key))
-			continue
-		}
 		seen[key] = true
 		d.places[join(path, key)] = f.Key.GetToken()
 		d.decode(f.Value, v.Field(i), join(path, key))
@@ -407,15 +402,9 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, f := range d.fields(n, path) {
 		key := f.Key.GetToken().Value
-		name := reflect.ValueOf(key)
-		if v.MapIndex(name).IsValid() {
-			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
-			d.fails(join(path, key))
-			continue
-		}
 		d.places[join(path, key)] = f.Key.GetToken()
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.decode(f.Value, value, join(path, key))
-		v.SetMapIndex(name, value)
+		v.SetMapIndex(reflect.ValueOf(key), value)
 	}
 }
