@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ func (d *decoder) checkJob(j *Job) {
 	case j.Image != "" && j.Build != nil:
 		d.at("build", "", "`image:` and `build:` exclude each other")
 	}
-	d.checkImage(j.Image)
+	d.checkImage("image", j.Image)
 	if j.Nodes < 1 || j.Nodes > 100000 {
 		d.at("nodes", "", "nodes: %d hosts cannot be had", j.Nodes)
 	}
@@ -25,10 +26,10 @@ func (d *decoder) checkJob(j *Job) {
 	d.checkPlatform(j.Platform)
 	d.checkNetwork("network", j.Network)
 	d.positive("timeout", j.Timeout, "no limit")
-	if strings.ContainsAny(j.Name, "/\x00\n") {
+	if strings.ContainsAny(j.Name, "/\n") {
 		d.at("name", "", "name: a name has no slashes or line breaks")
 	}
-	d.oneOf("runtime", j.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
+	d.oneOf("runtime", j.Runtime, runtimes()...)
 	d.oneOf("user", j.User, "root")
 	d.oneOf("scratch", j.Scratch, "memory", "disk")
 	d.oneOf("order", j.Order, OrderListed, OrderCheapest, OrderSoonest)
@@ -55,7 +56,10 @@ func (d *decoder) checkJob(j *Job) {
 		d.at("workdir", "", "workdir: %q is no absolute path", j.Workdir)
 	}
 	for i, c := range j.Inputs {
-		d.copySides(fmt.Sprintf("inputs[%d]", i), c, c.To, "to")
+		at := fmt.Sprintf("inputs[%d]", i)
+		if d.copySides(at, c, c.To, "to") {
+			d.checkTarget(at+".to", c.To)
+		}
 	}
 	for i, c := range j.Outputs {
 		at := fmt.Sprintf("outputs[%d]", i)
@@ -76,22 +80,32 @@ func (d *decoder) checkJob(j *Job) {
 	d.checkStore(j.Store)
 }
 
-// checkImage finds files and directories without the word for what they are.
-func (d *decoder) checkImage(ref string) {
-	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz")
-	if scheme, _, ok := strings.Cut(ref, ":"); ok && !strings.ContainsAny(scheme, "./~") {
+// checkImage finds what names no image, and files and directories without the
+// word for what they are.
+func (d *decoder) checkImage(at, ref string) {
+	if ref == "" {
 		return
 	}
+	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz")
+	if scheme, _, ok := strings.Cut(ref, ":"); ok && !strings.ContainsAny(scheme, "./~") {
+		file = false
+	}
 	isPath := strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") || strings.HasPrefix(ref, "~/")
-	write, directory := "image: ", ", or build: "+ref+" for a directory with a Dockerfile"
-	if flag, given := d.flags["image"]; given {
-		write, directory = flag+" ", ""
+	write, directory := at+": ", ""
+	if flag, given := d.flags[at]; given {
+		write = flag + " "
+	} else if at == "image" {
+		directory = ", or build: " + ref + " for a directory with a Dockerfile"
 	}
 	switch {
 	case file:
-		d.at("image", write+"docker-archive:"+ref, "image: %q looks like an archive of docker or podman", ref)
+		d.at(at, write+"docker-archive:"+ref, "%s: %q looks like an archive of docker or podman", at, ref)
 	case isPath:
-		d.at("image", write+"oci:"+ref+" for an OCI layout"+directory, "image: %q looks like a directory", ref)
+		d.at(at, write+"oci:"+ref+" for an OCI layout"+directory, "%s: %q looks like a directory", at, ref)
+	default:
+		if hint, err := checkReference(ref); err != nil {
+			d.at(at, hint, "%s: %v", at, err)
+		}
 	}
 }
 
@@ -114,6 +128,20 @@ func inputTargets(j *Job) []string {
 	return targets
 }
 
+// checkTarget finds places in the container where nothing can be mounted: all of
+// it, and what the kernel or BEE itself keeps there.
+func (d *decoder) checkTarget(at, target string) {
+	target = path.Clean(target)
+	if target == "/" {
+		d.at(at, "", "%s: all of the container cannot be replaced", at)
+	}
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/.bee"} {
+		if target == taken || strings.HasPrefix(target, taken+"/") {
+			d.at(at, "", "%s: %s is not the job's own: the container has its %s there", at, target, taken)
+		}
+	}
+}
+
 // copySides checks a copy; inside is its path in the container.
 func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 	switch {
@@ -126,22 +154,6 @@ func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 		return true
 	}
 	return false
-}
-
-func (d *decoder) checkBuild(b *Build) {
-	switch {
-	case !d.allRead("build.context", "build.debian"):
-	case b.Context == "" && b.Debian == "":
-		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
-	case b.Context != "" && b.Debian != "":
-		d.at("build.debian", "", "build: `context` and `debian` exclude each other")
-	}
-	for i, c := range b.Copy {
-		d.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
-	}
-	for key := range b.Env {
-		d.variable("build.env", key)
-	}
 }
 
 func (d *decoder) oneOf(key, value string, words ...string) {
@@ -193,10 +205,10 @@ func (d *decoder) checkSites(sites []Site) {
 		}
 		seen[s.Name] = true
 		if s.Provider == "" && d.wasRead(at+".provider") {
-			d.at(at, "one of local, ssh, slurm", "%s: a site needs a `provider`", at)
+			d.at(at, "one of "+strings.Join(providers(), ", "), "%s: a site needs a `provider`", at)
 		}
-		d.oneOf(at+".provider", s.Provider, "local", "ssh", "slurm")
-		d.oneOf(at+".runtime", s.Runtime, "auto", "rootless", "docker", "podman", "apptainer", "charliecloud")
+		d.oneOf(at+".provider", s.Provider, providers()...)
+		d.oneOf(at+".runtime", s.Runtime, runtimes()...)
 		d.checkScratch(at+".scratch", s.Scratch)
 		d.checkNetwork(at+".network", s.Network)
 		d.positive(at+".slot", s.Slot, "no limit")
@@ -205,11 +217,35 @@ func (d *decoder) checkSites(sites []Site) {
 		}
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
+		d.checkUse(s, at)
 		if s.Price < 0 {
 			d.at(at+".price", "", "%s.price: %v cannot be", at, s.Price)
 		}
 		if s.Slots < 0 {
 			d.at(at+".slots", "", "%s.slots: %d cannot be", at, s.Slots)
+		}
+	}
+}
+
+// checkUse finds keys that mean nothing to a site of this kind.
+func (d *decoder) checkUse(s *Site, at string) {
+	if !slices.Contains(providers(), s.Provider) || !d.allRead(at+".provider", at+".hosts", at+".login") {
+		return
+	}
+	local, slurm := s.Provider == "local", s.Provider == "slurm"
+	for _, k := range []struct {
+		key         string
+		given, used bool
+		by          string
+	}{
+		{"slurm", s.Slurm != nil, slurm, "provider slurm"},
+		{"login", s.Login != "", slurm, "provider slurm"},
+		{"private_scratch", s.PrivateScratch, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
+		{"link_rate", s.LinkRate != 0, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
+		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || slurm && s.Login != "", "provider ssh, and slurm with a `login`"},
+	} {
+		if k.given && !k.used {
+			d.at(at+"."+k.key, "only for "+k.by, "%s.%s: this site has no use for it", at, k.key)
 		}
 	}
 }
@@ -227,9 +263,18 @@ func (d *decoder) checkHosts(s *Site, at string) {
 		if len(s.Hosts.Patterns) == 0 && d.allRead(at+".hosts") {
 			d.at(at+".hosts", "such as [n1, \"ann@n[2-9]\"]", "%s: an ssh site needs a list of `hosts`", at)
 		}
+		seen := map[string]bool{}
 		for i, p := range s.Hosts.Patterns {
-			if _, err := ExpandHosts(p); err != nil {
+			names, err := ExpandHosts(p)
+			if err != nil {
 				d.at(fmt.Sprintf("%s.hosts[%d]", at, i), "", "%s.hosts: %v", at, err)
+			}
+			for _, n := range names {
+				if seen[n] {
+					d.at(fmt.Sprintf("%s.hosts[%d]", at, i), "", "%s.hosts: %s is given twice", at, n)
+					break
+				}
+				seen[n] = true
 			}
 		}
 	}

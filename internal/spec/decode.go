@@ -281,6 +281,9 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 			if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
 				d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			}
+		case *ast.NanNode, *ast.InfinityNode:
+			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			return
 		default:
 			if hugeNumber(n) {
 				d.problem(n.GetToken(), "", "%s%s is too large", prefix(path), n.GetToken().Value)
@@ -316,17 +319,25 @@ type decodable interface {
 }
 
 // text gives a scalar as text: `1`, `true` and `1.5` are texts where one is wanted.
+// None holds a NUL, which neither an argument, a variable nor a path can.
 func (d *decoder) text(n ast.Node, path string) (string, bool) {
+	var text string
 	switch x := n.(type) {
 	case *ast.StringNode:
-		return x.Value, true
+		text = x.Value
 	case *ast.LiteralNode:
-		return x.Value.Value, true
+		text = x.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, true
+		text = n.GetToken().Value
+	default:
+		d.problem(n.GetToken(), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
+		return "", false
 	}
-	d.problem(n.GetToken(), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
-	return "", false
+	if strings.Contains(text, "\x00") {
+		d.problem(n.GetToken(), "", "%sa text cannot hold a NUL", prefix(path))
+		return "", false
+	}
+	return text, true
 }
 
 // extension begins the top-level keys that are the user's own, such as one that

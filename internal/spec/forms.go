@@ -98,10 +98,17 @@ func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
 			break
 		}
 	}
-	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || x < 0 || factor == 1 && number == s {
+	x, ok := decimal(number)
+	if !ok || number == s || x*factor < 1 || x*factor > 1<<62 {
 		d.problem(n.GetToken(), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
 		return
 	}
 	*r = BitRate(x * factor)
+}
+
+// decimal reads digits and a point, and nothing else that is a number to Go, such
+// as nan and 1e30.
+func decimal(s string) (float64, bool) {
+	x, err := strconv.ParseFloat(s, 64)
+	return x, err == nil && strings.Trim(s, "0123456789.") == ""
 }

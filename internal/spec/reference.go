@@ -1,8 +1,11 @@
 package spec
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,3 +39,52 @@ func SplitPath(rest string) (path, tag string) {
 	}
 	return rest, ""
 }
+
+// checkReference finds what names no image: neither one of this machine, nor one of
+// a registry by docker's grammar (github.com/distribution/reference). The hint shows
+// what would.
+func checkReference(ref string) (hint string, err error) {
+	scheme, rest, _ := strings.Cut(ref, ":")
+	switch {
+	case scheme == "sha256":
+		if !matches(`^[0-9a-f]{4,64}$`, rest) {
+			return "`bee image ls` shows them", fmt.Errorf("%q is no id of an image", ref)
+		}
+		return "", nil
+	case IsLocalImage(ref):
+		if rest == "" {
+			return "such as " + ref + "./app", errors.New("a path is wanted after the colon")
+		}
+		return "", nil
+	case scheme == "docker-daemon" || scheme == "podman":
+		return "such as " + scheme + ":app:1.0", checkRegistryName(rest)
+	}
+	return "such as docker.io/library/debian:12", checkRegistryName(ref)
+}
+
+func checkRegistryName(ref string) error {
+	const longestName, longestTag = 255, 128
+	name, digest, pinned := strings.Cut(ref, "@")
+	if pinned && !matches(`^(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$`, digest) {
+		return fmt.Errorf("%q is no digest", digest)
+	}
+	// As docker tells them: what has neither dot nor colon is no host.
+	if host, path, is := strings.Cut(name, "/"); is && (host == "localhost" || strings.ContainsAny(host, ".:")) {
+		const label = `[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?`
+		if !matches(`^(`+label+`(\.`+label+`)*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?$`, host) {
+			return fmt.Errorf("%q is no name of a registry", host)
+		}
+		name = path
+	}
+	repository, tag, tagged := strings.Cut(name, ":")
+	if tagged && (len(tag) > longestTag || !matches(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`, tag)) {
+		return fmt.Errorf("%q is no tag of an image", tag)
+	}
+	const part = `[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*`
+	if len(repository) > longestName || !matches(`^`+part+`(/`+part+`)*$`, repository) {
+		return fmt.Errorf("%q is no name of an image", ref)
+	}
+	return nil
+}
+
+func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }

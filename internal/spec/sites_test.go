@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -27,17 +28,38 @@ func TestSites(t *testing.T) {
 		"list for local":      {"sites: [{name: a, provider: local, hosts: [x]}]", "takes a number"},
 		"bad pattern":         {"sites: [{name: a, provider: ssh, hosts: ['n[2-']}]", "not closed"},
 		"bad rate":            {"sites: [{name: a, provider: local, link_rate: fast}]", "is no rate"},
+		"rate that Go knows":  {"sites: [{name: a, provider: local, hosts: 2, link_rate: nanbit}]", "s:1:57: sites[0].link_rate: \"nanbit\" is no rate"},
+		"endless rate":        {"sites: [{name: a, provider: local, hosts: 2, link_rate: 1e30gbit}]", "is no rate"},
+		"rate of nothing":     {"sites: [{name: a, provider: local, hosts: 2, link_rate: 0bit}]", "is no rate"},
+		"rate of ssh":         {"sites: [{name: a, provider: ssh, hosts: [n], link_rate: 1gbit}]", "s:1:46: sites[0].link_rate: this site has no use for it (only for emulated hosts"},
+		"rate of this":        {"sites: [{name: a, provider: local, link_rate: 1gbit}]", "link_rate: this site has no use for it"},
+		"private by ssh":      {"sites: [{name: a, provider: ssh, hosts: [n], private_scratch: true}]", "private_scratch: this site has no use for it"},
+		"options of local":    {"sites: [{name: a, provider: local, ssh_options: {A: b}}]", "ssh_options: this site has no use for it (only for provider ssh, and slurm with a `login`)"},
+		"options of no login": {"sites: [{name: a, provider: slurm, ssh_options: {A: b}}]", "ssh_options: this site has no use for it"},
+		"login of ssh":        {"sites: [{name: a, provider: ssh, hosts: [n], login: x}]", "login: this site has no use for it (only for provider slurm)"},
+		"slurm of local":      {"sites: [{name: a, provider: local, slurm: {qos: x}}]", "slurm: this site has no use for it"},
+		"host twice":          {"sites: [{name: a, provider: ssh, hosts: [n, n]}]", "s:1:45: sites[0].hosts: n is given twice"},
+		"host in a range":     {"sites: [{name: a, provider: ssh, hosts: ['n[1-3]', n2]}]", "sites[0].hosts: n2 is given twice"},
+		"price of no number":  {"sites: [{name: a, provider: local, price: .nan}]", "s:1:43: sites[0].price: .nan is no number that can be"},
 		"none":                {"sites: []", "no site is given"},
 		"relative scratch":    {"sites: [{name: a, provider: ssh, hosts: [n], scratch: rel}]", "scratch: \"rel\" is no absolute path"},
 		"home as scratch":     {"sites: [{name: a, provider: ssh, hosts: [n], scratch: ~/bee}]", "$HOME/bee"},
 		"slot too short":      {"sites: [{name: a, provider: local, slot: 1s}]", "slot: 1s leaves nothing to compute"},
 		"no slot":             {"sites: [{name: a, provider: local, slot: 0s}]", "slot: it cannot be nothing"},
 		"bad network":         {"sites: [{name: a, provider: local, network: 10/8}]", "is no range of addresses"},
-		"values beside types": {"sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]", "price: -1 cannot be"},
+		"values beside types": {"sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]", "slots: a whole number | price: -1 cannot be"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ParseSites("s", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			_, err := ParseSites("s", []byte(c.text))
+			all, is := errors.AsType[*Errors](err)
+			wanted := strings.Split(c.want, " | ")
+			if !is || len(all.Problems) != len(wanted) {
+				t.Fatalf("got %v, want only %q", err, c.want)
+			}
+			for i, want := range wanted {
+				if got := (&Errors{all.Problems[i : i+1]}).Error(); !strings.Contains(got, want) {
+					t.Errorf("got %v, want %q", got, want)
+				}
 			}
 		})
 	}

@@ -26,20 +26,9 @@ type Slurm struct {
 	Job string `yaml:"job"`
 }
 
-// checkSlurm finds what cannot be at a site of provider slurm, and what only
-// such a site can have.
+// checkSlurm finds what cannot be at a site of provider slurm.
 func (d *decoder) checkSlurm(s *Site, at string) {
-	switch s.Provider {
-	case "slurm":
-	case "local", "ssh":
-		if s.Slurm != nil {
-			d.at(at+".slurm", "only for provider slurm", "%s.slurm: this is a site of provider %s", at, s.Provider)
-		}
-		if s.Login != "" {
-			d.at(at+".login", "only for provider slurm", "%s.login: this is a site of provider %s", at, s.Provider)
-		}
-		return
-	default: // its name is refused already
+	if s.Provider != "slurm" {
 		return
 	}
 	if s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0 {

@@ -57,7 +57,7 @@ func TestAnchorsAndBuildForms(t *testing.T) {
 }
 
 func TestMergeKeys(t *testing.T) {
-	j, err := ParseJob("x.yaml", []byte("build: {debian: bookworm, env: &b {A: 1, B: 1}, args: &a {B: 2, C: 2}}\nenv: {C: 3, <<: [*b, *a]}\nsecrets: {S: &s {env: X}, T: {<<: *s}}\n"), "/d")
+	j, err := ParseJob("x.yaml", []byte("x-args: &a {B: 2, C: 2}\nbuild: {debian: bookworm, env: &b {A: 1, B: 1}}\nenv: {C: 3, <<: [*b, *a]}\nsecrets: {S: &s {env: X}, T: {<<: *s}}\n"), "/d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +138,25 @@ func bad() map[string]struct {
 		"no such anchor":               {"image: *none\nnodes: 0\n", []string{"1:8: no anchor has this name", "2:1: nodes: 0"}},
 		"anchor below an unknown key":  {"common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "common"`}},
 		"merge of a list":              {"image: a\nenv: {<<: 5, B: y}\n", []string{"env.<<: a mapping of keys is wanted here, this is a number"}},
+		"image with a blank":           {"image: foo bar\n", []string{`1:1: image: "foo bar" is no name of an image (such as docker.io/library/debian:12)`}},
+		"image in capitals":            {"image: UPPER/x\n", []string{`1:1: image: "UPPER/x" is no name of an image`}},
+		"image of no registry":         {"image: docker://debian\n", []string{`1:1: image: "docker:" is no name of a registry`}},
+		"image of a bad tag":           {"image: debian:1+2\n", []string{`1:1: image: "1+2" is no tag of an image`}},
+		"image of a bad digest":        {"image: a@sha256:12\n", []string{`1:1: image: "sha256:12" is no digest`}},
+		"image of no id":               {"image: sha256:zz\n", []string{`1:1: image: "sha256:zz" is no id of an image`}},
+		"image of no path":             {"image: 'oci:'\n", []string{`1:1: image: a path is wanted after the colon`}},
+		"guest image of no name":       {"image: a\nvm: {image: A b}\n", []string{`2:6: vm.image: "A b" is no name of an image`}},
+		"suite of no name":             {"build: {debian: bad suite;rm}\n", []string{`1:9: build.debian: "bad suite;rm" is no name of a suite`}},
+		"snapshot of no date":          {"build: {debian: bookworm, snapshot: yesterday}\n", []string{`1:27: build.snapshot: "yesterday" is no date (such as 20250520T000000Z)`}},
+		"packages of no name":          {"build: {debian: bookworm, packages: [-x, a b]}\nvm: {packages: ['']}\n", []string{`1:38: build.packages[0]: "-x" is no name`, `1:42: build.packages[1]: "a b" is no name`, `2:17: vm.packages[0]: "" is no name`}},
+		"Dockerfile beside Debian":     {"build: {debian: bookworm, dockerfile: x, args: {A: b}}\n", []string{"1:27: build.dockerfile: only a build by a Dockerfile has it", "1:42: build.args: only"}},
+		"packages in a Dockerfile":     {"build: {context: ., packages: [x], run: [x]}\n", []string{"1:21: build.packages: only a build of Debian packages has it", "1:36: build.run: only"}},
+		"input for all there is":       {"image: a\ninputs: [{from: x, to: /}]\n", []string{"2:20: inputs[0].to: all of the container cannot be replaced"}},
+		"input for the kernel's":       {"image: a\ninputs: [{from: x, to: /proc/x}, {from: x, to: /a/../dev}]\n", []string{"2:20: inputs[0].to: /proc/x is not the job's own: the container has its /proc there", "inputs[1].to: /dev is not"}},
+		"volume in BEE's own":          {"image: a\nvolume: /.bee/run\n", []string{"2:1: volume: /.bee/run is not the job's own"}},
+		"disk in the kernel's":         {"image: a\nvm: {disks: [{size: 1G, to: /sys}]}\n", []string{"vm.disks[0].to: /sys is not the job's own"}},
+		"a NUL":                        {"image: a\nrun: \"a\\0b\"\nworkdir: \"/\\0\"\nnodes: 0\n", []string{"2:6: run: a text cannot hold a NUL", "3:10: workdir: a text cannot", "4:1: nodes: 0"}},
+		"sizes that Go knows":          {"image: a\nvm: {memory: nanG, disk: 1e30}\n", []string{`vm.memory: "nanG" is no size`, `vm.disk: "1e30" is no size`}},
 		"build of nothing":             {"build: {packages: [x]}\n", []string{"build: give a directory"}},
 	}
 }
@@ -231,8 +250,10 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 
 func TestImagesWithoutTheWordForWhatTheyAre(t *testing.T) {
 	for ref, want := range map[string]string{"./x.tar": "docker-archive:./x.tar", "x.tar.gz": "docker-archive:x.tar.gz", "/d/y": "oci:/d/y", "../y": "build: ../y",
-		"docker-archive:./x.tar": "", "oci:./y": "", "docker.io/library/debian:12": "", "debian": "", "127.0.0.1:5000/x": "", "podman:a": ""} {
-		_, err := ParseJob("j.yaml", []byte("image: "+ref), "/d")
+		"docker-archive:./x.tar": "", "oci:./y": "", "docker.io/library/debian:12": "", "debian": "", "127.0.0.1:5000/x": "", "podman:a": "",
+		"localhost/a__b/c-d.e--f:V_1.0": "", "[::1]:5000/x": "", "Host.Example.org/x": "", "debian:x.tar": "", "sha256:0a1b": "", "sha256:" + strings.Repeat("a", 64): "",
+		"quay.io/a/b:1@sha256:" + strings.Repeat("0", 64): "", "docker-daemon:sha256:" + strings.Repeat("0", 64): "", "docker-daemon:0a1b2c": "", "oci-archive:/A b": ""} {
+		_, err := ParseJob("j.yaml", []byte("image: '"+ref+"'"), "/d")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", ref, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -51,7 +50,7 @@ func ParseStore(text string) (Store, error) {
 func parseBucket(rest string) (Store, error) {
 	name, query, _ := strings.Cut(rest, "?")
 	bucket, prefix, _ := strings.Cut(name, "/")
-	if !regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`).MatchString(bucket) {
+	if !matches(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`, bucket) {
 		return Store{}, fmt.Errorf("%q is no name of a bucket", bucket)
 	}
 	s := Store{Bucket: bucket, Prefix: strings.Trim(prefix, "/")}

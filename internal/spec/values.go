@@ -15,6 +15,13 @@ const mostRanks = 100000
 // processes are ended and its hosts given back.
 const LeastMargin = 10 * time.Second
 
+// providers and runtimes that a site can have.
+func providers() []string { return []string{"local", "ssh", "slurm"} }
+
+func runtimes() []string {
+	return []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
+}
+
 // architectures that images are made for, as Go and Docker call them.
 func architectures() []string {
 	return []string{"amd64", "arm64", "386", "arm", "loong64", "mips64le", "ppc64le", "riscv64", "s390x", runtime.GOARCH}

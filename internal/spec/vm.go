@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -157,8 +156,12 @@ func (d *decoder) checkVM(v *VM) {
 			d.at(at+".from", "", "%s.from: %q is no absolute path on the hosts", at, disk.From)
 		case !path.IsAbs(disk.To) || path.Clean(disk.To) == "/":
 			d.at(at+".to", "such as /scratch", "%s.to: %q is no absolute path below /", at, disk.To)
+		default:
+			d.checkTarget(at+".to", disk.To)
 		}
 	}
+	d.checkImage("vm.image", v.Image)
+	d.checkPackages("vm.packages", v.Packages)
 	if v.Image != "" && len(v.Packages) > 0 {
 		d.at("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
 	}
@@ -191,8 +194,8 @@ func ParseSize(s string) (int64, error) {
 		factor = float64(int64(1) << (10 * (1 + strings.IndexByte("KMGT", number[i]))))
 		number = strings.TrimSpace(number[:i])
 	}
-	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || x < 0 || x*factor > 1<<62 {
+	x, ok := decimal(number)
+	if !ok || x*factor > 1<<62 {
 		return 0, fmt.Errorf("%q is no size", s)
 	}
 	return int64(x * factor), nil

@@ -73,9 +73,13 @@ func (v *Volume) UnmarshalJSON(raw []byte) error {
 
 func (d *decoder) checkVolume(j *Job) {
 	v := j.Volume
-	if d.allRead("volume") && (!path.IsAbs(v.Path) || path.Clean(v.Path) == "/") {
+	switch {
+	case !d.allRead("volume"):
+	case !path.IsAbs(v.Path) || path.Clean(v.Path) == "/":
 		d.at("volume", "such as /work, or one of auto, virtio and dataimage", "volume: %q is no absolute path below /", v.Path)
 		d.fails("volume")
+	default:
+		d.checkTarget("volume", v.Path)
 	}
 	d.oneOf("volume.kind", v.Kind, VolumeAuto, VolumeVirtio, VolumeImage)
 	if !d.allRead("volume", "vm", "nodes") {

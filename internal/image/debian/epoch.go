@@ -22,7 +22,7 @@ import (
 // stale otherwise, and everything is compiled anew in each process.
 func Epoch(ctx context.Context, b spec.Build, sources []string) (int64, error) {
 	if b.Snapshot != "" {
-		t, err := time.Parse("20060102T150405Z", b.Snapshot)
+		t, err := b.SnapshotTime()
 		if err != nil {
 			return 0, &core.Error{Kind: core.Invalid, Op: "read build.snapshot", Object: b.Snapshot, Err: errors.New("it is no date"), Remedy: "Write it as 20250520T000000Z."}
 		}

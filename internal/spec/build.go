@@ -1,0 +1,64 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (d *decoder) checkBuild(b *Build) {
+	switch {
+	case !d.allRead("build.context", "build.debian"):
+	case b.Context == "" && b.Debian == "":
+		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
+	case b.Context != "" && b.Debian != "":
+		d.at("build.debian", "", "build: `context` and `debian` exclude each other")
+	}
+	switch {
+	case !d.allRead("build.context", "build.debian") || b.Context != "" && b.Debian != "":
+	case b.Debian != "":
+		d.onlyFor("a build by a Dockerfile", "dockerfile", "args")
+	case b.Context != "":
+		d.onlyFor("a build of Debian packages", "packages", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
+	}
+	if b.Debian != "" && !matches(`^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`, b.Debian) {
+		d.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)
+	}
+	if _, err := b.SnapshotTime(); b.Snapshot != "" && err != nil {
+		d.at("build.snapshot", "such as 20250520T000000Z", "build.snapshot: %q is no date", b.Snapshot)
+	}
+	d.checkPackages("build.packages", b.Packages)
+	for i, c := range b.Copy {
+		d.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
+	}
+	for key := range b.Env {
+		d.variable("build.env", key)
+	}
+}
+
+// onlyFor refuses keys of one kind of build in the other, which has no use for
+// them.
+func (d *decoder) onlyFor(kind string, keys ...string) {
+	for _, key := range keys {
+		if _, given := d.places["build."+key]; given {
+			d.at("build."+key, "", "build.%s: only %s has it", key, kind)
+		}
+	}
+}
+
+// SnapshotTime is the moment that Snapshot names.
+func (b Build) SnapshotTime() (time.Time, error) { return time.Parse("20060102T150405Z", b.Snapshot) }
+
+// checkPackages finds what apt would take for an option, or mmdebstrap for several
+// packages; a pattern of apt's may have blanks and commas.
+func (d *decoder) checkPackages(at string, packages []string) {
+	for i, p := range packages {
+		switch at := fmt.Sprintf("%s[%d]", at, i); {
+		case !d.wasRead(at):
+		case p == "" || strings.HasPrefix(p, "-"):
+			d.at(at, "", "%s: %q is no name of a package", at, p)
+		case strings.ContainsAny(p, " \t\n,") && !strings.ContainsRune("?~!(", rune(p[0])):
+			d.at(at, "one name for each element of the list", "%s: %q is no name of a package", at, p)
+		}
+	}
+}
