@@ -39,7 +39,7 @@ func Convert(data []byte) (Converted, error) {
 	if old.Task == nil {
 		return Converted{}, &core.Error{Kind: core.Invalid, Op: "read the old Beefile", Err: errors.New("it has no task_conf"), Remedy: "It has to be the JSON file of the original BEE launcher."}
 	}
-	c := &converter{old: old, job: yaml.MapSlice{}}
+	c := &converter{old: old, target: textOf(old.Task["exec_target"]), job: yaml.MapSlice{}}
 	c.task()
 	c.docker()
 	c.scripts()
@@ -61,10 +61,11 @@ func Convert(data []byte) (Converted, error) {
 }
 
 type converter struct {
-	old   oldFile
-	job   yaml.MapSlice
-	site  yaml.MapSlice
-	notes []string
+	old    oldFile
+	target string // the section of old.Exec that counts; the others are left out
+	job    yaml.MapSlice
+	site   yaml.MapSlice
+	notes  []string
 }
 
 func (c *converter) set(key string, value any) {
@@ -107,22 +108,25 @@ func (c *converter) scripts() {
 		lines = append(lines, "./"+textOf(s["script"]))
 		c.ports(fmt.Sprintf("general_run[%d]", i), s)
 	}
-	for i, s := range listOf(c.old.Task["mpi_run"]) {
-		n, p := numberOf(s["num_of_nodes"]), numberOf(s["proc_per_node"])
-		nodes, ranks = max(nodes, n), max(ranks, p)
+	parallel := listOf(c.old.Task["mpi_run"])
+	for _, s := range parallel {
+		nodes, ranks = max(nodes, numberOf(s["num_of_nodes"])), max(ranks, numberOf(s["proc_per_node"]))
+	}
+	for i, s := range parallel {
+		n, p, where := numberOf(s["num_of_nodes"]), numberOf(s["proc_per_node"]), fmt.Sprintf("mpi_run[%d]", i)
 		script := textOf(s["script"])
 		if n > 0 && p > 0 {
 			lines = append(lines, fmt.Sprintf("mpirun -n %d ./%s", n*p, script))
 		} else {
 			lines = append(lines, "mpirun ./"+script)
 		}
-		c.ports(fmt.Sprintf("mpi_run[%d]", i), s)
+		if n > 1 && p > 0 && p < ranks {
+			c.note("%s had %d processes on each of %d hosts, and mpirun fills the %d slots of one host before it takes the next: add `--map-by ppr:%d:node` to its line for Open MPI, or `-ppn %d` for MPICH and Intel MPI.", where, p, n, ranks, p, p)
+		}
+		c.ports(where, s)
 	}
-	target := textOf(c.old.Task["exec_target"])
-	for _, env := range []string{target, "bee_aws", "bee_os"} {
-		nodes = max(nodes, numberOf(c.old.Exec[env]["num_of_nodes"]))
-	}
-	nodes = max(nodes, len(namesOf(c.old.Exec[target]["node_list"])))
+	env := c.old.Exec[c.target]
+	nodes = max(nodes, numberOf(env["num_of_nodes"]), len(namesOf(env["node_list"])))
 	if nodes > 0 {
 		c.set("nodes", nodes)
 	}
@@ -142,17 +146,20 @@ func (c *converter) scripts() {
 }
 
 func (c *converter) ports(where string, s map[string]any) {
+	network := "containers use the host's network, so ports are the host's own; use `ssh -L` or `ssh -R` to reach them from elsewhere"
+	if c.target == "bee_vm" {
+		network = "containers use the guest's network, so ports are the guest's own; use `ssh -L` or `ssh -R` with what `bee ssh --config RUN` prints to reach them"
+	}
 	for _, key := range []string{"local_port_fwd", "remote_port_fwd"} {
 		if list, ok := s[key].([]any); ok && len(list) > 0 {
-			c.note("%s.%s %v: containers use the host's network, so ports are the host's own; use `ssh -L` or `ssh -R` to reach them from elsewhere.", where, key, list)
+			c.note("%s.%s %v: %s.", where, key, list, network)
 		}
 	}
 }
 
 // environment turns the machines of the old file into a site.
 func (c *converter) environment() {
-	target := textOf(c.old.Task["exec_target"])
-	env := c.old.Exec[target]
+	target, env := c.target, c.old.Exec[c.target]
 	hosts := namesOf(env["node_list"])
 	switch target {
 	case "bee_vm", "bee_charliecloud":
@@ -223,11 +230,10 @@ func (c *converter) machine(env map[string]any) {
 func (c *converter) unknown() {
 	c.unknownIn("task_conf", c.old.Task, "task_name", "exec_target", "batch_mode", "general_run", "mpi_run", "terminate_after_exec")
 	c.unknownIn("docker_conf", c.old.Docker, "docker_img_tag", "docker_username", "docker_shared_dir")
-	used := textOf(c.old.Task["exec_target"])
 	for _, target := range slices.Sorted(maps.Keys(c.old.Exec)) {
 		switch at := "exec_env_conf." + target; {
-		case target != used:
-			c.note("%s was left out, as exec_target is %q.", at, used)
+		case target != c.target:
+			c.note("%s was left out, as exec_target is %q.", at, c.target)
 		case target == "bee_vm":
 			c.unknownIn(at, c.old.Exec[target], "node_list", "cpu_core_per_socket", "cpu_thread_per_core", "cpu_sockets", "ram_size", "kvm_enabled", "host_input_dir")
 		case target == "bee_charliecloud":

@@ -329,6 +329,18 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%s: %+v, %v", target, c, err)
 		}
 	}
+	if !strings.Contains(notes, "bee ssh --config") || strings.Contains(notes, "the host's network") {
+		t.Errorf("a note on ports that are not the guest's:\n%s", notes)
+	}
+	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm","mpi_run":[{"script":"a","num_of_nodes":2,"proc_per_node":2},{"script":"b","num_of_nodes":4,"proc_per_node":4},{"script":"c","num_of_nodes":1,"proc_per_node":2}]}}`))
+	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(c.Beefile, "mpirun -n 4 ./a") || !strings.Contains(c.Beefile, "ranks_per_node: 4") ||
+		strings.Count(notes, "--map-by") != 1 || !strings.Contains(notes, "mpi_run[0] had 2 processes on each of 2 hosts") || !strings.Contains(notes, "-ppn 2") {
+		t.Errorf("of commands of different size: %v\n%s\n%s", err, c.Beefile, notes)
+	}
+	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_aws":{"num_of_nodes":16},"bee_vm":{"node_list":["a","b"]}}}`))
+	if err != nil || !strings.Contains(c.Beefile, "nodes: 2\n") {
+		t.Errorf("the nodes of another target: %v\n%s", err, c.Beefile)
+	}
 	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_os":{"num_of_nodes":"2"},"bee_vm":{"ram_size":"4G","shape":"round"}}}`))
 	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(notes, "exec_env_conf.bee_os was left out") || !strings.Contains(notes, "exec_env_conf.bee_vm.shape") || strings.Contains(notes, "ram_size") {
 		t.Errorf("of what other targets have: %v\n%s", err, notes)
