@@ -21,7 +21,7 @@ func (d *decoder) checkBuild(b *Build) {
 	case b.Context != "":
 		d.onlyFor("a build of Debian packages", "packages", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
 	}
-	if b.Debian != "" && !matches(`^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`, b.Debian) {
+	if b.Debian != "" && !fits("build.debian", b.Debian) {
 		d.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)
 	}
 	if _, err := b.SnapshotTime(); b.Snapshot != "" && err != nil {

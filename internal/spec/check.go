@@ -17,25 +17,19 @@ func (d *decoder) checkJob(j *Job) {
 		d.at("build", "", "`image:` and `build:` exclude each other")
 	}
 	d.checkImage("image", j.Image)
-	if j.Nodes < 1 || j.Nodes > 100000 {
-		d.at("nodes", "", "nodes: %d hosts cannot be had", j.Nodes)
-	}
-	if j.RanksPerNode < 0 || j.RanksPerNode > mostRanks {
-		d.at("ranks_per_node", "", "ranks_per_node: %d cannot be", j.RanksPerNode)
-	}
+	within(d, "nodes", j.Nodes)
+	within(d, "ranks_per_node", j.RanksPerNode)
+	within(d, "retry", j.Retry)
 	d.checkPlatform(j.Platform)
 	d.checkNetwork("network", j.Network)
 	d.positive("timeout", j.Timeout, "no limit")
-	if strings.ContainsAny(j.Name, "/\n") {
+	if !fits("name", j.Name) {
 		d.at("name", "", "name: a name has no slashes or line breaks")
 	}
-	d.oneOf("runtime", j.Runtime, runtimes()...)
-	d.oneOf("user", j.User, "root")
-	d.oneOf("scratch", j.Scratch, "memory", "disk")
-	d.oneOf("order", j.Order, OrderListed, OrderCheapest, OrderSoonest)
-	if j.Retry < 0 {
-		d.at("retry", "", "retry: %d cannot be", j.Retry)
-	}
+	d.oneOf("runtime", j.Runtime)
+	d.oneOf("user", j.User)
+	d.oneOf("scratch", j.Scratch)
+	d.oneOf("order", j.Order)
 	for key := range j.Env {
 		d.variable("env", key)
 	}
@@ -156,22 +150,6 @@ func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 	return false
 }
 
-func (d *decoder) oneOf(key, value string, words ...string) {
-	if value == "" {
-		return
-	}
-	for _, w := range words {
-		if value == w {
-			return
-		}
-	}
-	hint := "one of " + strings.Join(words, ", ")
-	if near := nearest(value, words); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	d.at(key, hint, "%s: %q is not known", key, value)
-}
-
 func (d *decoder) variable(where, key string) {
 	if !IsVariable(key) {
 		d.at(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
@@ -179,14 +157,7 @@ func (d *decoder) variable(where, key string) {
 }
 
 // IsVariable tells whether a variable of the environment can have a name.
-func IsVariable(key string) bool {
-	ok := key != ""
-	for i, r := range key {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		ok = ok && (letter || i > 0 && r >= '0' && r <= '9')
-	}
-	return ok
-}
+func IsVariable(key string) bool { return fits("env", key) }
 
 // checkSites finds what cannot be in a sites file.
 func (d *decoder) checkSites(sites []Site) {
@@ -205,10 +176,10 @@ func (d *decoder) checkSites(sites []Site) {
 		}
 		seen[s.Name] = true
 		if s.Provider == "" && d.wasRead(at+".provider") {
-			d.at(at, "one of "+strings.Join(providers(), ", "), "%s: a site needs a `provider`", at)
+			d.at(at, "one of "+strings.Join(words()["sites[].provider"], ", "), "%s: a site needs a `provider`", at)
 		}
-		d.oneOf(at+".provider", s.Provider, providers()...)
-		d.oneOf(at+".runtime", s.Runtime, runtimes()...)
+		d.oneOf(at+".provider", s.Provider)
+		d.oneOf(at+".runtime", s.Runtime)
 		d.checkScratch(at+".scratch", s.Scratch)
 		d.checkNetwork(at+".network", s.Network)
 		d.positive(at+".slot", s.Slot, "no limit")
@@ -218,18 +189,14 @@ func (d *decoder) checkSites(sites []Site) {
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
 		d.checkUse(s, at)
-		if s.Price < 0 {
-			d.at(at+".price", "", "%s.price: %v cannot be", at, s.Price)
-		}
-		if s.Slots < 0 {
-			d.at(at+".slots", "", "%s.slots: %d cannot be", at, s.Slots)
-		}
+		within(d, at+".price", s.Price)
+		within(d, at+".slots", s.Slots)
 	}
 }
 
 // checkUse finds keys that mean nothing to a site of this kind.
 func (d *decoder) checkUse(s *Site, at string) {
-	if !slices.Contains(providers(), s.Provider) || !d.allRead(at+".provider", at+".hosts", at+".login") {
+	if !slices.Contains(words()["sites[].provider"], s.Provider) || !d.allRead(at+".provider", at+".hosts", at+".login") {
 		return
 	}
 	local, slurm := s.Provider == "local", s.Provider == "slurm"
@@ -256,9 +223,7 @@ func (d *decoder) checkHosts(s *Site, at string) {
 		if len(s.Hosts.Patterns) > 0 {
 			d.at(at+".hosts", "", "%s.hosts: a local site takes a number of emulated hosts", at)
 		}
-		if s.Hosts.Count < 0 || s.Hosts.Count > 1000 {
-			d.at(at+".hosts", "", "%s.hosts: %d hosts cannot be emulated", at, s.Hosts.Count)
-		}
+		within(d, at+".hosts", s.Hosts.Count)
 	case "ssh":
 		if len(s.Hosts.Patterns) == 0 && d.allRead(at+".hosts") {
 			d.at(at+".hosts", "such as [n1, \"ann@n[2-9]\"]", "%s: an ssh site needs a list of `hosts`", at)

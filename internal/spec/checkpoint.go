@@ -63,7 +63,7 @@ func (c *Checkpoint) asks() bool { return c.Signal != "" || c.Command != nil || 
 // checkSavesVM finds what mode vm cannot go with.
 func (d *decoder) checkSavesVM(j *Job) {
 	c := j.Checkpoint
-	d.oneOf("checkpoint.mode", c.Mode, CheckpointApp, CheckpointVM, CheckpointAuto)
+	d.oneOf("checkpoint.mode", c.Mode)
 	if !d.allRead("vm", "checkpoint.mode") {
 		return
 	}

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"time"
 
@@ -9,15 +10,15 @@ import (
 )
 
 // Schema gives the JSON Schema (2020-12) of "beefile" or "sites", made from
-// the types that the parser fills.
+// the types that the parser fills and from what the checks go by.
 func Schema(which string) (map[string]any, error) {
 	var root map[string]any
 	switch which {
 	case "beefile":
-		root = schemaOf(reflect.TypeFor[Job]())
+		root = schemaOf(reflect.TypeFor[Job](), "")
 		root["oneOf"] = []any{map[string]any{"required": []string{"image"}}, map[string]any{"required": []string{"build"}}}
 	case "sites":
-		root = schemaOf(reflect.TypeFor[SitesFile]())
+		root = schemaOf(reflect.TypeFor[SitesFile](), "")
 		root["required"] = []string{"sites"}
 	default:
 		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}
@@ -28,7 +29,8 @@ func Schema(which string) (map[string]any, error) {
 	return root, nil
 }
 
-func schemaOf(t reflect.Type) map[string]any {
+// schemaOf is the schema of the values of a type, at a path without indexes.
+func schemaOf(t reflect.Type, at string) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -37,50 +39,71 @@ func schemaOf(t reflect.Type) map[string]any {
 	case reflect.TypeFor[Command]():
 		return oneOf(text, map[string]any{"type": "array", "items": text})
 	case reflect.TypeFor[Build]():
-		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Build]()))
+		return oneOf(map[string]any{"type": "string"}, objectSchema(t, at))
 	case reflect.TypeFor[VM]():
-		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, objectSchema(reflect.TypeFor[VM]()))
+		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, objectSchema(t, at))
 	case reflect.TypeFor[Volume]():
-		return oneOf(map[string]any{"type": "string"}, objectSchema(reflect.TypeFor[Volume]()))
+		return oneOf(map[string]any{"enum": words()[at+".kind"]}, map[string]any{"type": "string", "pattern": "^/"}, objectSchema(t, at))
 	case reflect.TypeFor[Size]():
 		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgGtT](i?[bB])?)?$`})
 	case reflect.TypeFor[GPUs]():
 		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"const": "all"})
 	case reflect.TypeFor[Hosts]():
-		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}})
+		return oneOf(numberSchema("integer", at), map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}})
 	case reflect.TypeFor[BitRate]():
 		return map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgG])?bit$`}
 	case reflect.TypeFor[time.Duration]():
 		return map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`}
 	case reflect.TypeFor[Site]():
-		s := objectSchema(t)
+		s := objectSchema(t, at)
 		s["required"] = []string{"name", "provider"}
 		return s
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return objectSchema(t)
+		return objectSchema(t, at)
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), at+"[]")}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+		s := map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), at+"[]")}
+		if pattern, ok := patterns()[at]; ok {
+			s["propertyNames"] = map[string]any{"pattern": pattern}
+		}
+		return s
 	case reflect.Int, reflect.Int64:
-		return map[string]any{"type": "integer"}
+		return numberSchema("integer", at)
 	case reflect.Float64:
-		return map[string]any{"type": "number"}
+		return numberSchema("number", at)
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
+	}
+	if choice, ok := words()[at]; ok {
+		return map[string]any{"enum": choice}
+	}
+	if pattern, ok := patterns()[at]; ok {
+		text["pattern"] = pattern
 	}
 	return text
 }
 
+func numberSchema(kind, at string) map[string]any {
+	s := map[string]any{"type": kind}
+	if l, ok := numbers()[at]; ok {
+		s["minimum"] = l.least
+		if !math.IsInf(l.most, 1) {
+			s["maximum"] = l.most
+		}
+	}
+	return s
+}
+
 func oneOf(forms ...any) map[string]any { return map[string]any{"oneOf": forms} }
 
-func objectSchema(t reflect.Type) map[string]any {
+func objectSchema(t reflect.Type, at string) map[string]any {
 	properties := map[string]any{}
 	for i := range t.NumField() {
 		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
-			properties[key] = schemaOf(t.Field(i).Type)
+			properties[key] = schemaOf(t.Field(i).Type, join(at, key))
 		}
 	}
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}

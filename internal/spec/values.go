@@ -8,19 +8,9 @@ import (
 	"time"
 )
 
-// mostRanks is more than any host has processors.
-const mostRanks = 100000
-
 // LeastMargin is what the end of any attempt takes of its slot: the job's
 // processes are ended and its hosts given back.
 const LeastMargin = 10 * time.Second
-
-// providers and runtimes that a site can have.
-func providers() []string { return []string{"local", "ssh", "slurm"} }
-
-func runtimes() []string {
-	return []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
-}
 
 // architectures that images are made for, as Go and Docker call them.
 func architectures() []string {

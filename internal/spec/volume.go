@@ -81,7 +81,7 @@ func (d *decoder) checkVolume(j *Job) {
 	default:
 		d.checkTarget("volume", v.Path)
 	}
-	d.oneOf("volume.kind", v.Kind, VolumeAuto, VolumeVirtio, VolumeImage)
+	d.oneOf("volume.kind", v.Kind)
 	if !d.allRead("volume", "vm", "nodes") {
 		return
 	}

@@ -1,0 +1,115 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// What keys can have, by their path without indexes, such as "sites[].provider":
+// the checks and the schema both go by it.
+
+// words of the keys that have a choice of them.
+func words() map[string][]string {
+	runtimes := []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
+	return map[string][]string{
+		"runtime":          runtimes,
+		"user":             {"root"},
+		"scratch":          {"memory", "disk"},
+		"order":            {OrderListed, OrderCheapest, OrderSoonest},
+		"checkpoint.mode":  {CheckpointApp, CheckpointVM, CheckpointAuto},
+		"volume.kind":      {VolumeAuto, VolumeVirtio, VolumeImage},
+		"vm.when":          {VMAlways, VMNever, VMAuto},
+		"vm.accel":         {"auto", "kvm", "tcg"},
+		"vm.fabric":        {"switch", "star", "tree", "multicast", "none"},
+		"vm.nic":           {NICRings, NICSockets},
+		"vm.share":         {"9p", "virtiofs"},
+		"sites[].provider": {"local", "ssh", "slurm"},
+		"sites[].runtime":  runtimes,
+	}
+}
+
+// limits of a number, both of which it can be.
+type limits struct{ least, most float64 }
+
+func (l limits) String() string {
+	if math.IsInf(l.most, 1) {
+		return fmt.Sprintf("at least %v", l.least)
+	}
+	return fmt.Sprintf("from %.0f to %.0f", l.least, l.most)
+}
+
+// numbers are the limits of the keys that have a number.
+func numbers() map[string]limits {
+	natural := limits{0, math.Inf(1)}
+	return map[string]limits{
+		"nodes":          {1, 100000},
+		"ranks_per_node": {0, 100000}, // more than any host has processors
+		"retry":          natural,
+		"vm.per_host":    {0, 256},
+		"vm.cpus":        natural,
+		"vm.sockets":     natural,
+		"vm.threads":     natural,
+		"vm.mtu":         {1280, 65521},
+		"sites[].hosts":  {0, 1000}, // that can be emulated
+		"sites[].slots":  natural,
+		"sites[].price":  natural,
+	}
+}
+
+// patterns of the keys that have text of a fixed form; of a mapping's, that of its
+// keys.
+func patterns() map[string]string {
+	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
+	return map[string]string{
+		"name":         `^[^/\n]*$`,
+		"platform":     `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
+		"env":          variable,
+		"secrets":      variable,
+		"build.env":    variable,
+		"build.debian": `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
+	}
+}
+
+// fits tells whether a text has the form that a key wants.
+func fits(key, text string) bool { return matches(patterns()[key], text) }
+
+// oneOf refuses what is none of a key's words.
+func (d *decoder) oneOf(at, value string) {
+	choice := words()[anyIndex(at)]
+	if value == "" || slices.Contains(choice, value) {
+		return
+	}
+	hint := "one of " + strings.Join(choice, ", ")
+	if near := nearest(value, choice); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	d.at(at, hint, "%s: %q is not known", at, value)
+}
+
+// within refuses numbers beyond a key's limits; such a value counts as none. A
+// number that is not given is 0.
+func within[N int | float64](d *decoder, at string, n N) {
+	_, given := d.places[at]
+	_, flag := d.flags[at]
+	l := numbers()[anyIndex(at)]
+	if n == 0 && !given && !flag || float64(n) >= l.least && float64(n) <= l.most {
+		return
+	}
+	d.at(at, l.String(), "%s: %v cannot be", at, n)
+	d.fails(at)
+}
+
+// anyIndex takes the numbers out of the indexes of a path.
+func anyIndex(path string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(path, "[") {
+		if i > 0 {
+			_, part, _ = strings.Cut(part, "]")
+			b.WriteString("[]")
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
