@@ -15,6 +15,7 @@ const module = "github.com/bee-hpc/bee/"
 // knows interfaces only, drivers never each other.
 func allowed() map[string][]string {
 	return map[string][]string{
+		"docs":                          {},
 		"internal/core":                 {},
 		"internal/tasklog":              {},
 		"internal/chunk":                {},
@@ -25,7 +26,7 @@ func allowed() map[string][]string {
 		"internal/checkpoint":           {"internal/core", "internal/filestream"},
 		"internal/checkpoint/bucket":    {"internal/checkpoint", "internal/core", "internal/filestream"},
 		"internal/leasedir":             {"internal/core", "internal/filestream"},
-		"internal/spec":                 {"internal/core"},
+		"internal/spec":                 {"docs", "internal/core"},
 		"internal/driver":               {"internal/core"},
 		"internal/node/protocol":        {"internal/core"},
 		"internal/node/client":          {"internal/core", "internal/fabric", "internal/filestream", "internal/filestream", "internal/node/protocol", "internal/tasklog", "internal/wire"},

@@ -6,19 +6,25 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/bee-hpc/bee/docs"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
 // Schema gives the JSON Schema (2020-12) of "beefile" or "sites", made from
-// the types that the parser fills and from what the checks go by.
+// the types that the parser fills, what the checks go by, and what the documents say.
 func Schema(which string) (map[string]any, error) {
 	var root map[string]any
+	m := meanings{}
 	switch which {
 	case "beefile":
-		root = schemaOf(reflect.TypeFor[Job](), "")
+		m.read(docs.Beefile, "")
+		m.read(docs.Checkpointing, "")
+		root = m.schemaOf(reflect.TypeFor[Job](), "")
 		root["oneOf"] = []any{map[string]any{"required": []string{"image"}}, map[string]any{"required": []string{"build"}}}
 	case "sites":
-		root = schemaOf(reflect.TypeFor[SitesFile](), "")
+		m.read(docs.Sites, "sites[]")
+		m.read(docs.Slurm, "sites[]")
+		root = m.schemaOf(reflect.TypeFor[SitesFile](), "")
 		root["required"] = []string{"sites"}
 	default:
 		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}
@@ -30,7 +36,7 @@ func Schema(which string) (map[string]any, error) {
 }
 
 // schemaOf is the schema of the values of a type, at a path without indexes.
-func schemaOf(t reflect.Type, at string) map[string]any {
+func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -39,11 +45,11 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 	case reflect.TypeFor[Command]():
 		return oneOf(text, map[string]any{"type": "array", "items": text})
 	case reflect.TypeFor[Build]():
-		return oneOf(map[string]any{"type": "string"}, objectSchema(t, at))
+		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[VM]():
-		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, objectSchema(t, at))
+		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, m.objectSchema(t, at))
 	case reflect.TypeFor[Volume]():
-		return oneOf(map[string]any{"enum": words()[at+".kind"]}, map[string]any{"type": "string", "pattern": "^/"}, objectSchema(t, at))
+		return oneOf(map[string]any{"enum": words()[at+".kind"]}, map[string]any{"type": "string", "pattern": "^/"}, m.objectSchema(t, at))
 	case reflect.TypeFor[Size]():
 		return oneOf(map[string]any{"type": "integer", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgGtT](i?[bB])?)?$`})
 	case reflect.TypeFor[GPUs]():
@@ -55,17 +61,17 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 	case reflect.TypeFor[time.Duration]():
 		return map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`}
 	case reflect.TypeFor[Site]():
-		s := objectSchema(t, at)
+		s := m.objectSchema(t, at)
 		s["required"] = []string{"name", "provider"}
 		return s
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return objectSchema(t, at)
+		return m.objectSchema(t, at)
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), at+"[]")}
+		return map[string]any{"type": "array", "items": m.schemaOf(t.Elem(), at+"[]")}
 	case reflect.Map:
-		s := map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), at+"[]")}
+		s := map[string]any{"type": "object", "additionalProperties": m.schemaOf(t.Elem(), at+"[]")}
 		if pattern, ok := patterns()[at]; ok {
 			s["propertyNames"] = map[string]any{"pattern": pattern}
 		}
@@ -99,11 +105,15 @@ func numberSchema(kind, at string) map[string]any {
 
 func oneOf(forms ...any) map[string]any { return map[string]any{"oneOf": forms} }
 
-func objectSchema(t reflect.Type, at string) map[string]any {
+func (m meanings) objectSchema(t reflect.Type, at string) map[string]any {
 	properties := map[string]any{}
 	for i := range t.NumField() {
 		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
-			properties[key] = schemaOf(t.Field(i).Type, join(at, key))
+			p := m.schemaOf(t.Field(i).Type, join(at, key))
+			if says := m[join(at, key)]; says != "" {
+				p["description"] = says
+			}
+			properties[key] = p
 		}
 	}
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}

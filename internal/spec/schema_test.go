@@ -134,3 +134,42 @@ func TestSchemaHasTheChoicesOfTheChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemaTellsWhatKeysMean looks for the documents' words at each key that has a
+// row in their tables; those of lists' elements and of secrets have none.
+func TestSchemaTellsWhatKeysMean(t *testing.T) {
+	for which, without := range map[string]string{"beefile": " inputs[] outputs[] secrets[] vm.disks[] build.copy[] ", "sites": "  "} {
+		schema, err := Schema(which)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var walk func(at string, s map[string]any)
+		walk = func(at string, s map[string]any) {
+			forms, _ := s["oneOf"].([]any)
+			for _, form := range forms {
+				walk(at, form.(map[string]any))
+			}
+			for _, elements := range []string{"items", "additionalProperties"} {
+				if e, ok := s[elements].(map[string]any); ok {
+					walk(at+"[]", e)
+				}
+			}
+			properties, _ := s["properties"].(map[string]any)
+			for key, p := range properties {
+				if says, _ := p.(map[string]any)["description"].(string); says == "" && !strings.Contains(without, " "+at+" ") {
+					t.Errorf("%s: nothing is said of %s", which, join(at, key))
+				}
+				walk(join(at, key), p.(map[string]any))
+			}
+		}
+		walk("", schema)
+	}
+	schema, err := Schema("sites")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := schema["properties"].(map[string]any)["sites"].(map[string]any)["items"].(map[string]any)["properties"].(map[string]any)
+	if got, want := site["slot"].(map[string]any)["description"], "how long an attempt may take on this site, such as `2h` (checkpointing.md); default: no limit"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

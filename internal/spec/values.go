@@ -14,7 +14,11 @@ const LeastMargin = 10 * time.Second
 
 // architectures that images are made for, as Go and Docker call them.
 func architectures() []string {
-	return []string{"amd64", "arm64", "386", "arm", "loong64", "mips64le", "ppc64le", "riscv64", "s390x", runtime.GOARCH}
+	known := []string{"amd64", "arm64", "386", "arm", "loong64", "mips64le", "ppc64le", "riscv64", "s390x"}
+	if !slices.Contains(known, runtime.GOARCH) {
+		known = append(known, runtime.GOARCH)
+	}
+	return known
 }
 
 // checkPlatform finds platforms that no container can be of.
