@@ -47,7 +47,10 @@ type Fabric struct {
 	place Place
 	// header precedes each frame, in bytes: what guests leave to be done.
 	header int
-	log    *slog.Logger
+	// crowded tells that a guest which takes nothing would hold up others: those
+	// of its host, or those whose frames pass through.
+	crowded bool
+	log     *slog.Logger
 
 	links []atomic.Pointer[Link] // by host
 	ports []atomic.Pointer[port] // of this host's guests
@@ -82,7 +85,8 @@ func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 	if attached == Rings {
 		header = vhost.HeaderSize
 	}
-	return &Fabric{kind: kind, header: header, place: place, log: log,
+	crowded := place.Guests > 1 || passes(kind) && len(neighbours(kind, place.Host, place.Hosts)) > 1
+	return &Fabric{kind: kind, header: header, crowded: crowded, place: place, log: log,
 		links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
 		store: &store{}}
 }
@@ -145,7 +149,7 @@ func (f *Fabric) add(p *port) error {
 		p.close()
 		return errors.New("the fabric has that guest already, or is closed")
 	}
-	if f.place.Guests > 1 {
+	if f.crowded {
 		p.out = newOutbox(f.store)
 		go p.write()
 	}

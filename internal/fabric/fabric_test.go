@@ -247,29 +247,36 @@ func TestASilentLinkEnds(t *testing.T) {
 	})
 }
 
-// TestAGuestThatTakesNothing: its senders drop, count, and go on with others.
+// TestAGuestThatTakesNothing: what is for it is dropped and counted, at its senders
+// or, where its switch passes on what is for others, there; they do not wait.
 func TestAGuestThatTakesNothing(t *testing.T) {
-	g := mesh(t, 3)
-	big := frame(macOf(1), macOf(0), string(make([]byte, 60000)))
-	testkit.Eventually(t, 20*time.Second, func() error {
-		for range 100 {
-			g[0].send(big)
-		}
-		for _, p := range g[0].f.Stats().Peers {
-			if p.Rank == 1 && p.Dropped > 0 {
+	for kind, who := range map[string]struct{ size, sleeper, from, to int }{
+		Switch: {3, 1, 0, 2}, Star: {3, 0, 1, 2}, Tree: {4, 1, 3, 0},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			g := fabricOf(t, kind, who.size)
+			big := frame(macOf(who.sleeper), macOf(who.from), string(make([]byte, 60000)))
+			at, sleeper := g[who.from].f, g[who.sleeper].f
+			testkit.Eventually(t, 20*time.Second, func() error {
+				for range 100 {
+					g[who.from].send(big)
+				}
+				if dropped := sleeper.Stats().Dropped; kind != Switch && dropped == 0 || kind == Switch && at.peerTo(who.sleeper).Dropped == 0 {
+					return fmt.Errorf("nothing was dropped")
+				}
 				return nil
+			})
+			f := frame(macOf(who.to), macOf(who.from), "not for the sleeper")
+			g[who.from].send(f)
+			if got := g[who.to].gets(5 * time.Second); !bytes.Equal(got, f) {
+				t.Error("another guest has to wait")
 			}
-		}
-		return fmt.Errorf("nothing was dropped")
-	})
-	f := frame(macOf(2), macOf(0), "not for the sleeper")
-	g[0].send(f)
-	if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
-		t.Error("another guest has to wait")
-	}
-	time.Sleep(silence + 2*beat) // as long as a dead link would take to be noticed
-	if !g[0].f.Stats().Peers[0].Up || !g[1].f.Stats().Peers[0].Up {
-		t.Error("a guest's own slowness ended its host's links")
+			time.Sleep(silence + 2*beat) // as long as a dead link would take to be noticed
+			if !at.peerTo(who.sleeper).Up || !sleeper.peerTo(who.from).Up {
+				t.Error("a guest's own slowness ended its host's links")
+			}
+		})
 	}
 }
 

@@ -55,9 +55,9 @@ func (b *burst) send(host int, frame []byte) {
 }
 
 // give hands a frame to a guest. One that is alone on its host and takes nothing
-// holds up its own links only; what it is sent then waits, and is dropped, at
-// the senders. Where there are others, it has a queue of its own, so that nobody
-// is in anybody's way, for what it has no room for at once.
+// holds up only links over which nothing comes but its own; what it is sent then
+// waits, and is dropped, at the senders. Where others would wait behind it, it has
+// a queue of its own for what it has no room for at once.
 func (b *burst) give(i int, frame []byte) {
 	p := b.f.ports[i].Load()
 	switch {

@@ -119,3 +119,13 @@ func (g *guest) gets(within time.Duration) []byte {
 	}
 	return buf[:n]
 }
+
+// peerTo is what the switch says of its link to the host of a rank's guest.
+func (f *Fabric) peerTo(rank int) Peer {
+	for _, p := range f.Stats().Peers {
+		if f.place.hostOf(p.Rank) == f.place.hostOf(rank) {
+			return p
+		}
+	}
+	return Peer{}
+}

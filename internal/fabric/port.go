@@ -16,7 +16,7 @@ type port struct {
 	rank     int
 	index    int // on this host
 	guest    device
-	out      *outbox // nil where the host has one guest only
+	out      *outbox // nil where nobody else waits behind this guest
 	done     chan struct{}
 	once     sync.Once
 	from, to Counter

@@ -95,6 +95,17 @@ func next(kind string, own, to int) int {
 	return to
 }
 
+// neighbours are the hosts that a host is linked to.
+func neighbours(kind string, own, hosts int) []int {
+	var all []int
+	for h := range hosts {
+		if h != own && next(kind, own, h) == h {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 // passes tells whether switches pass on what came by a link. In a full mesh
 // they must not: everyone was sent it already.
 func passes(kind string) bool { return kind == Star || kind == Tree }
