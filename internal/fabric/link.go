@@ -21,10 +21,12 @@ const (
 	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
 	queueLimit = 4 << 20
 	// A link that is silent for so long is broken: so one that breaks without a
-	// word is there again within two seconds.
+	// word is there again, or told of, within two seconds.
 	beat    = 250 * time.Millisecond
-	silence = 1500 * time.Millisecond
+	silence = time.Second
 )
+
+var errSilent = errors.New("nothing is heard from there any more")
 
 // Link is the connection to one other host's switch.
 type Link struct {
@@ -36,7 +38,8 @@ type Link struct {
 	done    chan struct{}
 	once    sync.Once
 	err     error
-	heard   atomic.Int64 // when, in nanoseconds
+	begun   time.Time
+	heard   atomic.Int64 // last, in nanoseconds since then
 	waiting atomic.Bool  // for something to come, not for the guest to take it
 
 	sent, received Counter
@@ -51,8 +54,7 @@ func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, host: host, c: c, done: make(chan struct{})}
-	l.heard.Store(time.Now().UnixNano())
+	l := &Link{f: f, host: host, c: c, done: make(chan struct{}), begun: time.Now()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -73,6 +75,11 @@ func (l *Link) Done() <-chan struct{} { return l.done }
 
 // Err tells why, after Done.
 func (l *Link) Err() error { return l.err }
+
+// Heard tells when the other end was heard last.
+func (l *Link) Heard() time.Time { return l.begun.Add(time.Duration(l.heard.Load())) }
+
+func (l *Link) hear() { l.heard.Store(int64(time.Since(l.begun))) }
 
 func (l *Link) close() { l.fail(net.ErrClosed) }
 
@@ -120,8 +127,9 @@ func (l *Link) read() {
 	for have := 0; ; {
 		l.waiting.Store(true)
 		n, err := l.c.Read(buf[have:])
-		l.waiting.Store(false)
-		l.heard.Store(time.Now().UnixNano())
+		if l.waiting.Store(false); n > 0 {
+			l.hear()
+		}
 		have += n
 		used, wrong := l.take(b, buf[:have])
 		if err = cmp.Or(wrong, err); err != nil {
@@ -169,9 +177,9 @@ func (l *Link) watch() {
 			stopped := now.Sub(last) > 2*beat
 			last = now
 			if stopped || !l.waiting.Load() {
-				l.heard.Store(now.UnixNano())
-			} else if quiet := now.UnixNano() - l.heard.Load(); quiet > int64(silence) {
-				l.fail(fmt.Errorf("nothing heard for %v", time.Duration(quiet).Round(time.Millisecond)))
+				l.hear()
+			} else if time.Since(l.Heard()) >= silence {
+				l.fail(errSilent)
 				return
 			}
 		case <-l.done:

@@ -71,16 +71,17 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	w := outage{n: n, host: host}
 	for ctx.Err() == nil {
 		l, err := n.dialFabric(ctx, f, host)
-		if err == nil {
+		if err != nil {
+			w.note(err)
+		} else {
 			w.over()
 			select {
 			case <-l.Done():
-				err = l.Err()
+				w.begin(l.Heard(), l.Err())
 			case <-ctx.Done():
 				return
 			}
 		}
-		w.note(err)
 		select {
 		case <-time.After(firstPause): // the other may not be as far yet
 		case <-ctx.Done():

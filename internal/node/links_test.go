@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -275,6 +277,48 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	s.cables[[2]int{1, 0}].cut(false)
 	said("between host1 and host0 is whole again")
 	s.reach("again")
+}
+
+// TestAnOutageIsToldInTime counts from when the other was heard last, and says
+// nothing of a way that is there again sooner.
+func TestAnOutageIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.f.Close()
+		n := &node{config: protocol.Config{Size: 2, Host: core.Host{Name: "a"}}, members: []member{{Name: "a"}, {Name: "b"}}}
+		n.head = &head{n: n, journal: j}
+		o := outage{n: n, host: 1}
+		o.note(errors.New("not as far yet"))
+		time.Sleep(time.Hour)
+		o.over()
+		heard := time.Now()
+		time.Sleep(time.Second)
+		o.begin(heard, errors.New("silent"))
+		time.Sleep(700 * time.Millisecond)
+		o.over()
+		time.Sleep(time.Hour)
+		if len(j.events) > 0 {
+			t.Errorf("people are told of what is mended: %+v", j.events)
+		}
+		heard = time.Now()
+		time.Sleep(1250 * time.Millisecond) // as long as it takes to notice
+		o.begin(heard, errors.New("silent"))
+		o.note(errors.New("no route"))
+		time.Sleep(time.Until(heard.Add(10 * time.Second)))
+		o.over()
+		synctest.Wait()
+		want := []string{"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
+			"the guests' network between a and b is whole again after 10s"}
+		if len(j.events) != 2 || j.events[0].Message != want[0] || j.events[1].Message != want[1] {
+			t.Fatalf("people are told: %+v", j.events)
+		}
+		if took := j.events[0].Time.Sub(heard); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 // An interior host that is lost takes the way to others along.

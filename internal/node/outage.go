@@ -9,9 +9,9 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 )
 
-// outageTime is how long the way to another host's switch may be broken before
-// the user hears of it. Most are mended sooner.
-const outageTime = 1500 * time.Millisecond
+// outageTime is how long nothing may come from another host's switch before the
+// user hears of it, which shall be within two seconds. Most ways are mended sooner.
+const outageTime = 1750 * time.Millisecond
 
 // outage watches over the way from this host's switch to another's. Such a way
 // may break where the one to the head, over which hosts count as lost, does not.
@@ -24,19 +24,21 @@ type outage struct {
 	why   error
 	timer *time.Timer
 	told  bool
-	once  bool // there was a way
 }
 
-// note says that there is no way now.
+// begin says that the way is broken, over which the other was heard last then.
+func (o *outage) begin(heard time.Time, why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.since, o.why = heard, why
+	o.timer = time.AfterFunc(time.Until(heard.Add(outageTime)), o.tell)
+}
+
+// note says why there is no way still, or not yet.
 func (o *outage) note(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.why = why
-	if !o.since.IsZero() || !o.once { // at first the other is not as far yet
-		return
-	}
-	o.since = time.Now()
-	o.timer = time.AfterFunc(outageTime, o.tell)
 }
 
 // over says that there is one.
@@ -49,7 +51,7 @@ func (o *outage) over() {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
-	o.since, o.told, o.once = time.Time{}, false, true
+	o.since, o.told = time.Time{}, false
 }
 
 func (o *outage) tell() {
