@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/state"
@@ -19,40 +22,61 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			var all []fabric.Stats
-			for i := 0; i == 0 || i <= len(all[0].Peers); i++ {
-				rank := 0
-				if i > 0 {
-					rank = all[0].Peers[i-1].Rank
-				}
+			all, err := readSwitches(func(rank int) (fabric.Stats, error) {
 				node, done, err := a.dialNode(c.Context(), args[0], rank)
 				if err != nil {
-					return err
+					return fabric.Stats{}, err
 				}
-				s, err := node.Fabric(c.Context())
-				done()
-				if err != nil {
-					return err
-				}
-				all = append(all, s)
+				defer done()
+				return node.Fabric(c.Context())
+			})
+			if err != nil {
+				return err
 			}
 			if asJSON {
 				return a.writeJSON(all)
 			}
-			w := newTable(a.stdout)
-			w.row("NODE", "TO", "UP", "SENT", "RECEIVED", "DROPPED")
-			for _, s := range all {
-				w.row(s.Rank, countText(s.Guests, "guest"), "yes", bytesText(s.ToBytes), bytesText(s.FromBytes), fmt.Sprint(s.Dropped, " frames"))
-				for _, p := range s.Peers {
-					up := "no"
-					if p.Up {
-						up = "yes"
-					}
-					w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.ReceivedBytes), fmt.Sprint(p.Dropped, " frames"))
-				}
-			}
-			return w.flush()
+			return writeSwitches(a.stdout, all)
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+// readSwitches asks node 0's switch, and then those of whom one hears.
+func readSwitches(read func(rank int) (fabric.Stats, error)) ([]fabric.Stats, error) {
+	var all []fabric.Stats
+	for ranks := []int{0}; len(all) < len(ranks); {
+		s, err := read(ranks[len(all)])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+		for _, p := range s.Peers {
+			if !slices.Contains(ranks, p.Rank) {
+				ranks = append(ranks, p.Rank)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b fabric.Stats) int { return cmp.Compare(a.Rank, b.Rank) })
+	return all, nil
+}
+
+func writeSwitches(to io.Writer, all []fabric.Stats) error {
+	w := newTable(to)
+	w.row("NODE", "TO", "UP", "SENT", "A SECOND", "RECEIVED", "A SECOND", "DROPPED")
+	for _, s := range all {
+		for _, p := range s.Ports {
+			w.row(s.Rank, fmt.Sprint("guest ", p.Rank), "yes", bytesText(p.ToBytes), bytesText(p.ToBytesPerSecond),
+				bytesText(p.FromBytes), bytesText(p.FromBytesPerSecond), countText(int(p.Dropped), "frame"))
+		}
+		for _, p := range s.Peers {
+			up := "no"
+			if p.Up {
+				up = "yes"
+			}
+			w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
+				bytesText(p.ReceivedBytes), bytesText(p.ReceivedBytesPerSecond), countText(int(p.Dropped), "frame"))
+		}
+	}
+	return w.flush()
 }

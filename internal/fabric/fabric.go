@@ -52,16 +52,23 @@ type Fabric struct {
 	crowded bool
 	log     *slog.Logger
 
-	links []atomic.Pointer[Link] // by host
+	peers []*peer                // by host; nil for those that this one is not linked to
 	ports []atomic.Pointer[port] // of this host's guests
 
 	store *store // for what waits
 
 	mu      sync.Mutex
 	closed  bool
-	learned sync.Map // mac to way: addresses that are not a guest's own
+	done    chan struct{} // closed with it
+	learned sync.Map      // mac to way: addresses that are not a guest's own
 	count   atomic.Int32
 	unheard atomic.Int64 // frames for guests that are not there (yet)
+}
+
+// peer is another host's switch that this one is linked to.
+type peer struct {
+	link           atomic.Pointer[Link] // nil while there is none
+	sent, received Counter              // over all links there were
 }
 
 // way is where a frame comes from or goes to: the number of a host's link, or
@@ -70,25 +77,23 @@ type way int
 
 func byPort(i int) way { return way(-1 - i) }
 
-// Counter counts frames and their bytes.
-type Counter struct{ Frames, Bytes, Dropped atomic.Int64 }
-
-func (c *Counter) add(frames, bytes int) {
-	c.Frames.Add(int64(frames))
-	c.Bytes.Add(int64(bytes))
-}
-
 // New makes the switch of a host in a fabric of some kind, whose guests are all
-// attached in the same way.
+// attached in the same way. Close ends it.
 func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 	header := 0
 	if attached == Rings {
 		header = vhost.HeaderSize
 	}
-	crowded := place.Guests > 1 || passes(kind) && len(neighbours(kind, place.Host, place.Hosts)) > 1
-	return &Fabric{kind: kind, header: header, crowded: crowded, place: place, log: log,
-		links: make([]atomic.Pointer[Link], place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
-		store: &store{}}
+	linked := neighbours(kind, place.Host, place.Hosts)
+	f := &Fabric{kind: kind, header: header, place: place, log: log,
+		crowded: place.Guests > 1 || passes(kind) && len(linked) > 1,
+		peers:   make([]*peer, place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
+		store: &store{}, done: make(chan struct{})}
+	for _, host := range linked {
+		f.peers[host] = &peer{}
+	}
+	go f.keepRates()
+	return f
 }
 
 // socketBuffer is asked for; the system may grant less.
@@ -160,15 +165,21 @@ func (f *Fabric) add(p *port) error {
 // Close ends all links and ports.
 func (f *Fabric) Close() {
 	f.mu.Lock()
-	f.closed = true
+	if !f.closed {
+		f.closed = true
+		close(f.done)
+	}
 	f.mu.Unlock()
 	for i := range f.ports {
 		if p := f.ports[i].Load(); p != nil {
 			p.close()
 		}
 	}
-	for i := range f.links {
-		if l := f.links[i].Load(); l != nil {
+	for _, p := range f.peers {
+		if p == nil {
+			continue
+		}
+		if l := p.link.Load(); l != nil {
 			l.close()
 		}
 	}

@@ -219,15 +219,89 @@ func TestABrokenLinkEndsAndHeals(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("the end was not noticed")
 	}
-	if g[0].f.Stats().Peers[0].Up {
-		t.Error("a broken link counts as up")
-	}
-	link(t, g[0], g[1])
 	f := frame(macOf(1), macOf(0), "again")
 	g[0].send(f)
-	if got := g[1].gets(5 * time.Second); !bytes.Equal(got, f) {
-		t.Errorf("got %q", got)
+	testkit.Eventually(t, 5*time.Second, func() error {
+		if p := g[0].f.peerTo(1); p.Up || p.Dropped != 1 {
+			return fmt.Errorf("over a broken link: %+v", p)
+		}
+		return nil
+	})
+	link(t, g[0], g[1])
+	for range 2 {
+		g[0].send(f)
+		if got := g[1].gets(5 * time.Second); !bytes.Equal(got, f) {
+			t.Errorf("got %q", got)
+		}
+		link(t, g[0], g[1])
 	}
+	if p := g[0].f.peerTo(1); p.SentFrames != 2 || p.SentBytes != int64(2*len(f)) {
+		t.Errorf("over several connections: %+v", p)
+	}
+}
+
+// TestTrafficIsCounted by guest and by link, and how much it is in a second.
+func TestTrafficIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Tree, Rings, Place{1, 5, 2}, slog.New(slog.DiscardHandler))
+		defer f.Close()
+		for rank := range 2 {
+			p, err := f.newPort(2 + rank)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.guest = taker{}
+			if err := f.add(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, y := net.Pipe()
+		other := New(Tree, Rings, Place{3, 5, 2}, f.log)
+		defer other.Close()
+		if _, err := f.Link(3, x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Link(1, y); err != nil {
+			t.Fatal(err)
+		}
+		const size = 1000
+		send := func(to, from int) {
+			raw := append(make([]byte, f.header), frame(macOf(to), macOf(from), string(make([]byte, size-ethernetHeader)))...)
+			f.ports[from-2].Load().takeOne(raw)
+		}
+		time.Sleep(time.Second / 2)
+		for range 3 {
+			send(2, 3)
+			send(6, 2)
+			send(0, 2) // to whom there is no link now
+		}
+		time.Sleep(time.Second)
+		s := f.Stats()
+		if len(s.Ports) != 2 || len(s.Peers) != 3 {
+			t.Fatalf("%d ports and %d links: %+v", len(s.Ports), len(s.Peers), s)
+		}
+		for i, want := range []Traffic{
+			{FromFrames: 6, FromBytes: 6 * size, FromFramesPerSecond: 6, FromBytesPerSecond: 6 * size, ToFrames: 3, ToBytes: 3 * size, ToFramesPerSecond: 3, ToBytesPerSecond: 3 * size},
+			{FromFrames: 3, FromBytes: 3 * size, FromFramesPerSecond: 3, FromBytesPerSecond: 3 * size},
+		} {
+			if got := s.Ports[i]; got.Rank != 2+i || got.Traffic != want {
+				t.Errorf("guest %d: %+v", 2+i, got)
+			}
+		}
+		length := int64(f.header + size)
+		for i, want := range []Peer{{Rank: 0, Dropped: 3}, {Rank: 6, Up: true, SentFrames: 3, SentBytes: 3 * length, SentFramesPerSecond: 3, SentBytesPerSecond: 3 * length}, {Rank: 8}} {
+			if s.Peers[i] != want {
+				t.Errorf("got %+v, want %+v", s.Peers[i], want)
+			}
+		}
+		time.Sleep(time.Second)
+		if s := f.Stats(); s.FromBytes != 9*size || s.FromBytesPerSecond != 0 || s.Peers[1].SentBytesPerSecond != 0 {
+			t.Errorf("a second later: %+v", s)
+		}
+		if s := other.Stats(); s.Dropped != 3 || s.Peers[0].ReceivedBytes != 3*length {
+			t.Errorf("of the other, whose guest is not there: %+v", s)
+		}
+	})
 }
 
 // TestASilentLinkEnds: an other end that hangs is as bad as one that is gone, and

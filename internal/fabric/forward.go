@@ -23,7 +23,7 @@ func (b *burst) forward(frame []byte) {
 		case to < 0:
 			b.give(int(-1-to), frame)
 		case b.from < 0 || passes(f.kind):
-			b.send(int(to), frame)
+			b.send(f.peers[to], frame)
 		}
 		return
 	}
@@ -35,23 +35,20 @@ func (b *burst) forward(frame []byte) {
 	if b.from >= 0 && !passes(f.kind) {
 		return
 	}
-	for host := range f.links {
-		if way(host) != b.from {
-			b.send(host, frame)
+	for host, p := range f.peers {
+		if p != nil && way(host) != b.from {
+			b.send(p, frame)
 		}
 	}
 }
 
-// send queues a frame for a link.
-func (b *burst) send(host int, frame []byte) {
-	l := b.f.links[host].Load()
-	switch {
-	case l == nil:
-	case b.queue(l.out, frame):
-		l.sent.add(1, len(frame))
-	default:
-		l.sent.Dropped.Add(1)
+// send queues a frame for another host.
+func (b *burst) send(to *peer, frame []byte) {
+	if l := to.link.Load(); l == nil || !b.queue(l.out, frame) {
+		to.sent.Dropped.Add(1)
+		return
 	}
+	to.sent.add(1, len(frame))
 }
 
 // give hands a frame to a guest. One that is alone on its host and takes nothing

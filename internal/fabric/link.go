@@ -32,6 +32,7 @@ var errSilent = errors.New("nothing is heard from there any more")
 type Link struct {
 	f    *Fabric
 	host int // at the other end
+	peer *peer
 	c    net.Conn
 
 	out     *outbox
@@ -41,27 +42,25 @@ type Link struct {
 	begun   time.Time
 	heard   atomic.Int64 // last, in nanoseconds since then
 	waiting atomic.Bool  // for something to come, not for the guest to take it
-
-	sent, received Counter
 }
 
 // Link uses an established connection to another host's switch, in place of an
 // earlier one, until it breaks or is silent for too long.
 func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
-	if host < 0 || host >= len(f.links) || host == f.place.Host {
+	if host < 0 || host >= len(f.peers) || f.peers[host] == nil {
 		return nil, fmt.Errorf("link to host %d: there is none", host)
 	}
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, host: host, c: c, done: make(chan struct{}), begun: time.Now()}
+	l := &Link{f: f, host: host, peer: f.peers[host], c: c, done: make(chan struct{}), begun: time.Now()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return nil, errors.New("the fabric is closed")
 	}
 	l.out = newOutbox(f.store)
-	if old := f.links[host].Swap(l); old != nil {
+	if old := l.peer.link.Swap(l); old != nil {
 		go old.close()
 	}
 	go l.write()
@@ -85,7 +84,7 @@ func (l *Link) close() { l.fail(net.ErrClosed) }
 
 func (l *Link) fail(err error) {
 	l.once.Do(func() {
-		l.f.links[l.host].CompareAndSwap(l, nil)
+		l.peer.link.CompareAndSwap(l, nil)
 		l.err = err
 		l.c.Close()
 		close(l.done)
@@ -161,7 +160,7 @@ func (l *Link) take(b *burst, in []byte) (used int, err error) {
 		}
 		used += n
 	}
-	l.received.add(frames, bytes)
+	l.peer.received.add(frames, bytes)
 	return used, nil
 }
 

@@ -1,61 +1,162 @@
 package fabric
 
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Counter counts frames and their bytes, and what did not get through.
+type Counter struct {
+	frames, bytes rated
+	Dropped       atomic.Int64
+}
+
+func (c *Counter) add(frames, bytes int) {
+	c.frames.Add(int64(frames))
+	c.bytes.Add(int64(bytes))
+}
+
+func (c *Counter) rate(took time.Duration) {
+	c.frames.rate(took)
+	c.bytes.rate(took)
+}
+
+// rated is a count of which one knows how quickly it grew in the last second.
+type rated struct {
+	atomic.Int64
+	before    int64
+	perSecond atomic.Int64
+}
+
+func (r *rated) rate(took time.Duration) {
+	now := r.Load()
+	r.perSecond.Store(int64(float64(now-r.before) / took.Seconds()))
+	r.before = now
+}
+
+// keepRates finds out once a second what passed in the last one, until the switch
+// is closed.
+func (f *Fabric) keepRates() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ticker.C:
+		case <-f.done:
+			return
+		}
+		now := time.Now()
+		for _, c := range f.counters() {
+			c.rate(now.Sub(last))
+		}
+		last = now
+	}
+}
+
+func (f *Fabric) counters() []*Counter {
+	var all []*Counter
+	for i := range f.ports {
+		if p := f.ports[i].Load(); p != nil {
+			all = append(all, &p.from, &p.to)
+		}
+	}
+	for _, p := range f.peers {
+		if p != nil {
+			all = append(all, &p.sent, &p.received)
+		}
+	}
+	return all
+}
+
 // Peer is one link's part of Stats.
 type Peer struct {
 	// Rank is that of the first guest of the host at the other end.
 	Rank int  `json:"rank"`
 	Up   bool `json:"up"`
-	// Frames and bytes sent and received since the link came up, and what
-	// was dropped because the link was slower than the guest.
-	SentFrames     int64 `json:"sent_frames"`
-	SentBytes      int64 `json:"sent_bytes"`
-	Dropped        int64 `json:"dropped"`
-	ReceivedFrames int64 `json:"received_frames"`
-	ReceivedBytes  int64 `json:"received_bytes"`
+	// Frames and bytes sent and received, over all connections that the link
+	// has had, and what was dropped because it was slower than the guests, or
+	// not there.
+	SentFrames              int64 `json:"sent_frames"`
+	SentBytes               int64 `json:"sent_bytes"`
+	SentFramesPerSecond     int64 `json:"sent_frames_per_second"`
+	SentBytesPerSecond      int64 `json:"sent_bytes_per_second"`
+	Dropped                 int64 `json:"dropped"`
+	ReceivedFrames          int64 `json:"received_frames"`
+	ReceivedBytes           int64 `json:"received_bytes"`
+	ReceivedFramesPerSecond int64 `json:"received_frames_per_second"`
+	ReceivedBytesPerSecond  int64 `json:"received_bytes_per_second"`
 }
 
-// Stats is what has passed this host's switch.
+// Traffic is what passed between a switch and its guests.
+type Traffic struct {
+	FromFrames          int64 `json:"from_guest_frames"`
+	FromBytes           int64 `json:"from_guest_bytes"`
+	FromFramesPerSecond int64 `json:"from_guest_frames_per_second"`
+	FromBytesPerSecond  int64 `json:"from_guest_bytes_per_second"`
+	ToFrames            int64 `json:"to_guest_frames"`
+	ToBytes             int64 `json:"to_guest_bytes"`
+	ToFramesPerSecond   int64 `json:"to_guest_frames_per_second"`
+	ToBytesPerSecond    int64 `json:"to_guest_bytes_per_second"`
+	Dropped             int64 `json:"dropped"`
+	ARPAnswered         int64 `json:"arp_answered"`
+}
+
+// count adds what passed a port.
+func (t *Traffic) count(p *port) {
+	t.FromFrames += p.from.frames.Load()
+	t.FromBytes += p.from.bytes.Load()
+	t.FromFramesPerSecond += p.from.frames.perSecond.Load()
+	t.FromBytesPerSecond += p.from.bytes.perSecond.Load()
+	t.ToFrames += p.to.frames.Load()
+	t.ToBytes += p.to.bytes.Load()
+	t.ToFramesPerSecond += p.to.frames.perSecond.Load()
+	t.ToBytesPerSecond += p.to.bytes.perSecond.Load()
+	t.Dropped += p.to.Dropped.Load() + p.from.Dropped.Load()
+	t.ARPAnswered += p.answered.Load()
+}
+
+// Port is one guest's part of Stats.
+type Port struct {
+	Rank int `json:"rank"`
+	Traffic
+}
+
+// Stats is what has passed this host's switch. Rates are those of the last second.
 type Stats struct {
-	// Rank is that of the host's first guest; the counts are of all its
-	// Guests together.
-	Rank        int    `json:"rank"`
-	Guests      int    `json:"guests"`
-	FromFrames  int64  `json:"from_guest_frames"`
-	FromBytes   int64  `json:"from_guest_bytes"`
-	ToFrames    int64  `json:"to_guest_frames"`
-	ToBytes     int64  `json:"to_guest_bytes"`
-	Dropped     int64  `json:"dropped"`
-	ARPAnswered int64  `json:"arp_answered"`
-	Peers       []Peer `json:"peers"`
+	// Rank is that of the host's first guest.
+	Rank   int `json:"rank"`
+	Guests int `json:"guests"`
+	// Traffic is that of all ports together; what was dropped has also the
+	// frames for guests that were not there (yet).
+	Traffic
+	Ports []Port `json:"ports"`
+	Peers []Peer `json:"peers"`
 }
 
 // Stats gives the counts up to now.
 func (f *Fabric) Stats() Stats {
-	s := Stats{Rank: f.place.First(f.place.Host), Dropped: f.unheard.Load()}
+	s := Stats{Rank: f.place.First(f.place.Host), Ports: []Port{}, Peers: []Peer{}}
+	s.Dropped = f.unheard.Load()
 	for i := range f.ports {
 		p := f.ports[i].Load()
 		if p == nil {
 			continue
 		}
-		s.Guests++
-		s.FromFrames += p.from.Frames.Load()
-		s.FromBytes += p.from.Bytes.Load()
-		s.ToFrames += p.to.Frames.Load()
-		s.ToBytes += p.to.Bytes.Load()
-		s.Dropped += p.to.Dropped.Load() + p.from.Dropped.Load()
-		s.ARPAnswered += p.answered.Load()
+		one := Port{Rank: p.rank}
+		one.count(p)
+		s.count(p)
+		s.Ports = append(s.Ports, one)
 	}
-	for host := range f.links {
-		if host == f.place.Host {
+	s.Guests = len(s.Ports)
+	for host, p := range f.peers {
+		if p == nil {
 			continue
 		}
-		p := Peer{Rank: f.place.First(host)}
-		if l := f.links[host].Load(); l != nil {
-			p.Up = true
-			p.SentFrames, p.SentBytes, p.Dropped = l.sent.Frames.Load(), l.sent.Bytes.Load(), l.sent.Dropped.Load()
-			p.ReceivedFrames, p.ReceivedBytes = l.received.Frames.Load(), l.received.Bytes.Load()
-		}
-		s.Peers = append(s.Peers, p)
+		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: p.link.Load() != nil, Dropped: p.sent.Dropped.Load(),
+			SentFrames: p.sent.frames.Load(), SentBytes: p.sent.bytes.Load(),
+			SentFramesPerSecond: p.sent.frames.perSecond.Load(), SentBytesPerSecond: p.sent.bytes.perSecond.Load(),
+			ReceivedFrames: p.received.frames.Load(), ReceivedBytes: p.received.bytes.Load(),
+			ReceivedFramesPerSecond: p.received.frames.perSecond.Load(), ReceivedBytesPerSecond: p.received.bytes.perSecond.Load()})
 	}
 	return s
 }

@@ -14,14 +14,27 @@ import (
 
 // fabricStats answers with what has passed this node's switch.
 func (n *node) fabricStats(s *wire.Stream) error {
-	n.mu.Lock()
-	f := n.fabric
-	n.mu.Unlock()
-	if f == nil {
-		return &core.Error{Kind: core.NotFound, Op: "read statistics of the guests' network", Err: errors.New("the run has none"),
-			Remedy: "It is there where the Beefile has `vm:` and more than one node."}
+	stats, err := n.readFabric()
+	if err != nil {
+		return err
 	}
-	return s.Reply(f.Stats())
+	return s.Reply(stats)
+}
+
+func (n *node) readFabric() (fabric.Stats, error) {
+	n.mu.Lock()
+	f, vm := n.fabric, n.plan.VM
+	n.mu.Unlock()
+	const op = "read statistics of the guests' network"
+	switch {
+	case f != nil:
+		return f.Stats(), nil
+	case vm != nil && vm.Fabric == fabric.Multicast && n.config.Size > 1:
+		return fabric.Stats{}, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("with multicast the hypervisors speak to each other, and no switch counts"),
+			Remedy: "`vm: {fabric: switch}` counts; `ip -s link` in a guest (`bee vm shell`) shows what passes its own interface."}
+	}
+	return fabric.Stats{}, &core.Error{Kind: core.NotFound, Op: op, Err: errors.New("the run has none (yet)"),
+		Remedy: "It is there where the Beefile has `vm:`, more than one node and not `fabric: none`, once the guests are about to start."}
 }
 
 // joinFabric makes this node's part of the network between the guests, and

@@ -279,6 +279,16 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	s.reach("again")
 }
 
+// TestWhoHasNoSwitchSaysWhy, and what has one.
+func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
+	for kind, want := range map[string]string{fabric.Multicast: "the hypervisors speak to each other", fabric.None: "the run has none"} {
+		n := &node{config: protocol.Config{Size: 2}, plan: protocol.Plan{VM: &protocol.VM{Fabric: kind}}}
+		if _, err := n.readFabric(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(core.Remedy(err), "fabric: ") {
+			t.Errorf("%s: %v, %s", kind, err, core.Remedy(err))
+		}
+	}
+}
+
 // TestAnOutageIsToldInTime counts from when the other was heard last, and says
 // nothing of a way that is there again sooner.
 func TestAnOutageIsToldInTime(t *testing.T) {
