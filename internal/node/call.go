@@ -26,6 +26,7 @@ const (
 	callNote       = "note"        // node to head: words for the user
 	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it
 	callHello      = "hello"       // does the way between us work, and are you there
+	callCarry      = "carry"       // node to head: a rank, then what passes between the caller and that node's listener
 	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)
 )
 

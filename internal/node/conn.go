@@ -126,6 +126,50 @@ func (n *node) dialNode(ctx context.Context, addr string, rank int, purpose stri
 	return c.(*tls.Conn), nil
 }
 
+// dialAround is dialNode by way of the head, which every node reaches or else is
+// lost. Only the two ends know what passes there.
+func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*tls.Conn, error) {
+	head, err := n.peer(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx) // the stream's, which lives on
+	late := time.AfterFunc(handshakeTimeout, cancel)
+	defer late.Stop()
+	s, err := head.Open(ctx, callCarry, rank, nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	config := n.identity.Client(protocol.NodeName(rank))
+	config.NextProtos = []string{purpose}
+	c := tls.Client(s, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		s.Close()
+		cancel()
+		return nil, err
+	}
+	return c, nil
+}
+
+// carry joins another node, which does not reach a third one, to that.
+func (n *node) carry(ctx context.Context, s *wire.Stream) error {
+	var rank int
+	if err := s.Params(&rank); err != nil {
+		return err
+	}
+	_, m := n.knownPeer(rank)
+	c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", m.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	return wire.Splice(s, c)
+}
+
 // peer gives the data connection to another node, made when first needed.
 func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
 	p, m := n.knownPeer(rank)

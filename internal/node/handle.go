@@ -209,6 +209,8 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		case <-h.over.Done():
 			return context.Cause(h.over)
 		}
+	case callCarry:
+		return h.n.carry(ctx, s)
 	case callNote:
 		var text string
 		if err := s.Params(&text); err != nil {

@@ -79,15 +79,16 @@ func (n *node) tryMulticast() error {
 }
 
 // keepLink links this host's switch to another's, again when that breaks. A way
-// that stays broken is told to the user, with whom it cuts off.
+// that stays broken is told to the user, with whom it cuts off, and then led by
+// the head.
 func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	w := outage{n: n, host: host}
 	for ctx.Err() == nil {
-		l, err := n.dialFabric(ctx, f, host)
+		l, by, err := n.dialFabric(ctx, f, &w)
 		if err != nil {
 			w.note(err)
 		} else {
-			w.over()
+			w.over(by)
 			select {
 			case <-l.Done():
 				w.begin(l.Heard(), l.Err())
@@ -102,18 +103,30 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	}
 }
 
-func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, host int) (*fabric.Link, error) {
-	rank := placeOf(n.config).First(host)
+// linkTimeout is how long making a link may take. One that is slower would not
+// live: a second of silence ends it.
+const linkTimeout = 3 * time.Second
+
+// dialFabric makes a link to another host's switch, or by the head, in an outage
+// that lasts; by says so. Who forwards what to whom stays as it is.
+func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage) (l *fabric.Link, by string, err error) {
+	rank := placeOf(n.config).First(w.host)
 	_, m := n.knownPeer(rank)
-	c, err := n.dialNode(ctx, m.Addr, rank, forFabric)
-	if err != nil {
-		return nil, err
+	direct, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	c, err := n.dialNode(direct, m.Addr, rank, forFabric)
+	if err != nil && w.host > 0 && w.lasts() {
+		if led, e := n.dialAround(ctx, rank, forFabric); e == nil {
+			c, by, err = led, ", by way of "+n.hostOf(0), nil
+		}
 	}
-	l, err := f.Link(host, c)
 	if err != nil {
+		return nil, "", err
+	}
+	if l, err = f.Link(w.host, c); err != nil {
 		c.Close()
 	}
-	return l, err
+	return l, by, err
 }
 
 // acceptFabric takes a link from another host's switch.

@@ -135,7 +135,7 @@ func newSwitches(t *testing.T, kind string, size int) *switches {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan,
+		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*wire.Peer{},
 			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}}}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -303,12 +303,12 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		o := outage{n: n, host: 1}
 		o.note(errors.New("not as far yet"))
 		time.Sleep(time.Hour)
-		o.over()
+		o.over("")
 		heard := time.Now()
 		time.Sleep(time.Second)
 		o.begin(heard, errors.New("silent"))
 		time.Sleep(700 * time.Millisecond)
-		o.over()
+		o.over("")
 		time.Sleep(time.Hour)
 		if len(j.events) > 0 {
 			t.Errorf("people are told of what is mended: %+v", j.events)
@@ -318,10 +318,10 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		o.begin(heard, errors.New("silent"))
 		o.note(errors.New("no route"))
 		time.Sleep(time.Until(heard.Add(10 * time.Second)))
-		o.over()
+		o.over(", by way of c")
 		synctest.Wait()
 		want := []string{"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
-			"the guests' network between a and b is whole again after 10s"}
+			"the guests' network between a and b is whole again after 10s, by way of c"}
 		if len(j.events) != 2 || j.events[0].Message != want[0] || j.events[1].Message != want[1] {
 			t.Fatalf("people are told: %+v", j.events)
 		}
@@ -329,6 +329,22 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// TestALinkIsLedByTheHead where two hosts do not reach each other any more, and goes
+// its own way again when that breaks.
+func TestALinkIsLedByTheHead(t *testing.T) {
+	s := newSwitches(t, fabric.Tree, 5)
+	s.reach("first")
+	root := s.nodes[0]
+	root.mu.Lock()
+	root.head = &head{n: root}
+	root.mu.Unlock()
+	s.cables[[2]int{3, 1}].cut(true)
+	s.reach("around")
+	s.cables[[2]int{3, 1}].cut(false)
+	s.cables[[2]int{3, 0}].cut(true)
+	s.reach("direct")
 }
 
 // An interior host that is lost takes the way to others along.

@@ -41,12 +41,19 @@ func (o *outage) note(why error) {
 	o.why = why
 }
 
-// over says that there is one.
-func (o *outage) over() {
+// lasts tells whether the user has heard of it.
+func (o *outage) lasts() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.told
+}
+
+// over says that there is a way, and by whom else if so.
+func (o *outage) over(by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.told {
-		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond)))
+		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v%s", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), by))
 	}
 	if o.timer != nil {
 		o.timer.Stop()
