@@ -62,10 +62,10 @@ func firstWorking(ctx context.Context, all []driver.Runtime) (driver.Runtime, er
 	return nil, &core.Error{Kind: core.Unsupported, Op: "choose a runtime", Err: errors.Join(reasons...), Remedy: core.Remedy(reasons[0])}
 }
 
-// TryRuntime is driver.RuntimeTrier's for whatever site, and the runtime that it
-// names. No host is named where that is this machine.
-func TryRuntime(ctx context.Context, s spec.Site, p driver.Provider) (runtime, host string, err error) {
-	if t, ok := p.(driver.RuntimeTrier); ok {
+// TryRuntime is driver.RuntimeTrier's for whatever site, by its provider or a lease
+// of it, and the runtime that it names. No host is named where that is this machine.
+func TryRuntime(ctx context.Context, s spec.Site, by any) (runtime, host string, err error) {
+	if t, ok := by.(driver.RuntimeTrier); ok {
 		return t.TryRuntime(ctx, s.Runtime)
 	}
 	if s.Provider == "local" {

@@ -44,7 +44,7 @@ func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*order
 		plan.Setup = nil
 	}
 	return &orders{Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
-		Runtime: firstOf(job.Runtime, a.site.Runtime, "auto"), Network: firstOf(job.Network, a.site.Network)}, nil
+		Runtime: runtimeFor(job, a.site), Network: firstOf(job.Network, a.site.Network)}, nil
 }
 
 // configs completes the plan with the hosts of a lease, and gives the

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // fakeSite is a scriptable provider: what it answers is set by each test, and
@@ -310,7 +311,8 @@ type fakeImages struct {
 }
 
 func (f fakeImages) Resolve(_ context.Context, job *spec.Job, _, _ string, _ func(string, int64, int64)) (core.Image, error) {
-	i := core.Image{ID: cmp.Or(f.next, "sha256:x"), Config: core.ImageConfig{Cmd: []string{"true"}}}
+	// It is good for a guest, too.
+	i := core.Image{ID: cmp.Or(f.next, "sha256:x"), Config: core.ImageConfig{Cmd: []string{"true"}, Env: []string{guestimage.Mark + "=1"}}}
 	if strings.HasPrefix(job.Image, "sha256:") {
 		i.ID = job.Image
 	}

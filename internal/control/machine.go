@@ -2,7 +2,10 @@ package control
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
@@ -10,6 +13,38 @@ import (
 
 // defaultDisk is what a guest may write outside the volume.
 const defaultDisk = 20 << 30
+
+// chooseVM is planVM where the job has virtual machines for certain. Where they are
+// for hosts alone that can run no container, their image, which takes minutes to
+// get, is got only where the site has such hosts or cannot tell: the nodes decide
+// then. Where it cannot be got, no machines are possible.
+func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
+	if v := a.sub.Job.VM; v == nil || v.When != spec.VMAuto {
+		return a.planVM(ctx)
+	}
+	works, none := a.tryRuntime(ctx)
+	if works {
+		return nil, nil //nolint:nilnil // there shall be none
+	}
+	p, err := a.planVM(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil || core.IsKind(err, core.Invalid):
+		return p, err
+	case core.IsKind(none, core.Unsupported):
+		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, a.site.Name, none)
+	}
+	a.note(ctx, "no virtual machines are possible here, so the job runs in containers: "+err.Error())
+	return nil, nil //nolint:nilnil // there can be none
+}
+
+// tryRuntime asks whether containers run on all hosts of the attempt. Where they
+// cannot, an error of kind Unsupported tells why; otherwise nobody can tell.
+func (a *attempt) tryRuntime(ctx context.Context) (works bool, err error) {
+	site := a.site
+	site.Runtime = runtimeFor(&a.sub.Job, site)
+	name, _, err := a.c.TryRuntime(ctx, site, a.lease)
+	return name != "", err
+}
 
 // planVM makes sure that there is a guest image, where the job wants virtual
 // machines, and gives them as the nodes shall boot them.
@@ -49,5 +84,13 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		}
 		report(message, done, total)
 	})
+	switch {
+	case err == nil && !guestimage.Is(p.Guest.Config.Env):
+		err = &core.Error{Kind: core.Invalid, Op: "boot virtual machines from", Object: v.Image, Err: errors.New("it is no guest image"),
+			Remedy: "Name one that `bee vm image ls` shows, or leave `image` out of `vm:`; the job's own image is the Beefile's `image:`."}
+	case err != nil && guest.Build != nil && core.IsKind(err, core.Unsupported):
+		err = &core.Error{Kind: core.Unsupported, Op: "build the image that virtual machines boot", Err: err,
+			Remedy: core.Remedy(err) + " Or bring one that was built elsewhere (`bee vm image pull`), and name it: `vm: {image: …}`."}
+	}
 	return p, err
 }

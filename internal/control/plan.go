@@ -69,6 +69,11 @@ func words(c *spec.Command) []string {
 	return c.Argv
 }
 
+// runtimeFor names the runtime of a job's containers on a site.
+func runtimeFor(job *spec.Job, site spec.Site) string {
+	return firstOf(job.Runtime, site.Runtime, "auto")
+}
+
 // nodeHosts gives the host of every node, by rank. Where several nodes share a
 // host, each the guest of a virtual machine of its own, they differ in name.
 func nodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {

@@ -74,7 +74,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	} else if copies, a.binds, err = planInputs(a.missing()); err != nil {
 		return err
 	}
-	if a.vm, err = a.planVM(ctx); err != nil {
+	if a.vm, err = a.chooseVM(ctx); err != nil {
 		return err
 	}
 	return a.timed(ctx, protocol.PhaseStage, func() error {

@@ -110,11 +110,13 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
-// RuntimeTrier is what a provider of hosts that are there at once may offer further.
+// RuntimeTrier is what a provider of hosts that are there at once may offer
+// further, and its leases.
 type RuntimeTrier interface {
 	// TryRuntime tries the runtime of that name on a host of the site, or for
 	// "auto" all in order, and names the one that works and the host. An error
-	// tells why none does. Both are empty where no host is at hand.
+	// tells why none does. Both are empty where no host is at hand. A lease tries
+	// all of its hosts, and names the first, or that where none works.
 	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
 }
 

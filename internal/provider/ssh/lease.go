@@ -176,6 +176,23 @@ func transient(err error) error {
 	return err
 }
 
+// TryRuntime implements driver.RuntimeTrier. A login node is none of its hosts.
+func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
+	if l.p.info != nil {
+		return "", "", nil
+	}
+	found, errs := make([]string, len(l.hosts)), make([]error, len(l.hosts))
+	l.p.each(len(l.hosts), func(i int) {
+		errs[i] = l.about(ctx, i, callRuntime, func(c *call) { c.Runtime = name }, &found[i])
+	})
+	for i, err := range errs {
+		if err != nil {
+			return "", l.hosts[i].Name, err
+		}
+	}
+	return found[0], l.hosts[0].Name, nil
+}
+
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	for i := range l.h.Hosts {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		case nodeArg:
 			os.Exit(drivertest.StandInNode())
 		case RemoteArg:
-			os.Exit(Agent{HasImage: func(_, id string) bool { return id == "here" },
+			os.Exit(Agent{HasImage: func(_, id string) bool { return id == "here" }, Runtime: standInRuntime,
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}}
 					if err := json.Unmarshal(raw, &s); err != nil {
@@ -47,6 +47,14 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// standInRuntime works once: its name is that of a directory that it makes.
+func standInRuntime(_ context.Context, name string) (string, error) {
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return "", &core.Error{Kind: core.Unsupported, Err: err}
+	}
+	return "stand-in", nil
 }
 
 func site(t testing.TB, f *sshfarm.Farm, hosts ...string) driver.Provider {
@@ -90,6 +98,24 @@ func TestHostsThatShareAFileSystem(t *testing.T) {
 		}
 		if h := l.Hosts(); (h[0].Dir == h[1].Dir) != shared {
 			t.Errorf("in %s: %s and %s", scratch, h[0].Dir, h[1].Dir)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRuntimesAreTriedOnAllHosts of a lease: it can run containers if all can.
+func TestRuntimesAreTriedOnAllHosts(t *testing.T) {
+	f := sshfarm.Start(t, 2)
+	for n, works := range map[int]string{1: "stand-in", 2: ""} {
+		l, err := site(t, f, f.Names...).Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "tried", Attempt: n}, Nodes: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, host, err := l.(driver.RuntimeTrier).TryRuntime(t.Context(), filepath.Join(t.TempDir(), "once"))
+		if got != works || host == "" || core.IsKind(err, core.Unsupported) != (works == "") {
+			t.Errorf("of %d hosts one can: %q, %q, %v", n, got, host, err)
 		}
 		if err := l.Release(t.Context()); err != nil {
 			t.Error(err)

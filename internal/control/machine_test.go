@@ -1,0 +1,90 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// guestImages gives another image, or an error, for guests, and counts who asks.
+type guestImages struct {
+	fakeImages
+	guest core.Image
+	err   error
+	asked int
+}
+
+func (g *guestImages) Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(string, int64, int64)) (core.Image, error) {
+	if job.Name != "guest" {
+		return g.fakeImages.Resolve(ctx, job, arch, policy, report)
+	}
+	if g.asked++; g.err == nil && g.guest.ID == "" {
+		return g.fakeImages.Resolve(ctx, job, arch, policy, report)
+	}
+	return g.guest, g.err
+}
+
+// TestMachinesOnDemand: their image is got only where the site's hosts cannot run
+// containers, or nobody can tell.
+func TestMachinesOnDemand(t *testing.T) {
+	unable := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
+	noTool := &core.Error{Kind: core.Unsupported, Err: errors.New("mmdebstrap is not installed"), Remedy: "Install it."}
+	for name, c := range map[string]struct {
+		works         string
+		cannot, build error
+		guest         core.Image
+		image         string // of `vm:`
+		asked         int
+		machines      bool
+		fails         []string // what the run's message and remedy have
+		note          string
+	}{
+		"containers run":                    {works: "rootless", build: noTool},
+		"they do not":                       {cannot: unable, asked: 1, machines: true},
+		"nobody can tell":                   {asked: 1, machines: true},
+		"the site does not answer":          {cannot: &core.Error{Kind: core.Transient}, asked: 1, machines: true},
+		"nobody can tell, and no image":     {build: noTool, asked: 1, note: "mmdebstrap"},
+		"neither":                           {cannot: unable, build: noTool, asked: 1, fails: []string{"mmdebstrap", "no namespaces", "Install it.", "bee vm image pull"}},
+		"an image that no guest boots from": {image: "debian:12", guest: core.Image{ID: "sha256:y"}, asked: 1, fails: []string{"debian:12", "no guest image", "bee vm image ls"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			images := &guestImages{guest: c.guest, err: c.build}
+			w.Images = images
+			w.TryRuntime = func(_ context.Context, s spec.Site, l driver.Lease) (string, string, error) {
+				if s.Runtime != "docker" || len(l.Hosts()) != 1 {
+					t.Errorf("asked for %q on %v", s.Runtime, l.Hosts())
+				}
+				return c.works, "", c.cannot
+			}
+			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Runtime: "docker", Volume: spec.Volume{Path: "/work"}, VM: &spec.VM{When: spec.VMAuto, Image: c.image}})
+			got := w.drive(t, run, nil)
+			if (got.State == state.Succeeded) != (c.fails == nil) || images.asked != c.asked {
+				t.Fatalf("%s: %s %s; the guest image was asked for %d times", got.State, got.Message, got.Remedy, images.asked)
+			}
+			for _, want := range c.fails {
+				if !strings.Contains(got.Message+got.Remedy, want) {
+					t.Errorf("%q is in neither %q nor %q", want, got.Message, got.Remedy)
+				}
+			}
+			if c.fails == nil {
+				var config protocol.Config
+				if err := json.Unmarshal(w.sites["a"].launched.Config, &config); err != nil || (config.Plan.VM != nil) != c.machines || config.TryRuntime != c.machines {
+					t.Errorf("the head was told %+v, %v", config.Plan.VM, err)
+				}
+			}
+			notes, err := w.Store.Notes(t.Context(), run.ID)
+			if err != nil || (len(notes) > 0) != (c.note != "") || len(notes) > 0 && !strings.Contains(notes[0].Text, c.note) {
+				t.Errorf("its history says %+v, %v", notes, err)
+			}
+		})
+	}
+}
