@@ -64,7 +64,7 @@ func (a *app) newVMRestoreCommand() *cobra.Command {
 	c := &cobra.Command{Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
 		Long: `Bring up the virtual machines that bee vm snapshot has saved in a directory, as
 a new run: they go on where they were, on other hosts perhaps. The run that they
-were of has to be over.`,
+were of has to be over, and so has each that was made of them before.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) }}

@@ -27,6 +27,11 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	if err != nil {
 		return run, err
 	}
+	if sub.Job.SavesVM() {
+		if err := c.alone(ctx, sub.machines(run.ID), run.ID); err != nil {
+			return run, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: err}
+		}
+	}
 	if len(sites) > 0 {
 		sub.prefer(sites)
 		if run.Submission, err = json.Marshal(sub); err != nil {

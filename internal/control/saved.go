@@ -77,6 +77,16 @@ const exportName = "run.json"
 type export struct {
 	Run        string     `json:"run"`
 	Submission Submission `json:"submission"`
+	// Restored are the runs that were made of it, by any installation.
+	Restored []string `json:"restored,omitempty"`
+}
+
+func (e export) write(dir string) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, exportName), raw, 0o600)
 }
 
 // Export saves a run's virtual machines into a directory, from which Import
@@ -91,7 +101,8 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	if before, err := readExport(dir); err == nil && before.Run != run.ID {
+	before, err := readExport(dir)
+	if err == nil && before.Run != run.ID {
 		return Checkpoint{}, &core.Error{Kind: core.Invalid, Op: "save virtual machines in", Object: dir, Err: errors.New("those of run " + before.Run + " are there"), Remedy: "Name another directory."}
 	}
 	g := checkpoint.Generation{Attempt: rec.N, Snapshot: 1}
@@ -102,14 +113,10 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if n := len(list); n > 0 && list[n-1].Attempt == rec.N {
 		g.Snapshot = list[n-1].Snapshot + 1
 	}
-	raw, err := json.Marshal(export{run.ID, sub})
-	if err != nil {
-		return Checkpoint{}, err
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Checkpoint{}, err
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, exportName), raw, 0o600); err != nil {
+	if err := (export{run.ID, sub, before.Restored}).write(dir); err != nil {
 		return Checkpoint{}, err
 	}
 	m, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}.Keep(ctx, g, rec.Site,
@@ -127,37 +134,81 @@ func readExport(dir string) (export, error) {
 }
 
 // Import makes a run that goes on from what Export has saved last and is whole,
-// on given sites; none: those of the run that it was. It needs a Drive.
+// on given sites; none: those of the run that it was. It needs a Drive. Busy: the
+// machines run already, or may soon.
 func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) (state.Run, *state.Lock, error) {
+	fail := func(err error) (state.Run, *state.Lock, error) { return state.Run{}, nil, err }
+	if _, err := readExport(dir); err != nil {
+		return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."})
+	}
+	held, err := state.LockSaved(dir)
+	if err != nil {
+		return fail(err)
+	}
+	defer held.Unlock() //nolint:errcheck // it was only held
 	e, err := readExport(dir)
 	if err != nil {
-		return state.Run{}, nil, &core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."}
+		return fail(err)
 	}
 	if e.Submission.Version != submissionVersion {
-		return state.Run{}, nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
-			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them."}
+		return fail(&core.Error{Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
+			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them."})
 	}
-	// The same machines must not run twice: they would do the same things.
-	if old, err := c.Store.Run(ctx, e.Run); err == nil && !old.State.Final() {
-		return state.Run{}, nil, &core.Error{Kind: core.Busy, Op: "bring up virtual machines of", Object: dir, Err: fmt.Errorf("run %s, whose they are, is %s", old.ID, old.State),
-			Remedy: "End it first: `bee stop " + old.ID + "`."}
+	e.Submission.Machines = e.Submission.machines(e.Run)
+	if err := c.alone(ctx, e.Submission.Machines, ""); err != nil {
+		return fail(&core.Error{Kind: core.Busy, Op: "bring up virtual machines of", Object: dir, Err: err})
 	}
+	c.warnOfUnknown(ctx, append([]string{e.Run}, e.Restored...))
 	list, err := checkpoint.List(dir)
 	if err != nil {
-		return state.Run{}, nil, err
+		return fail(err)
 	}
 	for _, k := range slices.Backward(list) {
 		if !k.Undamaged() {
 			c.say(protocol.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
 			continue
 		}
+		sub := e.Submission
 		if len(sites) > 0 {
-			e.Submission.Sites = sites
+			sub.Sites = sites
 		}
-		return c.submit(ctx, e.Submission, func(id string) error {
+		return c.submit(ctx, sub, func(id string) error {
 			_, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(c.checkpoints(id)), Between: c.pause}.Keep(ctx, checkpoint.Generation{Snapshot: 1}, k.Manifest.Site, checkpoint.Tree(k.Volume()))
-			return err
+			if err != nil {
+				return err
+			}
+			e.Restored = append(e.Restored, id)
+			return e.write(dir)
 		})
 	}
-	return state.Run{}, nil, &core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: errors.New("there is none that is whole")}
+	return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: errors.New("there is none that is whole")})
+}
+
+// machines names the run that had the machines of a run with this submission first.
+func (s *Submission) machines(run string) string { return firstOf(s.Machines, run) }
+
+// alone makes sure that no run but one has machines: the same ones must not run
+// twice, for they would do the same things.
+func (c *Controller) alone(ctx context.Context, machines, but string) error {
+	active, err := c.Store.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return err
+	}
+	for _, run := range active {
+		if sub, err := SubmissionOf(run); err == nil && run.ID != but && sub.machines(run.ID) == machines {
+			return &core.Error{Kind: core.Busy, Err: fmt.Errorf("run %s, which has the same machines, is %s", run.ID, run.State),
+				Remedy: "End it first: `bee stop " + run.ID + "`."}
+		}
+	}
+	return nil
+}
+
+// warnOfUnknown tells of runs of which this installation cannot say whether they
+// are over.
+func (c *Controller) warnOfUnknown(ctx context.Context, runs []string) {
+	for _, id := range runs {
+		if _, err := c.Store.Run(ctx, id); core.IsKind(err, core.NotFound) {
+			c.say(protocol.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
+		}
+	}
 }

@@ -124,6 +124,21 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock() //nolint:errcheck // the test ends
+	// Those of another directory are the same, too, and so are the run's own.
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{dir, copied} {
+		if _, _, err := w.Import(t.Context(), from, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
+			t.Errorf("machines that were brought up, once more: %v", err)
+		}
+	}
+	source := run
+	source.State = state.Suspended
+	if _, err := w.Resume(t.Context(), source, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
+		t.Errorf("their first run, beside them: %v", err)
+	}
 	own, err := checkpoint.List(w.checkpoints(again.ID))
 	if err != nil || len(own) != 1 || own[0].Attempt != 0 {
 		t.Fatalf("the new run has %+v, %v", own, err)
@@ -135,6 +150,24 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	w.Images = fakeImages{err: errors.New("the tag means nothing any more")}
 	if got := w.drive(t, again, nil); got.State != state.Succeeded || got.Image != "image" {
 		t.Errorf("the new run: %s, %s", got.State, got.Message)
+	}
+	if source, err = w.Resume(t.Context(), source, nil); err != nil || source.State != state.Queued {
+		t.Errorf("their first run, after them: %s, %v", source.State, err)
+	}
+	if _, _, err := w.Import(t.Context(), dir, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), source.ID) {
+		t.Errorf("once more, beside their first run: %v", err)
+	}
+	// Another installation knows none of the runs.
+	far := newWorld(t, "a")
+	var warned []string
+	far.Report = func(e protocol.Event) { warned = append(warned, e.Message) }
+	if _, lock, err := far.Import(t.Context(), dir, nil); err != nil {
+		t.Error(err)
+	} else {
+		defer lock.Unlock() //nolint:errcheck // the test ends
+	}
+	if all := strings.Join(warned, "\n"); !strings.Contains(all, run.ID) || !strings.Contains(all, again.ID) {
+		t.Errorf("the runs that it cannot know of are not all in %q", all)
 	}
 	if _, _, err := w.Import(t.Context(), t.TempDir(), nil); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a directory without any: %v", err)

@@ -23,6 +23,9 @@ type Submission struct {
 	// StoreName is what the run is called in its store, where another
 	// installation has begun it.
 	StoreName string `json:"store_name,omitempty"`
+	// Machines is the run whose saved virtual machines this one has, where that
+	// was another.
+	Machines string `json:"machines,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }

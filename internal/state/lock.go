@@ -37,6 +37,12 @@ func (s *Store) LockCarrier(key string) (*Lock, error) {
 	return lock(filepath.Join(s.Carrier(key), "lock"), "lock the controllers of", s.dir, "another bee process carries its runs")
 }
 
+// LockSaved takes a directory of saved virtual machines for this process, which
+// makes a run of them, or gives a Busy error when another does.
+func LockSaved(dir string) (*Lock, error) {
+	return lock(filepath.Join(dir, "lock"), "bring up virtual machines of", dir, "another bee process does so now")
+}
+
 func lock(path, op, object, held string) (*Lock, error) {
 	fail := func(err error) (*Lock, error) { return nil, fmt.Errorf("%s %s: %w", op, object, err) }
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
