@@ -85,5 +85,8 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	return vm.New(o), nil
 }
 
+// KnownAccel is vm.KnownAccel of what machines on this host have found out.
+func KnownAccel() (accel, why string, err error) { return vm.KnownAccel(verdictDir()) }
+
 // leastMemory is what a guest with docker needs.
 const leastMemory = 512 << 20

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ type finding struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy,omitempty"`
+	// Untried: whether it works is found out when it is used first.
+	Untried bool `json:"untried,omitempty"`
 }
 
 // diagnosis is what `bee doctor --json` writes.
@@ -55,7 +58,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	}
 	var d diagnosis
 	add := func(f finding) { d.Findings = append(d.Findings, f) }
-	add(finding{"machine", "host", true, fmt.Sprintf("%s, %d cores, %s memory, linux/%s, kernel %s", hostname(), runtime.NumCPU(), memory(), runtime.GOARCH, kernel()), ""})
+	add(finding{Area: "machine", Name: "host", OK: true, Detail: fmt.Sprintf("%s, %d cores, %s memory, linux/%s, kernel %s", hostname(), runtime.NumCPU(), memory(), runtime.GOARCH, kernel())})
 	for _, dir := range []struct{ name, path string }{{"cache", a.cacheDir}, {"state", a.stateDir}, {"shared memory", "/dev/shm"}} {
 		add(disk(dir.name, dir.path))
 	}
@@ -64,7 +67,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		if err != nil {
 			facts = driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}
 		}
-		add(finding{"runtime", rt.Info().Name, facts.Usable, runtimeText(rt.Info().Summary, facts), facts.Remedy})
+		add(finding{Area: "runtime", Name: rt.Info().Name, OK: facts.Usable, Detail: runtimeText(rt.Info().Summary, facts), Remedy: facts.Remedy})
 		if facts.Usable && d.Runtime == "" {
 			d.Runtime, d.Why = rt.Info().Name, "the first in order of preference that works here"
 		}
@@ -74,24 +77,17 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	}
 	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles"}, {qemu.Program(), "for virtual machines"}} {
 		path, err := exec.LookPath(tool.name)
-		f := finding{"tool", tool.name, err == nil, path + " (" + tool.use + ")", ""}
+		f := finding{Area: "tool", Name: tool.name, OK: err == nil, Detail: path + " (" + tool.use + ")"}
 		if err != nil {
 			f.Detail, f.Remedy = "not installed (needed only "+tool.use+")", "Install the package that has "+tool.name+" if you want that."
 		}
 		add(f)
 	}
 	add(shares())
-	kvm := finding{"device", "KVM", true, "/dev/kvm opens; the first virtual machine on this host finds out whether it works", ""}
-	if f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err == nil {
-		f.Close()
-	} else {
-		kvm.OK, kvm.Detail = false, err.Error()+" (virtual machines run in software emulation, which is slow)"
-		kvm.Remedy = "Where the host has it, ask the administrator to add you to the group kvm."
-	}
-	add(kvm)
+	add(kvm(catalog.KnownAccel()))
 	for _, device := range []struct{ name, path string }{{"InfiniBand", "/dev/infiniband"}, {"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
 		if _, err := os.Stat(device.path); err == nil {
-			add(finding{"device", device.name, true, device.path, ""})
+			add(finding{Area: "device", Name: device.name, OK: true, Detail: device.path})
 		}
 	}
 	return d, a.diagnoseSites(ctx, add)
@@ -113,9 +109,26 @@ func runtimeText(summary string, facts driver.Facts) string {
 	return text
 }
 
+// kvm tells what is known of virtual machines at the host's own speed; accel and
+// why are vm.KnownAccel's.
+func kvm(accel, why string, err error) finding {
+	f := finding{Area: "device", Name: "KVM", OK: accel == vm.KVM, Detail: why}
+	switch {
+	case err != nil:
+		f.Detail, f.Remedy = err.Error()+emulated, "Where the host has it, ask the administrator to add you to the group kvm."
+	case accel == "":
+		f.Untried, f.Detail = true, "/dev/kvm opens, but whether guests run with it is not tried yet: the first virtual machine on this host finds out"
+	case !f.OK:
+		f.Detail, f.Remedy = why+emulated, "In a virtual machine of a cloud, ask for one in which others can run (nested virtualisation), or for the hardware itself."
+	}
+	return f
+}
+
+const emulated = " (virtual machines run in software emulation, which is slow)"
+
 // shares tells whether guests can have this host's directories by virtiofs.
 func shares() finding {
-	f := finding{"tool", "virtiofsd", true, "works, for `vm: {share: virtiofs}`", ""}
+	f := finding{Area: "tool", Name: "virtiofsd", OK: true, Detail: "works, for `vm: {share: virtiofs}`"}
 	self, err := os.Executable()
 	if err == nil {
 		_, err = qemu.ChooseShareServer(self, "")
@@ -136,12 +149,12 @@ func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
 		return err
 	}
 	if sites.Path != "" {
-		add(finding{"sites", "file", true, sites.Path, ""})
+		add(finding{Area: "sites", Name: "file", OK: true, Detail: sites.Path})
 	}
 	for _, site := range sites.Sites {
 		p, err := catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
 		if err != nil {
-			add(finding{"site", site.Name, false, err.Error(), core.Remedy(err)})
+			add(finding{Area: "site", Name: site.Name, Detail: err.Error(), Remedy: core.Remedy(err)})
 			continue
 		}
 		add(diagnoseSite(ctx, site, p))
@@ -151,7 +164,9 @@ func (a *app) diagnoseSites(ctx context.Context, add func(finding)) error {
 
 // diagnoseSite asks a site, and has its hosts try the runtime that it names.
 func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) finding {
-	no := func(why, remedy string) finding { return finding{"site", site.Name, false, why, remedy} }
+	no := func(why, remedy string) finding {
+		return finding{Area: "site", Name: site.Name, Detail: why, Remedy: remedy}
+	}
 	facts, err := p.Probe(ctx)
 	switch {
 	case err != nil:
@@ -173,7 +188,7 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	case works != "":
 		detail += ": containers by " + works
 	}
-	return finding{"site", site.Name, true, detail, facts.Remedy}
+	return finding{Area: "site", Name: site.Name, OK: true, Detail: detail, Remedy: facts.Remedy}
 }
 
 // tellDiagnosis writes a diagnosis, and fails where nothing would run here.
@@ -194,9 +209,12 @@ func (a *app) tellDiagnosis(d diagnosis, asJSON bool) error {
 func (a *app) writeDiagnosis(d diagnosis) error {
 	w := newTable(a.stdout)
 	for _, f := range d.Findings {
-		mark := "ok"
-		if !f.OK {
-			mark = "no"
+		mark := "no"
+		switch {
+		case f.OK:
+			mark = "ok"
+		case f.Untried:
+			mark = "?"
 		}
 		w.row(mark, f.Area, f.Name, f.Detail)
 		if !f.OK && f.Remedy != "" {
@@ -245,7 +263,7 @@ func disk(name, dir string) finding {
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
 			free := int64(st.Bavail) * st.Bsize
-			f := finding{"disk", name, free > 1<<30, fmt.Sprintf("%s, %s free", dir, bytesText(free)), ""}
+			f := finding{Area: "disk", Name: name, OK: free > 1<<30, Detail: fmt.Sprintf("%s, %s free", dir, bytesText(free))}
 			if !f.OK {
 				f.Remedy = "Free space there, or choose another directory."
 			}
@@ -253,7 +271,7 @@ func disk(name, dir string) finding {
 		}
 		i := strings.LastIndexByte(at, '/')
 		if i <= 0 {
-			return finding{"disk", name, false, dir + " cannot be looked at", ""}
+			return finding{Area: "disk", Name: name, Detail: dir + " cannot be looked at"}
 		}
 		at = at[:i]
 	}

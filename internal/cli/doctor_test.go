@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/vm"
 )
 
 // TestADoctorWithoutARuntimeFails, also for scripts that read its JSON.
@@ -29,5 +31,35 @@ func TestWhatIsSaidOfARuntime(t *testing.T) {
 	found.Reason = "no"
 	if got := runtimeText("a runtime", found); got != "no" {
 		t.Errorf("of one that does not work: %q", got)
+	}
+}
+
+// TestDoctorTellsWhatIsKnownOfKVM: a device that opens proves nothing.
+func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
+	for name, c := range map[string]struct {
+		accel, why string
+		err        error
+		want       []string // in that line
+		remedy     bool
+	}{
+		"tried, works":     {vm.KVM, "a guest was up", nil, []string{"ok ", "a guest was up"}, false},
+		"tried, hangs":     {vm.TCG, "a guest hung", nil, []string{"no ", "a guest hung", "emulation"}, true},
+		"not tried yet":    {"", "", nil, []string{"? ", "not tried yet"}, false},
+		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"no ", "permission denied", "emulation"}, true},
+	} {
+		var out strings.Builder
+		a := &app{stdout: &out}
+		if err := a.tellDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
+			t.Fatal(err)
+		}
+		line, rest, _ := strings.Cut(out.String(), "\n")
+		for _, want := range c.want {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: %q lacks %q", name, line, want)
+			}
+		}
+		if strings.Contains(rest, "→") != c.remedy {
+			t.Errorf("%s: %s", name, rest)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 )
 
 // Accelerators.
@@ -22,9 +23,16 @@ const (
 	TCG = "tcg" // QEMU's software emulation
 )
 
-// kvmTimeout is how long a guest may take to its first line with KVM; where
+// kvmTimeout is how long a guest may run until its first line with KVM; where
 // that works it takes a fraction of a second.
 const kvmTimeout = 15 * time.Second
+
+// verdict says which accelerator is used here. The reason is for people.
+type verdict struct {
+	accel, reason string
+	// passing: what kept KVM from being tried may be gone the next time.
+	passing bool
+}
 
 // Accel finds out which accelerator works here. A /dev/kvm that opens is no
 // proof: in some virtual machines firmware runs with it, and the guest's kernel
@@ -32,75 +40,145 @@ const kvmTimeout = 15 * time.Second
 // verdict is kept in a directory ("" for nowhere) until the host's kernel,
 // boot or QEMU changes. The reason is for people.
 func Accel(ctx context.Context, program []string, guest, binary, keep string) (accel, reason string, err error) {
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
+	if err := openKVM(); err != nil {
 		return TCG, "KVM cannot be used: " + err.Error(), nil
 	}
-	f.Close()
-	file := filepath.Join(keep, "accel-"+verdictKey(ctx, program))
-	if raw, err := os.ReadFile(file); keep != "" && err == nil {
-		if word, why, ok := strings.Cut(string(raw), " "); ok && (word == KVM || word == TCG) {
-			return word, why, nil
-		}
+	if keep != "" {
+		keep = filepath.Join(keep, verdictPrefix()+hashOf(version(ctx, program)))
 	}
-	accel, reason, err = tryKVM(ctx, program, guest, binary)
-	if err != nil || keep == "" {
-		return accel, reason, err
-	}
-	if err := os.MkdirAll(keep, 0o700); err == nil { // a verdict that cannot be kept is found again
-		renameio.WriteFile(file, []byte(accel+" "+reason), 0o600) //nolint:errcheck // see above
-	}
-	return accel, reason, nil
+	v, err := settle(keep, func() (verdict, error) { return tryKVM(ctx, program, guest, binary) })
+	return v.accel, v.reason, err
 }
 
-// verdictKey names what a verdict depends on.
-func verdictKey(ctx context.Context, program []string) string {
-	h := sha256.New()
+// KnownAccel gives the last verdict on this host that Accel has kept in a
+// directory, "" where there is none yet. An error tells that there is no KVM here.
+func KnownAccel(keep string) (accel, reason string, err error) {
+	if err := openKVM(); err != nil {
+		return TCG, "", err
+	}
+	v := lastVerdict(keep)
+	return v.accel, v.reason, nil
+}
+
+func lastVerdict(keep string) (v verdict) {
+	files, _ := filepath.Glob(filepath.Join(keep, verdictPrefix()+"*"))
+	var last time.Time
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if found, ok := readVerdict(file); ok && err == nil && info.ModTime().After(last) {
+			v, last = found, info.ModTime()
+		}
+	}
+	return v
+}
+
+func openKVM() error {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+// settle gives the verdict that is kept in a file ("": none is), or a new one.
+func settle(file string, try func() (verdict, error)) (verdict, error) {
+	if v, ok := readVerdict(file); ok {
+		return v, nil
+	}
+	v, err := try()
+	if err != nil || v.passing || file == "" {
+		return v, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err == nil { // a verdict that cannot be kept is found again
+		renameio.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
+	}
+	return v, nil
+}
+
+func readVerdict(file string) (verdict, bool) {
+	raw, err := os.ReadFile(file)
+	word, why, ok := strings.Cut(string(raw), " ")
+	return verdict{accel: word, reason: why}, err == nil && ok && (word == KVM || word == TCG)
+}
+
+// verdictPrefix begins the names of the files of all verdicts on this host since
+// it was booted; they end with what QEMU they are of.
+func verdictPrefix() string {
+	var host []byte
 	for _, name := range []string{"/proc/sys/kernel/random/boot_id", "/proc/version"} {
 		raw, _ := os.ReadFile(name)
-		h.Write(raw)
+		host = append(host, raw...)
 	}
-	version, _ := exec.CommandContext(ctx, program[0], append(append([]string{}, program[1:]...), "--version")...).Output()
-	h.Write(version)
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return "accel-" + hashOf(host) + "-"
+}
+
+func hashOf(what []byte) string {
+	sum := sha256.Sum256(what)
+	return hex.EncodeToString(sum[:8])
+}
+
+func version(ctx context.Context, program []string) []byte {
+	text, _ := exec.CommandContext(ctx, program[0], append(append([]string{}, program[1:]...), "--version")...).Output()
+	return text
 }
 
 // tryKVM boots a guest that says one line.
-func tryKVM(ctx context.Context, program []string, guest, binary string) (accel, reason string, err error) {
+func tryKVM(ctx context.Context, program []string, guest, binary string) (verdict, error) {
 	dir, err := os.MkdirTemp("", "bee-kvm-")
 	if err != nil {
-		return "", "", err
+		return verdict{}, err
 	}
 	defer os.RemoveAll(dir)
 	m := qemu.Machine{Program: program, Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 256 << 20,
 		Kernel: filepath.Join(guest, "vmlinux"), Initrd: filepath.Join(dir, "initrd"), Console: filepath.Join(dir, "console"),
 		Append: "console=" + qemu.Machine{}.ConsoleDevice() + " quiet panic=-1 rdinit=/" + agent.BinaryPath + qemu.Machine{}.ClockOptions() + " -- " + agent.Command + " " + agent.Probe}
 	if err := writeInitrd(m.Initrd, filepath.Join(dir, "none"), binary, agent.Config{}); err != nil {
-		return "", "", err
+		return verdict{}, err
 	}
 	p, err := m.Start()
 	if err != nil {
-		return "", "", err
+		return verdict{}, err
 	}
 	begun := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, kvmTimeout)
+	bounded, cancel := (&machine{Process: p}).within(ctx, kvmTimeout, errStuck)
 	defer cancel()
-	waited := p.Wait(bounded)
+	hung := p.Wait(bounded) != nil
+	took := time.Since(begun)
 	p.Kill()
 	if ctx.Err() != nil {
-		return "", "", context.Cause(ctx)
+		return verdict{}, context.Cause(ctx)
 	}
-	said, _ := os.ReadFile(m.Console)
-	switch {
-	case strings.Contains(string(said), agent.Alive):
-		return KVM, fmt.Sprintf("a guest reached user space after %v", time.Since(begun).Round(time.Millisecond)), nil
-	case waited != nil:
-		return TCG, fmt.Sprintf("/dev/kvm opens, but a guest did not reach user space within %v", kvmTimeout), nil
-	}
-	return TCG, "/dev/kvm opens, but QEMU cannot use it: " + firstLine(p.Said()), nil
+	console, _ := os.ReadFile(m.Console)
+	return judge(string(console), p.Said(), hung, took), nil
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
+// judge makes the verdict of what a guest with KVM has shown on its console and
+// QEMU has said, and whether the guest had to be ended. Of KVM itself they tell if
+// the guest got somewhere, or nowhere in time, or QEMU names KVM; a host that has no
+// memory for a guest now, or had QEMU killed, may have another verdict later.
+func judge(console, said string, hung bool, took time.Duration) verdict {
+	why := complaint(said)
+	names := func(what string) bool { return strings.Contains(strings.ToLower(why), what) }
+	switch {
+	case strings.Contains(console, agent.Alive):
+		return verdict{accel: KVM, reason: fmt.Sprintf("a guest reached user space after %v", took.Round(time.Millisecond))}
+	case hung:
+		return verdict{accel: TCG, reason: fmt.Sprintf("/dev/kvm opens, but a guest did not reach user space within %v in which it could run", kvmTimeout)}
+	case names("kvm") && !names(unix.ENOMEM.Error()) && !names(unix.EBUSY.Error()):
+		return verdict{accel: TCG, reason: "/dev/kvm opens, but QEMU cannot use it: " + why}
+	}
+	if said == "" {
+		said = "QEMU ended without a word"
+	}
+	return verdict{accel: TCG, reason: "/dev/kvm opens, but could not be tried, which the next machine does again: " + said, passing: true}
+}
+
+// complaint is the first line of what QEMU has said that is no mere warning.
+func complaint(said string) string {
+	for line := range strings.Lines(said) {
+		if !strings.Contains(line, "warning:") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }

@@ -1,0 +1,64 @@
+package vm
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/vm/agent"
+)
+
+// TestJudge: only what tells of KVM itself is kept.
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		console, said string
+		hung          bool
+		accel         string
+		passing       bool
+	}{
+		"it works":                  {console: "SeaBIOS\n" + agent.Alive + "\n", accel: KVM},
+		"it works, and is ended":    {console: agent.Alive, hung: true, accel: KVM},
+		"the guest hangs":           {console: "SeaBIOS\n", hung: true, accel: TCG},
+		"QEMU is built without":     {said: "qemu-system-x86_64: -accel kvm: invalid accelerator kvm", accel: TCG},
+		"the kernel refuses":        {said: "qemu-system-x86_64: warning: old\nioctl(KVM_CREATE_VM) failed: 95 Operation not supported\n", accel: TCG},
+		"no memory":                 {said: "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory", accel: TCG, passing: true},
+		"no memory in the kernel":   {said: "ioctl(KVM_CREATE_VM) failed: 12 Cannot allocate memory", accel: TCG, passing: true},
+		"another hypervisor has it": {said: "ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy", accel: TCG, passing: true},
+		"a warning names it":        {said: "qemu-system-x86_64: warning: KVM lacks a feature\nqemu-system-x86_64: could not load kernel", accel: TCG, passing: true},
+		"QEMU was killed":           {accel: TCG, passing: true},
+	} {
+		if v := judge(c.console, c.said, c.hung, 0); v.accel != c.accel || v.passing != c.passing || v.reason == "" {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func TestVerdictsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "hosts", verdictPrefix()+"qemu")
+	tries := 0
+	for _, c := range []struct {
+		found verdict
+		want  string
+	}{
+		{verdict{TCG, "no memory", true}, "no memory"},
+		{verdict{KVM, "it works", false}, "it works"},
+		{verdict{TCG, "is not asked for", false}, "it works"},
+	} {
+		if v, err := settle(file, func() (verdict, error) { tries++; return c.found, nil }); err != nil || v.reason != c.want {
+			t.Errorf("%q: got %+v, %v", c.found.reason, v, err)
+		}
+	}
+	if tries != 2 {
+		t.Errorf("tried %d times, want until there is one to keep", tries)
+	}
+	if _, err := settle("", func() (verdict, error) { return verdict{}, errors.New("no QEMU") }); err == nil {
+		t.Error("a trial that failed is a verdict")
+	}
+	if v := lastVerdict(dir); v != (verdict{}) {
+		t.Errorf("before any was kept there: %+v", v)
+	}
+	if v := lastVerdict(filepath.Dir(file)); v.accel != KVM || v.reason != "it works" {
+		t.Errorf("kept is %+v", v)
+	}
+}
