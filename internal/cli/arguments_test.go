@@ -30,6 +30,8 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"show", "it takes RUN, and was given nothing", "`bee show --help`"},
 		{"show a b", "it takes RUN, and was given a b", "`bee show --help`"},
 		{"exec pi", "it takes RUN [flags] -- COMMAND..., and was given pi", "`bee exec --help`"},
+		{"vm shell pi dmesg", "a node is named by its rank", "A command comes after `--`."},
+		{"vm shell pi 1 dmesg", "come before `--`", "bee vm shell lysozyme 1 -- dmesg"},
 		{"ps pi", "it takes none, and was given pi", "`bee ps --help`"},
 		{"completion bash x", "it takes none, and was given x", "`bee completion bash --help`"},
 		{"schema nosuch", "nosuch", "beefile"},

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ want one, and only the run's key opens it.`,
 		Example: "  bee ssh lysozyme\n  bee ssh lysozyme 1 -- uptime\n  bee ssh --config lysozyme >> ~/.ssh/config",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			rank, command, err := sshArgs(c, args)
+			rank, command, err := guestArgs(c, args, 0)
 			if err != nil {
 				return err
 			}
@@ -54,14 +53,15 @@ want one, and only the run's key opens it.`,
 	f := c.Flags()
 	f.BoolVar(&o.config, "config", false, "print settings for ssh(1)")
 	f.IntVar(&o.forward, "forward", -1, "lead this `port` of the loopback to the guest (0: any free one)")
-	f.StringVarP(&o.login, "login", "l", "", "`user` in the guest (default yourself; root is possible)")
+	f.StringVarP(&o.login, "login", "l", "", "`user` in the guest (default the site's; root is possible)")
 	f.BoolVar(&o.proxy, "proxy", false, "be the connection, for ssh's ProxyCommand")
 	f.MarkHidden("proxy") //nolint:errcheck // it exists
 	return c
 }
 
-// sshArgs gives the rank and the command after RUN.
-func sshArgs(c *cobra.Command, args []string) (rank int, command []string, err error) {
+// guestArgs gives the node and the command after RUN; where no node is named, the
+// given one.
+func guestArgs(c *cobra.Command, args []string, rank int) (_ int, command []string, err error) {
 	before := c.ArgsLenAtDash()
 	if before < 0 {
 		before = len(args)
@@ -94,28 +94,22 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	if err != nil {
 		return err
 	}
+	if o.proxy {
+		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
+	}
+	// Whether there is a guest, ssh would tell among much else.
+	login, err := a.guestLogin(ctx, run.ID, rank)
+	if err != nil {
+		return err
+	}
 	if o.login == "" {
-		u, err := user.Current()
-		if err != nil {
-			return err
-		}
-		if o.login = u.Username; sub.Job.User == "root" {
-			o.login = "root"
-		}
+		o.login = login
 	}
 	switch {
-	case o.proxy:
-		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
 	case o.config:
 		_, err := io.WriteString(a.stdout, a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys))
 		return err
-	}
-	if _, done, err := a.dialGuest(ctx, run.ID, rank); err != nil { // ssh would tell it among much else
-		return err
-	} else if o.forward < 0 {
-		done()
-	} else {
-		done()
+	case o.forward >= 0:
 		return a.forward(ctx, run.ID, rank, o, keys)
 	}
 	file := filepath.Join(keys.dir, "config")
@@ -200,20 +194,19 @@ func quoteWord(s string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, "'", `'\''`), "%", "%%") + "'"
 }
 
-// dialGuest speaks with the node of a guest.
-func (a *app) dialGuest(ctx context.Context, run string, rank int) (*client.Client, func(), error) {
+// guestLogin asks the node of a guest for the account there: that of the site's
+// user, who need not be called as this one is.
+func (a *app) guestLogin(ctx context.Context, run string, rank int) (string, error) {
 	node, done, err := a.dialNode(ctx, run, rank)
 	if err != nil {
-		return nil, nil, err
+		return "", err
 	}
-	if _, err := node.Console(ctx); err != nil {
-		done()
-		if core.IsKind(err, core.NotFound) {
-			err = noGuest(run, err)
-		}
-		return nil, nil, err
+	defer done()
+	login, err := node.Login(ctx)
+	if core.IsKind(err, core.NotFound) {
+		err = noGuest(run, err)
 	}
-	return node, done, nil
+	return login, err
 }
 
 func noGuest(run string, why error) error {
@@ -223,7 +216,7 @@ func noGuest(run string, why error) error {
 
 // sshOver carries one connection of ssh to a guest.
 func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in io.Reader, out io.Writer) error {
-	node, done, err := a.dialGuest(ctx, run, rank)
+	node, done, err := a.dialNode(ctx, run, rank)
 	if err != nil {
 		return err
 	}

@@ -151,12 +151,15 @@ func (a *app) newVMShellCommand() *cobra.Command {
 		rank int
 		tty  bool
 	)
-	c := &cobra.Command{Use: "shell RUN [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
+	c := &cobra.Command{Use: "shell RUN [NODE] [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
 		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
-		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme --node 1 -- dmesg",
+		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme 1 -- dmesg",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			command := args[1:]
+			rank, command, err := guestArgs(c, args, rank)
+			if err != nil {
+				return err
+			}
 			if len(command) == 0 {
 				command, tty = []string{"/bin/bash"}, term.IsTerminal(int(os.Stdin.Fd()))
 			}

@@ -123,6 +123,8 @@ type Guest interface {
 	ExecInGuest(ctx context.Context, c Command) (Process, error)
 	// Console gives the last of what the machine's kernel said.
 	Console() (string, error)
+	// Login is the account in the machine of the user outside.
+	Login() string
 	// Ended tells why a container has ended by itself, for people: what the
 	// machine said last.
 	Ended() string

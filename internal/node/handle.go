@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -21,7 +22,9 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 	case client.CallHealth:
 		return s.Reply(n.health())
 	case client.CallConsole:
-		return n.console(s)
+		return n.ofGuest(s, "console", driver.Guest.Console)
+	case client.CallLogin:
+		return n.ofGuest(s, "account", func(g driver.Guest) (string, error) { return g.Login(), nil })
 	case client.CallFabric:
 		return n.fabricStats(s)
 	case callHello:

@@ -240,19 +240,19 @@ func (b *box) guest() (driver.Guest, error) {
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }
 
-// console answers with what the kernel of this node's guest has said.
-func (n *node) console(s *wire.Stream) error {
+// ofGuest answers with what this node's guest gives.
+func (n *node) ofGuest(s *wire.Stream, what string, get func(driver.Guest) (string, error)) error {
 	n.mu.Lock()
 	b := n.box
 	n.mu.Unlock()
 	if b == nil {
-		return &core.Error{Kind: core.Transient, Op: "read console of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
+		return &core.Error{Kind: core.Transient, Op: "read " + what + " of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
 	}
 	g, err := b.guest()
 	if err != nil {
 		return err
 	}
-	text, err := g.Console()
+	text, err := get(g)
 	if err != nil {
 		return err
 	}

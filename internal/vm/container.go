@@ -29,6 +29,7 @@ type container struct {
 	machine *machine
 	spec    driver.ContainerSpec
 	volume  *Volume // nil: a directory of the host
+	login   string  // the account of the user outside
 	stop    sync.Once
 	// halts counts how often the machine was halted and let go on: while it is
 	// odd, nobody can be expected to answer.
@@ -79,6 +80,9 @@ func (c *container) Console() (string, error) {
 	raw, err := os.ReadFile(filepath.Join(c.spec.StateDir, consoleName))
 	return qemu.Plain(raw[max(0, len(raw)-maxConsole):]), err
 }
+
+// Login implements driver.Guest.
+func (c *container) Login() string { return c.login }
 
 // Ended implements driver.Guest.
 func (c *container) Ended() string {

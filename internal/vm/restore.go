@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,7 +82,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		}
 		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
 	}
-	c := &container{machine: vm, spec: s}
+	c := &container{machine: vm, spec: s, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
 	c.halts.Add(1)
 	saved := newMovable(c, b, rec.Mounts, rec.sums())
 	saved.halted, saved.from, saved.task = true, rec.From, rec.Task

@@ -236,7 +236,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err != nil {
 		return nil, err
 	}
-	c := &container{machine: m, spec: s, volume: r.o.Volume}
+	c := &container{machine: m, spec: s, volume: r.o.Volume, login: b.config.User}
 	how := "from a template"
 	if !m.made.Restore {
 		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)

@@ -45,6 +45,8 @@ type record struct {
 	// From is the first byte of the job's output that had not been passed on.
 	From int64 `json:"from"`
 	Task bool  `json:"task,omitempty"`
+	// Login is the account of the user outside, on the first of its hosts.
+	Login string `json:"login,omitempty"`
 }
 
 // recordVersion is 3: 1 had the machine's devices in another order, and 2 another
@@ -72,7 +74,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 	}
 	made := m.machine.made
 	r := record{Version: recordVersion, Accel: made.Accel, CPU: made.CPU, Topology: made.Topology, Memory: made.Memory, HugePages: made.HugePages,
-		Image: m.image, Mounts: m.mounts, From: m.from, Task: m.task, Disks: make([]savedDisk, len(made.Disks))}
+		Image: m.image, Mounts: m.mounts, From: m.from, Task: m.task, Login: m.login, Disks: make([]savedDisk, len(made.Disks))}
 	for _, n := range made.Nets {
 		r.MTU = max(r.MTU, n.MTU)
 	}

@@ -116,7 +116,7 @@ outputs: [{from: /work/*, to: ./results}]
 	if got := b.Must("vm", "shell", id, "--", "sh", "-c", runtimes); got != "crun\nby runc\n" {
 		t.Errorf("docker's runtimes: %q", got)
 	}
-	if got := b.Must("vm", "shell", id, "--node", "1", "--", "id", "-u"); got != "0\n" {
+	if got := b.Must("vm", "shell", id, "1", "--", "sh", "-c", "id -u; hostname"); got != "0\nlab-1\n" {
 		t.Errorf("in the guest we are %q", got)
 	}
 	if got := b.Must("vm", "console", id); !strings.Contains(got, "Booting") || strings.Contains(got, "\x1b") {

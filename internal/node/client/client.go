@@ -31,6 +31,7 @@ const (
 	CallAddresses = "addresses"
 	CallHealth    = "health"
 	CallConsole   = "console"
+	CallLogin     = "login"
 	CallFabric    = "fabric"
 )
 
@@ -167,6 +168,13 @@ func (c *Client) Console(ctx context.Context) (string, error) {
 	var text string
 	err := c.peer.Call(ctx, CallConsole, nil, &text)
 	return text, err
+}
+
+// Login gives the account of the site's user in a node's virtual machine.
+func (c *Client) Login(ctx context.Context) (string, error) {
+	var name string
+	err := c.peer.Call(ctx, CallLogin, nil, &name)
+	return name, err
 }
 
 // Fabric gives what has passed a node's switch of the guests' network.

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+func (m *fakeMachine) Login() string { return "ann" }
+
+// TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
+func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
+	for _, c := range []struct {
+		box  *box
+		want string
+		kind core.Kind
+	}{
+		{&box{Container: &fakeMachine{}}, "ann", 0},
+		{&box{Container: struct{ driver.Container }{}}, "", core.NotFound},
+		{nil, "", core.Transient},
+	} {
+		n := &node{box: c.box}
+		here, there := net.Pipe()
+		peer, err := wire.NewPeer(there, false, "the client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go peer.Serve(t.Context(), func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // its end is ours
+			return n.handle(ctx, peer, caller{}, method, s)
+		})
+		node, err := client.New(here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := node.Login(t.Context()); got != c.want || (err == nil) != (c.want != "") || err != nil && core.KindOf(err) != c.kind {
+			t.Errorf("%+v: %q, %v", c.box, got, err)
+		}
+		node.Close()
+	}
+}
