@@ -32,6 +32,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"exec pi", "it takes RUN [flags] -- COMMAND..., and was given pi", "`bee exec --help`"},
 		{"vm shell pi dmesg", "a node is named by its rank", "A command comes after `--`."},
 		{"vm shell pi 1 dmesg", "come before `--`", "bee vm shell lysozyme 1 -- dmesg"},
+		{"vm image build --arch mips", "--arch mips", "amd64 or arm64"},
 		{"ps pi", "it takes none, and was given pi", "`bee ps --help`"},
 		{"completion bash x", "it takes none, and was given x", "`bee completion bash --help`"},
 		{"schema nosuch", "nosuch", "beefile"},
@@ -122,6 +123,15 @@ func TestNothingToRemoveIsTold(t *testing.T) {
 		d := newDesk(t)
 		if err := d.bee(strings.Fields(line)...); err != nil || d.out.Len() > 0 || !strings.HasPrefix(d.err.String(), "bee: no") {
 			t.Errorf("bee %s: %v, wrote %q and %q", line, err, d.out.String(), d.err.String())
+		}
+	}
+}
+
+func TestFilesForAGuestImageThatAreNotThere(t *testing.T) {
+	for _, line := range []string{"--docker-deb nope.deb", "--copy nope:/there", "--script nope"} {
+		err := newDesk(t).bee(append([]string{"vm", "image", "build"}, strings.Fields(line)...)...)
+		if codeOf(err) != exitNotFound || !strings.Contains(err.Error(), "nope") || strings.Contains(core.Remedy(err), "Beefile") {
+			t.Errorf("%s: %d, %v, remedy %q", line, codeOf(err), err, core.Remedy(err))
 		}
 	}
 }

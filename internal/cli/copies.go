@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,11 +18,23 @@ func parseCopies(flags []string) ([]spec.Copy, error) {
 		if i <= 0 || !filepath.IsAbs(f[i+1:]) {
 			return nil, &core.Error{Kind: core.Invalid, Op: "read --copy", Object: f, Err: errors.New("it is not FROM:TO with an absolute path TO")}
 		}
-		from, err := filepath.Abs(f[:i])
+		from, err := present("--copy", f[:i])
 		if err != nil {
 			return nil, err
 		}
 		copies = append(copies, spec.Copy{From: from, To: f[i+1:]})
 	}
 	return copies, nil
+}
+
+// present gives the absolute path of what a flag names and is there.
+func present(flag, path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", &core.Error{Kind: core.NotFound, Op: "read " + flag, Object: path, Err: err}
+	}
+	return path, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,9 +68,17 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --mirror 'http://snapshot.debian.org/archive/debian/$SNAPSHOT'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Arch != "amd64" && o.Arch != "arm64" {
+				return &core.Error{Kind: core.Invalid, Op: "read --arch", Object: o.Arch, Err: errors.New("there are no guests of that architecture"), Remedy: "Say amd64 or arm64."}
+			}
 			var err error
 			if o.Copy, err = parseCopies(copies); err != nil {
 				return err
+			}
+			for i, file := range o.DockerPackages {
+				if o.DockerPackages[i], err = present("--docker-deb", file); err != nil {
+					return err
+				}
 			}
 			if o.Run, err = readScripts(o.Run, scripts); err != nil {
 				return err

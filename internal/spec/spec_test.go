@@ -384,6 +384,7 @@ func TestVolume(t *testing.T) {
 	for text, want := range map[string]string{
 		"volume: dataimage":                               "needs virtual machines",
 		"vm: false\nvolume: dataimage":                    "needs virtual machines",
+		"vm: auto\nvolume: dataimage":                     "may have none",
 		"vm: true\nvolume: disk":                          "no absolute path",
 		"vm: true\nvolume: {kind: disk}":                  "is not known",
 		"vm: true\nvolume: {kind: dataimage, size: 1M}":   "no room",

@@ -89,6 +89,8 @@ func (d *decoder) checkVolume(j *Job) {
 	switch {
 	case v.Kind == VolumeImage && !machines:
 		d.at("volume", "add `vm: true`, or leave the kind out", "volume: a data image needs virtual machines, which attach it")
+	case v.Kind == VolumeImage && j.VM.When == VMAuto:
+		d.at("volume", "`vm: true`, or leave the kind out", "volume: a data image needs virtual machines on every site, and `vm: auto` may have none")
 	case v.Kind == VolumeImage && j.Nodes > 1 && j.VM.Fabric == "none":
 		d.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
 	}
