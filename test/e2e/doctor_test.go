@@ -10,14 +10,19 @@ import (
 )
 
 // TestDoctorTriesRuntimesBehindSSH: that a host answers is not all that a site needs.
+// A job with `vm: auto` asks in the same way, and what its machines would boot cannot
+// be built here.
 func TestDoctorTriesRuntimesBehindSSH(t *testing.T) {
 	testkit.RequireRoot(t) // for the setting
 	t.Parallel()
-	b, farm, _ := rack(t, 1)
+	b, farm, job := rack(t, 1, "vm: auto", "run: echo in a container")
 	b.Env = append(b.Env, "PATH="+farm.Bin) // what else is here is not the matter, as little as there
 	b.File("sites.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2", "slots: 2, runtime: rootless", 1))
 	if out := b.Must("doctor"); !strings.Contains(out, "1 host by ssh, on h0: containers by rootless") {
 		t.Errorf("of a host where containers start: %s", out)
+	}
+	if out := b.Must("run", "-q", job); out != "in a container\n" {
+		t.Errorf("vm: auto, where containers start: %s", out)
 	}
 	argv := []string{"sh", "-c", "echo 0 >/proc/sys/user/max_user_namespaces"} // of the farm alone
 	if exit, err := farm.Run(t.Context(), emulate.Command{Argv: argv, Env: os.Environ()}, os.Stdin, os.Stderr, os.Stderr); err != nil || exit.Code != 0 {
@@ -30,5 +35,8 @@ func TestDoctorTriesRuntimesBehindSSH(t *testing.T) {
 	}
 	if strings.Count(of, "make a rootless container") > 1 {
 		t.Errorf("it says so twice: %s", of)
+	}
+	if r := b.Try("run", job); !strings.Contains(r.Stderr, "mmdebstrap") || !strings.Contains(r.Stderr, "make a rootless container") || !strings.Contains(r.Stderr, "bee vm image pull") {
+		t.Errorf("vm: auto, where neither containers nor machines are: %+v", r)
 	}
 }
