@@ -2,6 +2,7 @@ package vm
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -29,6 +30,27 @@ func TestJudge(t *testing.T) {
 	} {
 		if v := judge(c.console, c.said, c.hung, 0); v.accel != c.accel || v.passing != c.passing || v.reason == "" {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestTheTrialOfKVM has a script in place of QEMU.
+func TestTheTrialOfKVM(t *testing.T) {
+	for name, c := range map[string]struct {
+		does string
+		want verdict
+	}{
+		"a guest comes up":         {`for a; do case $a in file,id=console,path=*) echo '` + agent.Alive + `' > "${a#*path=}"; esac; done`, verdict{accel: KVM}},
+		"the host lacks memory":    {"echo \"$0: cannot set up guest memory 'pc.ram': Cannot allocate memory\" >&2; exit 1", verdict{accel: TCG, passing: true}},
+		"the host has QEMU killed": {"kill -9 $$", verdict{accel: TCG, passing: true}},
+	} {
+		script := filepath.Join(t.TempDir(), "qemu")
+		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+c.does+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		v, err := tryKVM(t.Context(), []string{script}, "", script)
+		if v.accel != c.want.accel || v.passing != c.want.passing || err != nil {
+			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}
 }
