@@ -16,8 +16,8 @@ const defaultDisk = 20 << 30
 
 // chooseVM is planVM where the job has virtual machines for certain. Where they are
 // for hosts alone that can run no container, their image, which takes minutes to
-// get, is got only where the site has such hosts or cannot tell: the nodes decide
-// then. Where it cannot be got, no machines are possible.
+// get, is got only where the site has such hosts or cannot tell, which its nodes
+// find out then. Where it cannot be got, no machines are possible.
 func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
 	if v := a.sub.Job.VM; v == nil || v.When != spec.VMAuto {
 		return a.planVM(ctx)
@@ -26,11 +26,16 @@ func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
 	if works {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
+	needed := core.IsKind(none, core.Unsupported)
 	p, err := a.planVM(ctx)
 	switch {
+	case err == nil && needed:
+		p.OnDemand = false // the nodes need not find it out again
+		a.note(ctx, "using virtual machines, as containers cannot run here: "+none.Error())
+		return p, nil
 	case err == nil || ctx.Err() != nil || core.IsKind(err, core.Invalid):
 		return p, err
-	case core.IsKind(none, core.Unsupported):
+	case needed:
 		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, a.site.Name, none)
 	}
 	a.note(ctx, "no virtual machines are possible here, so the job runs in containers: "+err.Error())

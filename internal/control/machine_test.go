@@ -44,11 +44,12 @@ func TestMachinesOnDemand(t *testing.T) {
 		image         string // of `vm:`
 		asked         int
 		machines      bool
+		decided       bool     // here, not by the nodes
 		fails         []string // what the run's message and remedy have
 		note          string
 	}{
 		"containers run":                    {works: "rootless", build: noTool},
-		"they do not":                       {cannot: unable, asked: 1, machines: true},
+		"they do not":                       {cannot: unable, asked: 1, machines: true, decided: true, note: "no namespaces"},
 		"nobody can tell":                   {asked: 1, machines: true},
 		"the site does not answer":          {cannot: &core.Error{Kind: core.Transient}, asked: 1, machines: true},
 		"nobody can tell, and no image":     {build: noTool, asked: 1, note: "mmdebstrap"},
@@ -77,8 +78,8 @@ func TestMachinesOnDemand(t *testing.T) {
 			}
 			if c.fails == nil {
 				var config protocol.Config
-				if err := json.Unmarshal(w.sites["a"].launched.Config, &config); err != nil || (config.Plan.VM != nil) != c.machines || config.TryRuntime != c.machines {
-					t.Errorf("the head was told %+v, %v", config.Plan.VM, err)
+				if err := json.Unmarshal(w.sites["a"].launched.Config, &config); err != nil || (config.Plan.VM != nil) != c.machines || config.TryRuntime != (c.machines && !c.decided) {
+					t.Errorf("the head was told %+v, to try %v, %v", config.Plan.VM, config.TryRuntime, err)
 				}
 			}
 			notes, err := w.Store.Notes(t.Context(), run.ID)
