@@ -48,10 +48,9 @@ type Peers struct {
 	CA   []byte `json:"ca,omitempty"`
 	Cert []byte `json:"cert,omitempty"`
 	Key  []byte `json:"key,omitempty"`
-	// Env, Dir and User are for commands that name none.
-	Env  []string `json:"env,omitempty"`
-	Dir  string   `json:"dir,omitempty"`
-	User string   `json:"user,omitempty"`
+	// Env and Dir are for commands that name none.
+	Env []string `json:"env,omitempty"`
+	Dir string   `json:"dir,omitempty"`
 }
 
 // Peer is one guest of a run.

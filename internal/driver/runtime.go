@@ -142,7 +142,8 @@ type VolumeServer interface {
 	Full(ctx context.Context) (bool, error)
 }
 
-// Command is a process to start inside a container.
+// Command is a process to start inside a container. It has init's ids: nothing in a
+// container has the right to change them, whatever USER its image names.
 type Command struct {
 	// Args is the argument vector; Args[0] is looked up in Env's PATH.
 	Args []string
@@ -150,10 +151,6 @@ type Command struct {
 	Env []string
 	// Dir is the working directory inside; created when missing. Empty: "/".
 	Dir string
-	// User is an image USER string ("name", "uid:gid"); empty keeps init's.
-	// A runtime with a single-ID map accepts any name and keeps the caller's
-	// ids, as it has no other.
-	User string
 	// Stdin, Stdout and Stderr are handed to the process as they are; nil is
 	// /dev/null. The caller closes its own ends.
 	Stdin, Stdout, Stderr *os.File

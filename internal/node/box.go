@@ -25,7 +25,6 @@ type box struct {
 	why     string
 	env     []string // of everything that runs in it
 	workdir string
-	user    string
 	release func() // of the image
 }
 
@@ -85,10 +84,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
-	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan), user: plan.Image.Config.User}
-	if plan.Root {
-		b.user = ""
-	}
+	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan)}
 	if err := rt.Prepare(ctx, image); err != nil {
 		release()
 		return nil, err

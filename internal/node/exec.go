@@ -52,7 +52,7 @@ func (n *node) passExec(ctx context.Context, s *wire.Stream, r client.ExecReques
 
 // exec runs a command to its end.
 func (b *box) exec(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
-	place := execute.Place{Start: b.Exec, Env: b.env, Dir: b.workdir, User: b.user}
+	place := execute.Place{Start: b.Exec, Env: b.env, Dir: b.workdir}
 	if r.Guest {
 		place = execute.Place{Start: func(ctx context.Context, c driver.Command) (driver.Process, error) {
 			g, err := b.guest()

@@ -294,7 +294,7 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	}
 	defer errR.Close()
 	env := append(slices.Clone(b.env), ranks.TaskVariable+"=1")
-	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, User: b.user, Stdout: outW, Stderr: errW})
+	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, Stdout: outW, Stderr: errW})
 	outW.Close()
 	errW.Close()
 	if e, ok := errors.AsType[*pid1.StartError](err); ok {

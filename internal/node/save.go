@@ -124,7 +124,7 @@ func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
 	if b == nil {
 		return core.Exit{}, errors.New("the container does not run")
 	}
-	p, err := b.Exec(ctx, driver.Command{Args: append([]string{"/.bee/bee"}, args...), Env: b.env, Dir: "/", User: b.user})
+	p, err := b.Exec(ctx, driver.Command{Args: append([]string{"/.bee/bee"}, args...), Env: b.env, Dir: "/"})
 	if err != nil {
 		return core.Exit{}, err
 	}
@@ -162,7 +162,7 @@ func (h *head) saveCommand(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	p, err := b.Exec(ctx, driver.Command{Args: h.plan.Checkpoint.Command, Env: b.env, Dir: b.workdir, User: b.user, Stdout: log, Stderr: log})
+	p, err := b.Exec(ctx, driver.Command{Args: h.plan.Checkpoint.Command, Env: b.env, Dir: b.workdir, Stdout: log, Stderr: log})
 	if err != nil {
 		return err
 	}

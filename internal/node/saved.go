@@ -25,10 +25,7 @@ func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
 	n.mu.Unlock()
 	c := n.config
 	p := &driver.Peers{Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network)),
-		Dir: workdirOf(plan), User: plan.Image.Config.User}
-	if plan.Root {
-		p.User = ""
-	}
+		Dir: workdirOf(plan)}
 	for _, m := range members {
 		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: protocol.NodeName(m.Rank)})
 	}

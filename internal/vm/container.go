@@ -152,7 +152,7 @@ func (c *container) ask(script string) string {
 
 // execute has the guest start a process whose standard streams are ours.
 func execute(peer *wire.Peer, cmd driver.Command) (driver.Process, error) {
-	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, User: cmd.User, TTY: cmd.TTY}
+	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
 	p := &process{done: make(chan struct{}), signals: make(chan os.Signal, 16), resized: make(chan [2]uint16, 1)}
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if f == nil {

@@ -14,7 +14,7 @@ import (
 // StartTask implements driver.Movable.
 func (m *movable) StartTask(ctx context.Context, c driver.Command) (driver.Process, error) {
 	var reply agent.ExecReply
-	if err := m.call(ctx, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User}, &reply); err != nil {
+	if err := m.call(ctx, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir}, &reply); err != nil {
 		return nil, err
 	}
 	if reply.Code != 0 {

@@ -22,7 +22,7 @@ import (
 func busyboxJob(t *testing.T, lines ...string) (*testkit.Bee, string) {
 	t.Helper()
 	b := testkit.NewBee(t)
-	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin", "FROM_IMAGE=yes"}})
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin", "FROM_IMAGE=yes"}, User: "1000"})
 	job := "name: small\nimage: docker-archive:" + image + "\n" + strings.Join(lines, "\n") + "\n"
 	return b, b.File("job.yaml", job)
 }
@@ -46,7 +46,7 @@ func TestRunShowsOutputAndBringsResultsHome(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	if want := itoa(os.Getuid()); uid != want {
-		t.Errorf("uid inside is %s, want the caller's %s", uid, want)
+		t.Errorf("uid inside is %s, want the caller's %s, not the image's USER", uid, want)
 	}
 	if got := b.Read("results/out.txt"); got != "DATA\ndata\n" {
 		t.Errorf("out.txt holds %q", got)

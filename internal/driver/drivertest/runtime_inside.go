@@ -56,7 +56,7 @@ func (s RuntimeSuite) identity(t *testing.T) {
 	c := s.spec(t)
 	box := s.start(t, c)
 	if got, ids := want(t, box, "echo $(id -u) $(id -g)"), fmt.Sprint(os.Getuid(), os.Getgid()); got != ids {
-		t.Errorf("ids inside are %s, want the caller's %s", got, ids)
+		t.Errorf("ids inside are %s, want the caller's %s, whatever the image's USER", got, ids)
 	}
 	want(t, box, "echo hello > /work/file && mkdir /work/dir && cat /a/deep/fixed/text")
 	for _, name := range []string{"file", "dir"} {

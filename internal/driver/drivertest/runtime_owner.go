@@ -131,10 +131,11 @@ func processesNaming(words ...string) []string {
 	return found
 }
 
-// localImage gives a small real image in both forms.
+// localImage gives a small real image in all forms. It names a USER, who counts in
+// no container: see the case Identity.
 func localImage(t *testing.T) driver.LocalImage {
 	t.Helper()
-	archive := testkit.Busybox(t, v1.Config{Env: []string{"FROM_IMAGE=1"}})
+	archive := testkit.Busybox(t, v1.Config{Env: []string{"FROM_IMAGE=1"}, User: "1000"})
 	image, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -57,12 +57,12 @@ func (e *Execution) end(x client.ExitFrame) error {
 	return e.write(client.FrameExit, raw)
 }
 
-// Place is where commands run: by Start, with Env, Dir and User for those that
+// Place is where commands run: by Start, with Env and Dir for those that
 // name none.
 type Place struct {
-	Start     func(context.Context, driver.Command) (driver.Process, error)
-	Env       []string
-	Dir, User string
+	Start func(context.Context, driver.Command) (driver.Process, error)
+	Env   []string
+	Dir   string
 }
 
 // Run runs a command to its end for the caller at the other end of a stream.
@@ -72,7 +72,7 @@ func (p Place) Run(ctx context.Context, s io.ReadWriter, r client.ExecRequest) e
 		return e.Refuse(err)
 	}
 	defer e.Close()
-	c := driver.Command{Args: r.Args, Env: mergeEnv(p.Env, r.Env), Dir: r.Dir, User: p.User, TTY: r.TTY}
+	c := driver.Command{Args: r.Args, Env: mergeEnv(p.Env, r.Env), Dir: r.Dir, TTY: r.TTY}
 	if c.Dir == "" {
 		c.Dir = p.Dir
 	}

@@ -90,7 +90,7 @@ func (e *StartError) Error() string { return "start " + e.Message }
 // Exec starts a process in the container. A program that cannot be started
 // gives a *StartError.
 func (c *Client) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
-	r := request{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, User: cmd.User, TTY: cmd.TTY}
+	r := request{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
 	var fds []int
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if f != nil {

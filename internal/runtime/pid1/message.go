@@ -30,7 +30,6 @@ type request struct {
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
-	User string   `json:"user,omitempty"`
 	TTY  bool     `json:"tty,omitempty"`
 	// Files tells which of stdin, stdout and stderr come along as descriptors.
 	Files [3]bool `json:"files"`

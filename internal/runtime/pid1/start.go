@@ -104,9 +104,6 @@ func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
 	if r.TTY {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, 0
 	}
-	if attr.Sys.Credential, err = credential(r.User); err != nil {
-		return 0, nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pid, err := syscall.ForkExec(path, r.Args, attr)

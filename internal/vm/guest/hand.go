@@ -204,7 +204,7 @@ func execIn(ctx context.Context, s *wire.Stream, start func(context.Context, dri
 		return err
 	}
 	defer e.Close()
-	c := driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, User: r.User, TTY: r.TTY}
+	c := driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, TTY: r.TTY}
 	c.Stdin, c.Stdout, c.Stderr = e.Files()
 	p, err := start(ctx, c)
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {

@@ -107,7 +107,7 @@ func (p *peers) handle(ctx context.Context, method string, s *wire.Stream) error
 	if err := s.Reply(nil); err != nil {
 		return err
 	}
-	return execute.Place{Start: box.Exec, Env: p.o.Env, Dir: p.o.Dir, User: p.o.User}.Run(ctx, s, r)
+	return execute.Place{Start: box.Exec, Env: p.o.Env, Dir: p.o.Dir}.Run(ctx, s, r)
 }
 
 // target resolves whom a launch agent means.

@@ -49,7 +49,7 @@ func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
 			return err
 		}
 	}
-	p, err := box.Exec(ctx, driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, User: r.User, Stdout: ends[1], Stderr: ends[3]})
+	p, err := box.Exec(ctx, driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, Stdout: ends[1], Stderr: ends[3]})
 	ends[1].Close()
 	ends[3].Close()
 	if err != nil {
