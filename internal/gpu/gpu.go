@@ -6,8 +6,10 @@ package gpu
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,12 +84,16 @@ type cdiEdits struct {
 		HostPath      string `yaml:"hostPath"`
 		ContainerPath string `yaml:"containerPath"`
 	} `yaml:"mounts"`
+	Hooks []struct {
+		Args []string `yaml:"args"`
+	} `yaml:"hooks"`
 }
 
 // cdi reads the host's CDI specifications of GPUs.
 func (h Host) cdi(n int) (Set, int, error) {
 	set := Set{Files: map[string]string{}}
 	have := 0
+	var links []string
 	for _, pattern := range []string{"/etc/cdi/*", "/var/run/cdi/*"} {
 		files, err := filepath.Glob(h.Root + pattern)
 		if err != nil {
@@ -106,16 +112,19 @@ func (h Host) cdi(n int) (Set, int, error) {
 				continue
 			}
 			set.apply(s.Edits)
+			links = append(links, s.Edits.links()...)
 			for _, d := range s.Devices {
 				if d.Name == "all" || strings.ContainsAny(d.Name, "-:") { // other names of the same ones
 					continue
 				}
 				if have++; n == All || have <= n {
 					set.apply(d.Edits)
+					links = append(links, d.Edits.links()...)
 				}
 			}
 		}
 	}
+	h.name(set.Files, links)
 	return set, have, nil
 }
 
@@ -131,6 +140,60 @@ func (s *Set) apply(e cdiEdits) {
 	for _, m := range e.Mounts {
 		s.Files[m.ContainerPath] = m.HostPath
 	}
+}
+
+// links are those that hooks are to make in the container, each TARGET::PATH
+// (nvidia-cdi-hook create-symlinks).
+func (e cdiEdits) links() []string {
+	var found []string
+	for _, hook := range e.Hooks {
+		for i, arg := range hook.Args {
+			if arg == "--link" && i+1 < len(hook.Args) {
+				found = append(found, hook.Args[i+1])
+			}
+		}
+	}
+	return found
+}
+
+// name gives the driver's libraries the names that programs ask for. A specification
+// mounts them under the driver's version alone, and leaves the others to its hooks,
+// which are programs of the host's for the runtimes that know them: libcuda.so.1 to
+// ldconfig (update-ldcache), and libcuda.so to create-symlinks. Here each name is the
+// library once more, as what is mounted is never a link.
+func (h Host) name(files map[string]string, links []string) {
+	for inside, path := range maps.Clone(files) {
+		own := soname(h.Root + path)
+		if inside = filepath.Join(filepath.Dir(inside), own); own != "" && files[inside] == "" {
+			files[inside] = path
+		}
+	}
+	for _, link := range links {
+		target, inside, _ := strings.Cut(link, "::")
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(inside), target)
+		}
+		if path := files[target]; path != "" && inside != "" { // others are of what is not there
+			files[inside] = path
+		}
+	}
+}
+
+// soname is a shared library's own name; empty: it has none, or is something else.
+func soname(path string) string {
+	if !strings.Contains(filepath.Base(path), ".so.") {
+		return ""
+	}
+	f, err := elf.Open(path)
+	if err != nil { // where it is needed, its mount says so
+		return ""
+	}
+	defer f.Close()
+	names, err := f.DynString(elf.DT_SONAME)
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	return names[0]
 }
 
 // nvidia finds NVIDIA's device nodes, and its driver's libraries in the
@@ -165,7 +228,7 @@ func (h Host) nvidia(n int) (Set, int, error) {
 }
 
 // libraries gives the driver's own libraries: those that have to be of the
-// version of the kernel module.
+// version of the kernel module, and of 64 bits.
 func (h Host) libraries() ([]string, error) {
 	list := h.Libraries
 	if list == nil {
@@ -178,7 +241,7 @@ func (h Host) libraries() ([]string, error) {
 	var found []string
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		name, path, ok := strings.Cut(strings.TrimSpace(lines.Text()), " => ")
-		if ok && strings.Contains(name, "x86-64") && (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-") || strings.HasPrefix(name, "libnvcuvid.so")) {
+		if ok && (strings.Contains(name, "x86-64") || strings.Contains(name, "AArch64")) && (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-") || strings.HasPrefix(name, "libnvcuvid.so")) {
 			found = append(found, path)
 		}
 	}

@@ -7,7 +7,13 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
+
+func writeELF(t *testing.T, path string, needed []string, runpath string, exports ...string) {
+	t.Helper()
+	testkit.SharedObject{Needed: needed, Runpath: runpath, Exports: exports}.Write(t, path)
+}
 
 // testImage makes a tree with Open MPI in the places of Debian, MPICH in
 // /opt/mpich, a program of each, and one of Open MPI that finds its library by

@@ -1,4 +1,4 @@
-package mpi
+package testkit
 
 import (
 	"bytes"
@@ -9,9 +9,15 @@ import (
 	"testing"
 )
 
-// writeELF writes a shared object that has nothing but what the checks read:
-// the libraries it needs, its DT_RUNPATH and the symbols it exports.
-func writeELF(t *testing.T, path string, needed []string, runpath string, exports ...string) {
+// SharedObject is an ELF file that has nothing but what those read of one who look
+// for libraries.
+type SharedObject struct {
+	Soname, Runpath string
+	Needed, Exports []string
+}
+
+// Write writes it, and the directory that it lies in.
+func (o SharedObject) Write(t testing.TB, path string) {
 	t.Helper()
 	strs := []byte{0}
 	intern := func(s string) uint64 {
@@ -21,15 +27,17 @@ func writeELF(t *testing.T, path string, needed []string, runpath string, export
 	}
 	var dyn, sym bytes.Buffer
 	put := func(b *bytes.Buffer, v any) { binary.Write(b, binary.LittleEndian, v) } //nolint:errcheck // a buffer takes all
-	for _, n := range needed {
+	for _, n := range o.Needed {
 		put(&dyn, elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: intern(n)})
 	}
-	if runpath != "" {
-		put(&dyn, elf.Dyn64{Tag: int64(elf.DT_RUNPATH), Val: intern(runpath)})
+	for tag, value := range map[elf.DynTag]string{elf.DT_SONAME: o.Soname, elf.DT_RUNPATH: o.Runpath} {
+		if value != "" {
+			put(&dyn, elf.Dyn64{Tag: int64(tag), Val: intern(value)})
+		}
 	}
 	put(&dyn, elf.Dyn64{})
 	put(&sym, elf.Sym64{})
-	for _, e := range exports {
+	for _, e := range o.Exports {
 		put(&sym, elf.Sym64{Name: uint32(intern(e)), Info: byte(elf.STB_GLOBAL)<<4 | byte(elf.STT_OBJECT), Shndx: 1})
 	}
 	names := []byte("\x00.dynstr\x00.dynsym\x00.dynamic\x00.shstrtab\x00")
