@@ -34,6 +34,11 @@ type RuntimeSuite struct {
 	// OwnKernel tells that containers have a kernel of their own: its network,
 	// memory and processes are not the host's.
 	OwnKernel bool
+	// Inherits tells that limits of resources are those of who starts containers.
+	Inherits bool
+	// Scratch tells that what containers write lies in memory, unless
+	// ContainerSpec.DiskScratch asks for a disk.
+	Scratch bool
 	// Only names the cases to run; none: all.
 	Only []string
 	// Lists tells that List gives running containers.
@@ -55,7 +60,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"Mounts", s.mounts},
-		{"Names", s.names}, {"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
+		{"Paths", s.paths}, {"Scratch", s.scratch}, {"Limits", s.limits}, {"Names", s.names}, {"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
 		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
 	} {
 		if s.Only == nil || slices.Contains(s.Only, test.name) {

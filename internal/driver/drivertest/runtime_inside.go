@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -115,6 +117,73 @@ func (s RuntimeSuite) mounts(t *testing.T) {
 	}
 }
 
+// paths gives relative ones, by links: who makes the container may stand elsewhere.
+func (s RuntimeSuite) paths(t *testing.T) {
+	if s.OwnKernel { // its machine is given whole paths by its node
+		return
+	}
+	c := s.spec(t)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i, path := range []*string{&c.Image.Tree, &c.Mounts[0].Source, &c.Mounts[1].Source} {
+		link := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Symlink(*path, link); err != nil {
+			t.Fatal(err)
+		}
+		if *path, err = filepath.Rel(cwd, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box := s.start(t, c)
+	want(t, box, "cat /a/deep/fixed/text && echo x > /work/file && test -f /etc/passwd")
+}
+
+func (s RuntimeSuite) scratch(t *testing.T) {
+	if !s.Scratch {
+		return
+	}
+	for _, disk := range []bool{false, true} {
+		c := s.spec(t)
+		c.DiskScratch = disk
+		box := s.start(t, c)
+		want(t, box, "echo x > /etc/written && cat /etc/written")
+		if got := holds(c.StateDir, "written"); got != disk {
+			t.Errorf("on disk: %v, asked for: %v", got, disk)
+		}
+		if err := box.Stop(t.Context(), 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if holds(c.StateDir, "written") {
+			t.Error("what a container wrote outlives it")
+		}
+	}
+}
+
+// holds tells whether a file of a name lies somewhere in a directory.
+func holds(dir, name string) bool {
+	found := false
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error { //nolint:errcheck // what may not be read holds no file of ours
+		found = found || d != nil && d.Name() == name
+		return nil
+	})
+	return found
+}
+
+// limits of MPI's memory, files and stacks are what a site has set them to.
+func (s RuntimeSuite) limits(t *testing.T) {
+	if !s.Inherits {
+		return
+	}
+	outside, err := exec.Command("cat", "/proc/self/limits").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	Same(t, strings.TrimSpace(string(outside)), want(t, s.start(t, s.spec(t)), "cat /proc/self/limits"))
+}
+
 func (s RuntimeSuite) names(t *testing.T) {
 	box := s.start(t, s.spec(t))
 	hostname := "suite-host"
@@ -158,6 +227,9 @@ func (s RuntimeSuite) confined(t *testing.T) {
 		if r := run(t, box, "", shell(script)); r.exit.Code == 0 || !strings.Contains(r.err, refusal) {
 			t.Errorf("%s: ended with %d: %s", script, r.exit.Code, r.err)
 		}
+	}
+	if r := run(t, box, "", shell(fmt.Sprintf("kill -0 %d", os.Getpid()))); r.exit.Code == 0 && !s.OwnKernel {
+		t.Error("a process outside gets a signal")
 	}
 	if s.NamespaceRoot && os.Getuid() == 0 {
 		if r := run(t, box, "", shell("mknod /work/null c 1 3 || mount -o remount,rw /a/deep/fixed || echo 1 > /proc/sys/kernel/sysrq")); r.exit.Code == 0 {

@@ -77,19 +77,32 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	}
 	libraries := mounts[3+len(s.Mounts):]
 	sort.Slice(libraries, func(i, j int) bool { return libraries[i].Target < libraries[j].Target })
-	for i, m := range mounts {
-		// The program may look from elsewhere (a daemon): links are followed here.
-		real, err := filepath.Abs(m.Source)
-		if err == nil {
-			real, err = filepath.EvalSymlinks(real)
-		}
-		if err != nil {
-			return s, h, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
-		}
-		mounts[i].Source = real
-	}
 	s.Mounts = mounts
+	sources := []*string{&s.Image.Tree}
+	for i := range mounts {
+		sources = append(sources, &mounts[i].Source)
+	}
+	for _, source := range sources {
+		// The program may look from elsewhere (a daemon): links are followed here.
+		real, err := realPath(*source)
+		if err != nil {
+			return s, h, &core.Error{Kind: core.NotFound, Op: "mount", Object: *source, Err: err}
+		}
+		*source = real
+	}
 	return s, h, nil
+}
+
+// realPath is a path from the root, without links; that of none is none.
+func realPath(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 func mayRaise() bool {

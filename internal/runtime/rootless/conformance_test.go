@@ -20,11 +20,22 @@ func TestMain(m *testing.M) {
 func TestConformance(t *testing.T) {
 	binary := testkit.Binary(t)
 	t.Setenv("BEE_TEST_OWNER_BINARY", binary)
-	for _, upper := range []rootless.Upper{"", rootless.Copy} {
+	for _, upper := range []rootless.Upper{"", rootless.FuseOverlay, rootless.Copy} {
 		t.Run("upper "+string(upper), func(t *testing.T) {
-			drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime {
+			s := drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime {
 				return rootless.New(rootless.Options{Binary: binary, Upper: upper})
-			}, Binary: binary, AtOnce: 16}.Run(t)
+			}, Binary: binary, AtOnce: 16, Inherits: true, Scratch: upper != rootless.Copy}
+			if upper == rootless.FuseOverlay {
+				testkit.RequireTool(t, "fuse-overlayfs")
+				fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+				if err != nil {
+					t.Skip(err)
+				}
+				fuse.Close()
+				// What the root's file system is of makes no difference to the others.
+				s.Only = []string{"Exec", "Identity", "Mounts", "Scratch", "Confined", "Orphans", "Stop", "AtOnce", "Root", "KillOwner"}
+			}
+			s.Run(t)
 		})
 	}
 }
