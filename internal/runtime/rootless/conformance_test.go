@@ -2,6 +2,7 @@ package rootless_test
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/driver"
@@ -38,4 +39,18 @@ func TestConformance(t *testing.T) {
 			s.Run(t)
 		})
 	}
+}
+
+// TestManyAskAtOnce is as when many nodes are one process, which share one runtime.
+func TestManyAskAtOnce(t *testing.T) {
+	rt := rootless.New(rootless.Options{Binary: testkit.Binary(t)})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if facts, err := rt.Probe(t.Context()); err != nil || !facts.Usable {
+				t.Errorf("%+v, %v", facts, err)
+			}
+		})
+	}
+	all.Wait()
 }

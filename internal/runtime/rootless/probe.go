@@ -22,8 +22,17 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 	return driver.Facts{Usable: true, Detail: map[string]string{"writes": string(upper)}}, nil
 }
 
+// known is what upper has found; empty: nothing yet.
+func (r *Runtime) known() Upper {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.o.Upper
+}
+
 // upper is the best way that works here to keep a container's writes.
 func (r *Runtime) upper(ctx context.Context) (Upper, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.o.Upper != "" {
 		return r.o.Upper, nil
 	}

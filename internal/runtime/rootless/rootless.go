@@ -10,6 +10,7 @@
 package rootless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,7 @@ type Runtime struct {
 	o       Options
 	forks   chan func() // run on one thread that lives as long as the process
 	startUp sync.Once
+	mu      sync.Mutex // held while it is found out what o.Upper has to be
 }
 
 // New makes the runtime. It costs nothing until it is used.
@@ -175,12 +177,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		return nil, err
 	}
 	// The usual way is taken at once; only where it fails are the others tried.
-	s.Upper = Overlay
-	if r.o.Upper != "" {
-		s.Upper = r.o.Upper
-	}
+	known := r.known()
+	s.Upper = cmp.Or(known, Overlay)
 	child, err := r.spawn(ctx, s, spec.Root)
-	if err != nil && r.o.Upper == "" && ctx.Err() == nil {
+	if err != nil && known == "" && ctx.Err() == nil {
 		if s.Upper, err = r.upper(ctx); err == nil {
 			child, err = r.spawn(ctx, s, spec.Root)
 		}
