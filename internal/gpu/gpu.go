@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -93,8 +94,9 @@ type cdiEdits struct {
 func (h Host) cdi(n int) (Set, int, error) {
 	set := Set{Files: map[string]string{}}
 	have := 0
+	seen := map[string]bool{}
 	var links []string
-	for _, pattern := range []string{"/etc/cdi/*", "/var/run/cdi/*"} {
+	for _, pattern := range []string{"/var/run/cdi/*", "/etc/cdi/*"} { // the first that has a device counts (CDI's SPEC.md)
 		files, err := filepath.Glob(h.Root + pattern)
 		if err != nil {
 			return set, 0, err
@@ -114,9 +116,10 @@ func (h Host) cdi(n int) (Set, int, error) {
 			set.apply(s.Edits)
 			links = append(links, s.Edits.links()...)
 			for _, d := range s.Devices {
-				if d.Name == "all" || strings.ContainsAny(d.Name, "-:") { // other names of the same ones
+				if d.Name == "all" || strings.ContainsAny(d.Name, "-:") || seen[s.Kind+d.Name] { // other names of the same ones
 					continue
 				}
+				seen[s.Kind+d.Name] = true
 				if have++; n == All || have <= n {
 					set.apply(d.Edits)
 					links = append(links, d.Edits.links()...)
@@ -135,7 +138,9 @@ func (s *Set) apply(e cdiEdits) {
 		if path == "" {
 			path = d.Path
 		}
-		s.Devices = append(s.Devices, path)
+		if !slices.Contains(s.Devices, path) {
+			s.Devices = append(s.Devices, path)
+		}
 	}
 	for _, m := range e.Mounts {
 		s.Files[m.ContainerPath] = m.HostPath

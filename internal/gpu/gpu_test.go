@@ -85,6 +85,8 @@ func TestFind(t *testing.T) {
 		{"none there", nil, 1, Set{}, "has none"},
 		{"CDI, one", map[string]string{"etc/cdi/nvidia.yaml": cdi, "dev/nvidia0": ""}, 1, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0"}, Files: named, Env: void}, ""},
 		{"CDI, all", map[string]string{"var/run/cdi/nvidia.yaml": cdi}, All, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: void}, ""},
+		{"CDI, in both places", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 2, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: append(void, void...)}, ""},
+		{"CDI, too many in both", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 3, Set{}, "this one has 2"},
 		{"CDI, too many", map[string]string{"etc/cdi/nvidia.yaml": cdi}, 3, Set{}, "this one has 2"},
 		{"CDI, damaged", map[string]string{"etc/cdi/nvidia.json": "{"}, 1, Set{}, "CDI"},
 		{"CDI of something else", map[string]string{"etc/cdi/nic.json": `{"kind":"v.com/net"}`}, 1, Set{}, "has none"},
