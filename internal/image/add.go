@@ -78,7 +78,7 @@ func (s *Store) checkSpace(src *source.Image) error {
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+s.limits.Spare {
 		return &core.Error{Kind: core.Permanent, Op: "fetch image", Err: fmt.Errorf("it has %d MB, and %d MB are free below %s", need>>20, free>>20, s.dir),
-			Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+			Remedy: unpack.RemedyFull}
 	}
 	return nil
 }

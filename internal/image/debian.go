@@ -99,7 +99,7 @@ func pipeFrom(ctx context.Context, argv, env []string, errs io.Writer, read func
 		return err
 	}
 	readErr, err := runTethered(c, func() error { return read(out) })
-	if err != nil && (readErr == nil || !core.IsKind(readErr, core.Invalid)) {
+	if err != nil && core.KindOf(readErr) == core.Permanent { // then the program's end is why its output broke off
 		return err
 	}
 	return readErr

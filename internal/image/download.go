@@ -17,6 +17,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"golang.org/x/sys/unix"
 )
@@ -176,7 +177,7 @@ func (d *download) stretch(ctx context.Context, f *os.File, sum hash.Hash) error
 		n, err := r.Read(buf[:min(int64(len(buf)), d.layer.Size-d.have)])
 		if n > 0 {
 			if _, err := f.WriteAt(buf[:n], d.have); err != nil {
-				return &core.Error{Kind: core.Permanent, Op: "store layer", Object: d.layer.Digest, Err: err, Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+				return &core.Error{Kind: core.Permanent, Op: "store layer", Object: d.layer.Digest, Err: err, Remedy: unpack.RemedyFull}
 			}
 			sum.Write(buf[:n])
 			d.set(f, d.have+int64(n))

@@ -5,8 +5,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -257,6 +260,62 @@ func TestBombIsRefused(t *testing.T) {
 				t.Errorf("zeros take %d bytes of %d, %v", st.Blocks*512, st.Size, err)
 			}
 		})
+	}
+}
+
+// TestArchiveThatIsABomb: what is decompressed on the way to the cache has the
+// limits of what comes into it.
+func TestArchiveThatIsABomb(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bomb.tar.gz")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	if _, err := io.CopyN(z, zeros{}, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name         string
+		limit        func(s *Store)
+		says, remedy string
+		kind         core.Kind
+	}{
+		{"ratio", func(s *Store) { s.limits.RatioFrom, s.limits.Ratio = 16<<20, 100 }, "times larger", "hostile", core.Invalid},
+		{"bytes", func(s *Store) { s.limits.Bytes = 10 << 20 }, "more than", "hostile", core.Invalid},
+		{"room to spare", func(s *Store) { s.limits.Spare = 1 << 60 }, "nearly full", "TMPDIR", core.Transient},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := store(t)
+			c.limit(s)
+			_, err := s.Pull(t.Context(), "docker-archive:"+file, PullOptions{})
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) || !core.IsKind(err, c.kind) {
+				t.Errorf("got %v, of kind %v; remedy %q", err, core.KindOf(err), core.Remedy(err))
+			}
+		})
+	}
+}
+
+// The errno of a file, too, says of itself that it is one of the network.
+func TestPullErrorsNameTheirRemedy(t *testing.T) {
+	file := func(err error) error { return fmt.Errorf("read: %w", &fs.PathError{Op: "write", Path: "/x", Err: err}) }
+	for _, c := range []struct {
+		err    error
+		kind   core.Kind
+		remedy string
+	}{
+		{file(syscall.ENOSPC), core.Transient, "Free space"},
+		{file(syscall.ENOENT), core.NotFound, "Check the path"},
+		{file(syscall.EACCES), core.Permanent, ""},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, core.Transient, "the network"},
+	} {
+		err := pullError("x:1", c.err)
+		if remedy := core.Remedy(err); !core.IsKind(err, c.kind) || !strings.Contains(remedy, c.remedy) || c.remedy == "" && remedy != "" {
+			t.Errorf("%v: kind %v, remedy %q", c.err, core.KindOf(err), remedy)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,47 +16,56 @@ import (
 )
 
 // archiveAt is an image in an archive file, which may be compressed as a whole.
-func archiveAt(file, tag string) (*location, error) {
+func (s *Store) archiveAt(file, tag string) (*location, error) {
 	key, err := fileKey(file, "archive:"+file+":"+tag)
 	return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, err
 		}
-		if f, err = plain(f); err != nil {
+		if f, err = s.plain(f); err != nil {
 			return nil, err
 		}
 		return source.Archive(ctx, f, tag, want)
 	}}, err
 }
 
-// maxArchive bounds what a compressed archive may decompress to, in bytes.
-const maxArchive = 200 << 30
-
 // plain gives an archive that can be read from any place: itself, or its
 // decompressed content in a file without a name, which is gone with us.
-func plain(f *os.File) (*os.File, error) {
-	z, err := unpack.Decompress(f)
+func (s *Store) plain(f *os.File) (*os.File, error) {
+	z, compressed, err := unpack.Decompress(f, s.limits)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	defer z.Close()
-	if !unpack.IsCompressed(z) {
+	if !compressed {
 		_, err := f.Seek(0, io.SeekStart)
 		return f, err
 	}
 	defer f.Close()
-	out, err := nameless()
+	out, err := s.keep(z)
+	if err != nil {
+		return nil, fmt.Errorf("decompress %s: %w", f.Name(), err)
+	}
+	return out, nil
+}
+
+// keep writes a stream to a nameless file, for reading from its start.
+func (s *Store) keep(r io.Reader) (*os.File, error) {
+	f, err := nameless()
 	if err != nil {
 		return nil, err
 	}
-	if n, err := io.Copy(out, io.LimitReader(z, maxArchive)); err != nil || n == maxArchive {
-		out.Close()
-		return nil, fmt.Errorf("decompress %s: %w", f.Name(), err)
+	err = unpack.Copy(f, r, s.limits)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
-	_, err = out.Seek(0, io.SeekStart)
-	return out, err
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // nameless makes a temporary file that is gone with this process, whatever
@@ -90,33 +100,33 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 	return &location{key: tool + ":" + name + "\x00" + strings.TrimSpace(string(id)), fixed: true,
 		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
 			o.Progress("taking "+name+" out of "+tool, 0, 0)
-			return saved(ctx, tool, name, want)
+			return s.saved(ctx, tool, name, want)
 		}}, nil
 }
 
 // saved takes an image out of docker's or podman's storage by their own save.
-func saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
-	f, err := nameless()
-	if err != nil {
-		return nil, err
-	}
-	c := exec.CommandContext(ctx, tool, saveArgs(tool, name)...)
+func (s *Store) saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
 	var errs tail
-	c.Stdout, c.Stderr = f, &errs
-	if err := c.Run(); err != nil {
-		f.Close()
+	var f *os.File
+	err := pipeFrom(ctx, saveCommand(tool, name), nil, &errs, func(r io.ReadCloser) (err error) {
+		f, err = s.keep(r)
+		return err
+	})
+	if err != nil {
+		if f != nil {
+			f.Close()
+		}
+		if _, ours := errors.AsType[*core.Error](err); ours {
+			return nil, err
+		}
 		return nil, &core.Error{Kind: core.Permanent, Op: tool + " save", Object: name, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))}
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		f.Close()
-		return nil, err
 	}
 	return source.Archive(ctx, f, "", want)
 }
 
-func saveArgs(tool, name string) []string {
+func saveCommand(tool, name string) []string {
 	if tool == "podman" {
-		return []string{"save", "-q", "--format", "docker-archive", name}
+		return []string{tool, "save", "-q", "--format", "docker-archive", name}
 	}
-	return []string{"save", name}
+	return []string{tool, "save", name}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -93,14 +95,14 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	case "oci":
 		dir, tag := spec.SplitPath(rest)
 		if info, err := os.Stat(dir); err == nil && info.Mode().IsRegular() {
-			return archiveAt(dir, tag)
+			return s.archiveAt(dir, tag)
 		}
 		key, err := fileKey(dir+"/index.json", ref)
 		return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
 			return source.Layout(ctx, dir, tag, want)
 		}}, err
 	case "docker-archive", "oci-archive":
-		return archiveAt(spec.SplitPath(rest))
+		return s.archiveAt(spec.SplitPath(rest))
 	case "docker-daemon":
 		return s.storedAt(ctx, "docker", rest)
 	case "podman":
@@ -143,14 +145,19 @@ func pullError(ref string, err error) error {
 		}
 		return e
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
-		e.Remedy = "Check the registry's name and the network, or use what is cached with --pull never."
-	}
-	if errors.Is(err, context.Canceled) {
+	_, ofFile := errors.AsType[*fs.PathError](err) // which looks like one of the network, too
+	_, ofNetwork := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled):
 		e.Kind = core.Stopped
-	}
-	if errors.Is(err, os.ErrNotExist) {
+	case errors.Is(err, fs.ErrNotExist):
 		e.Kind, e.Remedy = core.NotFound, "Check the path; relative ones start at the Beefile's directory."
+	case unpack.IsFull(err):
+		e.Remedy = unpack.RemedyFull
+	case ofFile:
+		e.Kind = core.Permanent
+	case ofNetwork:
+		e.Remedy = "Check the registry's name and the network, or use what is cached with --pull never."
 	}
 	return e
 }

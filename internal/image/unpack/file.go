@@ -13,10 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaceEvery is after how many bytes, and spaceFor for how large a file, the
-// disk's free space is looked at.
-const spaceEvery, spaceFor = 64 << 20, 1 << 20
-
 func (u *Unpacker) file(ctx context.Context, h *tar.Header, r io.Reader, fd int, base, own string) error {
 	if h.Size < 0 || h.Size > u.limits.Bytes-u.bytes {
 		return hostile(h.Name, fmt.Errorf("the image unpacks to more than %d bytes", u.limits.Bytes))

@@ -19,22 +19,28 @@ import (
 // `zstd --long` takes, and no more memory than that.
 const maxWindow = 256 << 20
 
-// Decompress tells gzip, zstd and plain streams apart by their first bytes.
-// Close frees what it took, not r.
-func Decompress(r io.Reader) (io.ReadCloser, error) {
-	b := bufio.NewReaderSize(r, 256<<10)
+// Decompress tells gzip, zstd and plain streams apart by their first bytes. What
+// is larger than the limits' ratio allows ends with an error. Close frees what it
+// took, not r.
+func Decompress(r io.Reader, l Limits) (content io.ReadCloser, compressed bool, err error) {
+	in := &counted{r: r}
+	b := bufio.NewReaderSize(in, 256<<10)
 	magic, _ := b.Peek(4)
 	switch {
 	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
-		return gzip.NewReader(b)
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, true, err
+		}
+		return &ratioReader{ReadCloser: z, in: in, limits: l}, true, nil
 	case len(magic) == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd:
 		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(2))
 		if err != nil {
-			return nil, err
+			return nil, true, err
 		}
-		return z.IOReadCloser(), nil
+		return &ratioReader{ReadCloser: z.IOReadCloser(), in: in, limits: l}, true, nil
 	}
-	return &plainReader{b}, nil
+	return io.NopCloser(b), false, nil
 }
 
 // Blob applies a layer as it comes, whatever its compression. Decompression,
@@ -42,12 +48,11 @@ func Decompress(r io.Reader) (io.ReadCloser, error) {
 // stream, read to its very end. It closes r, which has to end a Read then.
 func (u *Unpacker) Blob(ctx context.Context, r io.ReadCloser) (diffID string, err error) {
 	defer r.Close()
-	in := &counted{r: r}
-	z, err := Decompress(in)
+	z, _, err := Decompress(r, u.limits)
 	if err != nil {
 		return "", fmt.Errorf("decompress layer: %w", err)
 	}
-	p := newPipeline(&ratioReader{r: z, in: in, limits: u.limits}, sha256.New())
+	p := newPipeline(z, sha256.New())
 	err = u.Layer(ctx, p)
 	if err == nil {
 		_, err = io.Copy(io.Discard, p) // what tar does not read counts for the digest
@@ -75,17 +80,17 @@ func (c *counted) Read(b []byte) (int, error) {
 
 // ratioReader ends a bomb.
 type ratioReader struct {
-	r      io.Reader
+	io.ReadCloser
 	in     *counted
 	n      int64
 	limits Limits
 }
 
 func (r *ratioReader) Read(b []byte) (int, error) {
-	n, err := r.r.Read(b)
+	n, err := r.ReadCloser.Read(b)
 	r.n += int64(n)
 	if r.limits.Ratio > 0 && r.n > r.limits.RatioFrom && r.n/r.limits.Ratio > r.in.n {
-		return 0, &core.Error{Kind: core.Invalid, Op: "unpack layer", Err: fmt.Errorf("it is more than %d times larger than its compressed form", r.limits.Ratio),
+		return 0, &core.Error{Kind: core.Invalid, Op: "decompress", Err: fmt.Errorf("it is more than %d times larger than its compressed form", r.limits.Ratio),
 			Remedy: "The image is damaged or hostile; get it from where it was made."}
 	}
 	return n, err
@@ -184,15 +189,3 @@ func (p *pipeline) stop() {
 	close(p.quit)
 	p.done.Wait()
 }
-
-// IsCompressed tells whether what Decompress gave was compressed.
-func IsCompressed(r io.ReadCloser) bool {
-	_, plain := r.(*plainReader)
-	return !plain
-}
-
-// plainReader is a stream that is not compressed.
-type plainReader struct{ io.Reader }
-
-// Close does nothing.
-func (*plainReader) Close() error { return nil }

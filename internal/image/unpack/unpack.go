@@ -141,8 +141,8 @@ func (u *Unpacker) explain(name string, err error) error {
 		return err
 	}
 	e := &core.Error{Kind: core.KindOf(err), Op: "unpack image entry", Object: name, Err: err}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		e.Kind, e.Remedy = core.Transient, "Free space, `bee image prune`, or choose another cache with --cache."
+	if IsFull(err) {
+		e.Kind, e.Remedy = core.Transient, RemedyFull
 	}
 	return e
 }
@@ -344,13 +344,8 @@ func (u *Unpacker) parent(above string, when time.Time) (canon string, fd int, e
 
 func (u *Unpacker) checkSpace(need int64) error {
 	u.checked = u.bytes
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(u.dirs.root(), &st); err != nil {
-		return nil //nolint:nilerr // then the write itself will tell
-	}
-	if free := int64(st.Bavail) * st.Bsize; free < need+u.limits.Spare {
-		return &core.Error{Kind: core.Transient, Op: "unpack image", Err: fmt.Errorf("the disk of %s is nearly full: %d MB are free", u.root, free>>20),
-			Remedy: "Free space, `bee image prune`, or choose another cache with --cache."}
+	if err := u.limits.spare(u.dirs.root(), u.root, need); err != nil {
+		return &core.Error{Kind: core.Transient, Op: "unpack image", Err: err, Remedy: RemedyFull}
 	}
 	return nil
 }

@@ -1,0 +1,61 @@
+package unpack
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// spaceEvery is after how many bytes, and spaceFor for how large a file, the
+// disk's free space is looked at.
+const spaceEvery, spaceFor = 64 << 20, 1 << 20
+
+// RemedyFull is what helps where the cache's disk is full.
+const RemedyFull = "Free space, `bee image prune`, or choose another cache with --cache."
+
+// IsFull tells whether err is that of a disk, or of a quota, that is used up.
+func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// spare tells whether the disk that fd is on keeps its spare bytes if need more
+// are written. dir is what people call the place.
+func (l Limits) spare(fd int, dir string, need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return nil //nolint:nilerr // then the write itself will tell
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need+l.Spare {
+		return fmt.Errorf("the disk of %s is nearly full: %d MB are free", dir, free>>20)
+	}
+	return nil
+}
+
+// Copy writes a stream to a temporary file, within the limits of a whole tree. It
+// looks often, which costs next to nothing beside the writing.
+func Copy(to *os.File, from io.Reader, l Limits) error {
+	dir := filepath.Dir(to.Name())
+	noRoom := func(err error) error {
+		return &core.Error{Kind: core.Transient, Op: "write image to", Object: dir, Err: err, Remedy: "Free space there, or name another directory by TMPDIR."}
+	}
+	for left := l.Bytes; ; {
+		if err := l.spare(int(to.Fd()), dir, min(spaceFor, left)); err != nil {
+			return noRoom(err)
+		}
+		n, err := io.CopyN(to, from, min(spaceFor, left+1))
+		switch left -= n; {
+		case left < 0:
+			return &core.Error{Kind: core.Invalid, Op: "read image", Err: fmt.Errorf("it has more than %d bytes", l.Bytes),
+				Remedy: "It is damaged or hostile; get it from where it was made."}
+		case errors.Is(err, io.EOF):
+			return nil
+		case IsFull(err):
+			return noRoom(err)
+		case err != nil:
+			return err
+		}
+	}
+}
