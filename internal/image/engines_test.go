@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			out, err := run("image", "inspect", "--format", "{{.Config.WorkingDir}} {{.Config.Env}} {{.Config.Entrypoint}} {{.Architecture}}", tag)
-			if want := "/tmp [A=b] [/bin/sh -c] amd64"; err != nil || strings.TrimSpace(out) != want {
+			if want := "/tmp [A=b] [/bin/sh -c] " + runtime.GOARCH; err != nil || strings.TrimSpace(out) != want {
 				t.Errorf("got %q, %v; want %q", out, err, want)
 			}
 			again, _, err := s.Archive(t.Context(), id)
@@ -95,7 +96,7 @@ func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
 
 func TestPushKeepsTheDigest(t *testing.T) {
 	_, addr := newFaulty(t)
-	write(t, addr+"/x:1", imageOf(t, amd64, map[string][]byte{"a": []byte("1")}, map[string][]byte{"b": []byte("2")}))
+	write(t, addr+"/x:1", imageOf(t, host, map[string][]byte{"a": []byte("1")}, map[string][]byte{"b": []byte("2")}))
 	s := store(t)
 	i, err := s.Pull(t.Context(), addr+"/x:1", PullOptions{})
 	if err != nil {

@@ -37,7 +37,7 @@ import (
 func TestTransfersAreTakenUpAgain(t *testing.T) {
 	f, addr := newFaulty(t)
 	ref := addr + "/big:1"
-	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 900_000)}, map[string][]byte{"b": noise(2, 500_000)}))
+	write(t, ref, imageOf(t, host, map[string][]byte{"a": noise(1, 900_000)}, map[string][]byte{"b": noise(2, 500_000)}))
 	for _, c := range []struct {
 		name   string
 		before func(w http.ResponseWriter, r *http.Request) bool
@@ -82,7 +82,7 @@ func busy(times int) func(w http.ResponseWriter, r *http.Request) bool {
 func TestDamagedLayerIsRefused(t *testing.T) {
 	f, addr := newFaulty(t)
 	ref := addr + "/big:1"
-	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 300_000)}))
+	write(t, ref, imageOf(t, host, map[string][]byte{"a": noise(1, 300_000)}))
 	f.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
 			return false
@@ -115,7 +115,7 @@ func TestDamagedLayerIsRefused(t *testing.T) {
 func TestDamagedPartOfAnEarlierPullIsNoObstacle(t *testing.T) {
 	_, addr := newFaulty(t)
 	ref := addr + "/big:1"
-	image := imageOf(t, amd64, map[string][]byte{"a": noise(1, 300_000)})
+	image := imageOf(t, host, map[string][]byte{"a": noise(1, 300_000)})
 	write(t, ref, image)
 	s := store(t)
 	layers, err := image.Layers()
@@ -137,8 +137,8 @@ func TestDamagedPartOfAnEarlierPullIsNoObstacle(t *testing.T) {
 func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	f, addr := newFaulty(t)
 	base := map[string][]byte{"a": noise(1, 200_000)}
-	write(t, addr+"/x:1", imageOf(t, amd64, base, map[string][]byte{"b": []byte("x")}))
-	write(t, addr+"/y:1", imageOf(t, amd64, base, base, map[string][]byte{"b": []byte("y")}))
+	write(t, addr+"/x:1", imageOf(t, host, base, map[string][]byte{"b": []byte("x")}))
+	write(t, addr+"/y:1", imageOf(t, host, base, base, map[string][]byte{"b": []byte("y")}))
 	s := store(t)
 	f.set(nil)
 	for _, ref := range []string{"/x:1", "/y:1"} {
@@ -176,7 +176,7 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 func TestPlatforms(t *testing.T) {
 	_, addr := newFaulty(t)
 	ref := addr + "/multi:1"
-	arm := v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+	amd64, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +203,30 @@ func TestPlatforms(t *testing.T) {
 	if !core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), "linux/arm64") {
 		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 	}
+	for _, c := range []struct {
+		have  v1.Platform
+		want  string
+		taken bool
+	}{
+		{amd64, "linux/amd64", true},
+		{amd64, "linux/arm64", false},
+		{v1.Platform{OS: "windows", Architecture: "amd64"}, "linux/amd64", false},
+		{arm, "linux/arm64", true},
+		{v1.Platform{OS: "linux", Architecture: "arm64"}, "linux/arm64/v8", true},
+		{v1.Platform{OS: "linux", Architecture: "arm"}, "linux/arm/v7", true},
+		{v1.Platform{OS: "linux", Architecture: "arm", Variant: "v6"}, "linux/arm", true},
+		{v1.Platform{OS: "linux", Architecture: "arm", Variant: "v6"}, "linux/arm/v7", false},
+		{v1.Platform{}, "linux/arm64", true},
+	} {
+		t.Run(c.have.String()+" as "+c.want, func(t *testing.T) {
+			ref := addr + "/single:1"
+			write(t, ref, imageOf(t, c.have, map[string][]byte{"arch": []byte(c.have.String())}))
+			_, err := s.Pull(t.Context(), ref, PullOptions{Platform: c.want, Policy: "always"})
+			if c.taken && err != nil || !c.taken && (!core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), c.have.String())) {
+				t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+			}
+		})
+	}
 }
 
 func TestBombIsRefused(t *testing.T) {
@@ -228,7 +252,7 @@ func TestBombIsRefused(t *testing.T) {
 	file, _ := i.ConfigFile()
 	file = file.DeepCopy()
 	file.RootFS.DiffIDs = []v1.Hash{{Algorithm: "sha256", Hex: fmt.Sprintf("%x", sum.Sum(nil))}}
-	file.OS, file.Architecture = "linux", "amd64"
+	file.OS, file.Architecture = host.OS, host.Architecture
 	if i, err = mutate.ConfigFile(i, file); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +355,7 @@ func (zeros) Read(b []byte) (int, error) {
 func TestKilledPullLeavesNothingButWhatCame(t *testing.T) {
 	f, addr := newFaulty(t)
 	ref := addr + "/big:1"
-	write(t, ref, imageOf(t, amd64, map[string][]byte{"a": noise(1, 2_000_000)}))
+	write(t, ref, imageOf(t, host, map[string][]byte{"a": noise(1, 2_000_000)}))
 	release := make(chan struct{})
 	f.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
@@ -413,7 +437,7 @@ func TestUnreadableFilesTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := mutate.AppendLayers(imageOf(t, amd64), l)
+	i, err := mutate.AppendLayers(imageOf(t, host), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +447,7 @@ func TestUnreadableFilesTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := store(t), store(t)
-	got, err := a.Pull(t.Context(), "docker-archive:"+file, PullOptions{Platform: "linux/amd64"})
+	got, err := a.Pull(t.Context(), "docker-archive:"+file, PullOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

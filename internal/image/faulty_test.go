@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -87,7 +88,8 @@ func imageOf(t testing.TB, platform v1.Platform, layers ...map[string][]byte) v1
 	return i
 }
 
-var amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
+// host is the platform that is meant where none is named.
+var host = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 // faulty is a registry in front of which a test puts its faults.
 type faulty struct {

@@ -74,6 +74,9 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image
 		return core.Image{}, pullError(ref, err)
 	}
 	defer src.Close()
+	if err := src.Check(*want); err != nil {
+		return core.Image{}, pullError(ref, err)
+	}
 	i, err := s.add(ctx, ref, src, o)
 	if err != nil {
 		return core.Image{}, pullError(ref, err)

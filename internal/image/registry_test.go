@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func TestPushAndPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Ref != ref || fmt.Sprint(got.Config) != fmt.Sprint(i.Config) || got.Arch != "amd64" {
+	if got.Ref != ref || fmt.Sprint(got.Config) != fmt.Sprint(i.Config) || got.Arch != runtime.GOARCH {
 		t.Errorf("got %+v, want the configuration of %+v", got, i)
 	}
 	if a, b := listing(t, from.path("trees", i.ID)), listing(t, to.path("trees", got.ID)); a != b {

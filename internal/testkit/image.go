@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func Busybox(t testing.TB, config v1.Config) string {
 		t.Fatal(err)
 	}
 	file = file.DeepCopy()
-	file.Architecture, file.OS, file.Config = "amd64", "linux", config
+	file.Architecture, file.OS, file.Config = runtime.GOARCH, "linux", config
 	if image, err = mutate.ConfigFile(image, file); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -172,15 +173,14 @@ func pick(list []v1.Descriptor, want v1.Platform, tag string) (v1.Descriptor, er
 			have = append(have, d.Platform.String())
 		}
 	}
+	if len(have) > 0 {
+		return v1.Descriptor{}, notFor(want, have...)
+	}
 	cause := fmt.Errorf("there is none for %s", want)
-	if tag != "" && len(have) == 0 {
+	if tag != "" {
 		cause = fmt.Errorf("there is none with the tag %q", tag)
 	}
-	e := &core.Error{Kind: core.NotFound, Op: "find image", Err: cause}
-	if len(have) > 0 {
-		e.Remedy = "There is one for " + strings.Join(have, ", ") + " (--platform)."
-	}
-	return v1.Descriptor{}, e
+	return v1.Descriptor{}, &core.Error{Kind: core.NotFound, Op: "find image", Err: cause}
 }
 
 // satisfies is Platform.Satisfies, but for variants: an image for arm64/v8 is
@@ -190,6 +190,24 @@ func satisfies(have, want v1.Platform) bool {
 		have.Variant, want.Variant = "", ""
 	}
 	return have.Satisfies(want)
+}
+
+// Check refuses an image that is for another platform: a source that has one
+// only gives it whatever was asked for. What its configuration leaves open is
+// taken to be right.
+func (i *Image) Check(want v1.Platform) error {
+	have := want
+	have.OS, have.Architecture, have.Variant = cmp.Or(i.File.OS, want.OS), cmp.Or(i.File.Architecture, want.Architecture), cmp.Or(i.File.Variant, want.Variant)
+	if satisfies(have, want) {
+		return nil
+	}
+	return notFor(want, have.String())
+}
+
+// notFor is the error where there are images for other platforms only.
+func notFor(want v1.Platform, have ...string) error {
+	return &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want),
+		Remedy: "There is one for " + strings.Join(have, ", ") + " (--platform)."}
 }
 
 func invalid(op string, err error) error {
