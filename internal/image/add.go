@@ -47,7 +47,7 @@ func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOp
 	}
 	defer w.end()
 	u, err := s.unpackAll(ctx, w, src, o)
-	if errors.Is(err, errDamaged) { // an earlier pull may have left a damaged part
+	if errors.Is(err, errDamaged) { // it may be what was left of an earlier pull, which is gone now
 		u, err = s.unpackAll(ctx, w, src, o)
 	}
 	if err != nil {
@@ -111,6 +111,12 @@ func (s *Store) finish(r record, u *unpack.Unpacker, w *workplace) (core.Image, 
 	}
 	if err := s.publish(s.path("images", r.ID)+".json", raw); err != nil {
 		return core.Image{}, err
+	}
+	// A tree that is there is taken as it is for ever, so it has to be whole after
+	// a loss of power, too. One sync of all is many times quicker than one of each
+	// file.
+	if err := unix.Syncfs(int(w.lock.Fd())); err != nil {
+		return core.Image{}, fmt.Errorf("sync %s: %w", s.dir, err)
 	}
 	return r.Image, moveTree(w.path(treeName), s.path("trees", r.ID))
 }
@@ -232,7 +238,7 @@ func (s *Store) unpackRemote(ctx context.Context, u *unpack.Unpacker, src *sourc
 				return d.err
 			}
 			if err := check(l.DiffID, diff); err != nil {
-				return err
+				return d.blame(ctx, err)
 			}
 		}
 		return nil
@@ -246,23 +252,6 @@ func (s *Store) unpackRemote(ctx context.Context, u *unpack.Unpacker, src *sourc
 		return fetches.Wait()
 	})
 	return g.Wait()
-}
-
-// blame finds out whether an error of unpacking is the layer's own, or comes
-// from content that is not what the digest says, which is known at its end.
-func (d *download) blame(ctx context.Context, err error) error {
-	if _, certain := errors.AsType[*core.Error](err); certain {
-		return err
-	}
-	select {
-	case <-d.ended:
-		if d.err != nil {
-			return d.err
-		}
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // meter adds up what has come, for progress.

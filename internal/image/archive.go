@@ -76,6 +76,13 @@ func (s *Store) derived(ctx context.Context, id, suffix string, make func(to str
 	if err := make(w.path("derived")); err != nil {
 		return "", fmt.Errorf("make %s: %w", path, err)
 	}
+	f, err := os.Open(w.path("derived"))
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("make %s: %w", path, err)
+	}
 	return path, os.Rename(w.path("derived"), path)
 }
 

@@ -42,7 +42,8 @@ type download struct {
 	more  sync.Cond
 	file  *os.File
 	have  int64
-	over  bool
+	over  bool // nothing more comes
+	old   bool // the cache had it: whether it is what its digest says was not looked at
 	err   error
 	ended chan struct{}
 }
@@ -111,23 +112,68 @@ func (d *download) bring(ctx context.Context) error {
 	if err := d.transfer(ctx, f, sum); err != nil {
 		return err
 	}
-	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != d.layer.Digest {
+	if digestOf(sum) != d.layer.Digest {
 		os.Remove(part)
-		return &core.Error{Kind: core.Transient, Op: "fetch layer", Object: d.layer.Digest, Err: errDamaged, Remedy: "Pull again; should it stay so, the registry has a damaged layer."}
+		return d.damaged()
 	}
 	return os.Rename(part, final)
 }
 
 // isThere opens the layer if the cache has it: open, it stays readable even
-// if another process removes it.
+// if another process removes it. One of another size is brought anew.
 func (d *download) isThere(final string) bool {
 	f, err := os.Open(final)
 	if err != nil {
 		return false
 	}
+	if info, err := f.Stat(); err != nil || info.Size() != d.layer.Size {
+		f.Close()
+		return false
+	}
+	d.mu.Lock()
+	d.old = true
+	d.mu.Unlock()
 	d.set(f, d.layer.Size)
 	d.told(d.layer.Size)
 	return true
+}
+
+// blame finds out whether an error of unpacking is the layer's own, or comes
+// from content that is not what the digest says, which is known at its end.
+func (d *download) blame(ctx context.Context, err error) error {
+	d.mu.Lock()
+	coming := !d.over && !d.old
+	d.mu.Unlock()
+	if _, certain := errors.AsType[*core.Error](err); certain && coming {
+		return err
+	}
+	select {
+	case <-d.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	if d.old && !d.sound() {
+		os.Remove(d.store.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try tells
+		return d.damaged()
+	}
+	return err
+}
+
+// sound tells whether a layer that the cache had is what its digest says: power
+// that failed may have left it without its content.
+func (d *download) sound() bool {
+	sum := sha256.New()
+	_, err := io.Copy(sum, io.NewSectionReader(d.file, 0, d.layer.Size))
+	return err == nil && digestOf(sum) == d.layer.Digest
+}
+
+func digestOf(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
+
+func (d *download) damaged() error {
+	return &core.Error{Kind: core.Transient, Op: "fetch layer", Object: d.layer.Digest, Err: errDamaged, Remedy: "Pull again; should it stay so, the registry has a damaged layer."}
 }
 
 // transfer brings what is missing, from where it stopped, with pauses between

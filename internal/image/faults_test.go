@@ -173,6 +173,50 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	}
 }
 
+// TestDamagedLayerOfTheCacheComesAgain: power that fails leaves files short, or
+// without their content.
+func TestDamagedLayerOfTheCacheComesAgain(t *testing.T) {
+	_, addr := newFaulty(t)
+	base := map[string][]byte{"a": noise(1, 200_000)}
+	x := imageOf(t, host, base)
+	write(t, addr+"/x:1", x)
+	write(t, addr+"/y:1", imageOf(t, host, base, map[string][]byte{"b": []byte("y")}))
+	layers, err := x.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func([]byte) []byte{
+		"short":   func(raw []byte) []byte { return raw[:len(raw)/2] },
+		"flipped": func(raw []byte) []byte { return flip(raw, len(raw)/2) },
+		"zeros":   func(raw []byte) []byte { return make([]byte, len(raw)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t)
+			if _, err := s.Pull(t.Context(), addr+"/x:1", PullOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			file := s.path("blobs", digest.String())
+			sound, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, damage(slices.Clone(sound)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Pull(t.Context(), addr+"/y:1", PullOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, sound) {
+				t.Errorf("the layer is as damaged as it was: %v", err)
+			}
+		})
+	}
+}
+
 func TestPlatforms(t *testing.T) {
 	_, addr := newFaulty(t)
 	ref := addr + "/multi:1"

@@ -135,10 +135,14 @@ func (u *Unpacker) Layer(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// explain gives an error of the file system a kind and a remedy.
+// explain gives an error of the file system a kind and a remedy. One of the stream
+// gets none: only whoever has the stream knows why it is broken.
 func (u *Unpacker) explain(name string, err error) error {
 	if _, ours := errors.AsType[*core.Error](err); ours {
 		return err
+	}
+	if _, ofFiles := errors.AsType[unix.Errno](err); !ofFiles {
+		return fmt.Errorf("unpack image entry %s: %w", name, err)
 	}
 	e := &core.Error{Kind: core.KindOf(err), Op: "unpack image entry", Object: name, Err: err}
 	if IsFull(err) {

@@ -344,7 +344,12 @@ func TestCutLayerIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	if err := u.Layer(t.Context(), bytes.NewReader(raw[:3000])); err == nil {
+	err = u.Layer(t.Context(), bytes.NewReader(raw[:3000]))
+	if err == nil {
 		t.Error("a layer that was cut short was taken for whole")
+	}
+	// Else a transfer is given up before its digest tells that it was damaged.
+	if ours, ok := errors.AsType[*core.Error](err); ok {
+		t.Errorf("the blame is laid before the layer's digest is known: %+v", ours)
 	}
 }
