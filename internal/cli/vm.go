@@ -65,7 +65,7 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
 themselves; this is for building ahead, and for images of one's own, which the
 Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`,
-		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --mirror 'http://snapshot.debian.org/archive/debian/$SNAPSHOT'",
+		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Arch != "amd64" && o.Arch != "arm64" {
@@ -96,7 +96,7 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "amd64 or arm64; another than this host's needs qemu-user")
 	f.StringVar(&o.Suite, "suite", "bookworm", "Debian `suite`")
 	f.StringVar(&o.Snapshot, "snapshot", "", "date such as 20250520T000000Z, for the same image bit by bit")
-	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own)")
+	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own, or with --snapshot snapshot.debian.org)")
 	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
 	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
 	f.StringArrayVar(&scripts, "script", nil, "`FILE` of shell commands to run in it, as its root, after those of --run")

@@ -31,7 +31,7 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 		return core.Image{}, &core.Error{Kind: core.Unsupported, Op: "build image from Debian packages", Err: errors.New("mmdebstrap is not installed here"),
 			Remedy: "Install the packages mmdebstrap and uidmap, or build the image elsewhere (`bee image build`, then `bee image push`)."}
 	}
-	d := debian.Options{Arch: archOf(o.Platform), Sources: debian.Sources(b.Debian)}
+	d := debian.Options{Arch: archOf(o.Platform), Sources: debian.Sources(b)}
 	if dump, err := exec.CommandContext(ctx, "apt-config", "dump").Output(); err == nil {
 		d.Apt = debian.AptSettings(string(dump))
 	}

@@ -90,7 +90,8 @@ type Build struct {
 	Packages []string `yaml:"packages"`
 	// Snapshot date, such as 20250520T000000Z, for bit-for-bit identity.
 	Snapshot string `yaml:"snapshot"`
-	// Mirror is the Debian mirror's URL; default: the host's own.
+	// Mirror is the Debian mirror's URL; default: the host's own, or, with
+	// Snapshot, Debian's archive of past dates.
 	Mirror string `yaml:"mirror"`
 	// Copy puts local files into the image before Run.
 	Copy []Copy `yaml:"copy"`

@@ -19,7 +19,7 @@ import (
 // Options of Command, beyond what the Beefile says.
 type Options struct {
 	Arch string // Debian's and Go's name are the same for those we support
-	// Sources are apt's one-line sources; none: mmdebstrap's own default.
+	// Sources are those of Sources.
 	Sources []string
 	// Apt are settings of this host's apt that a build needs, such as a proxy.
 	Apt []string
@@ -32,7 +32,7 @@ type Options struct {
 func Command(b spec.Build, o Options) []string {
 	argv := []string{"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
 		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`}
-	if b.Mirror == "" && keysNamed(o.Sources) {
+	if keysNamed(o.Sources) {
 		// Looking for the key would start a gpg agent, which a sudden end
 		// leaves behind with its directory.
 		argv = append(argv, "--skip=check/signed-by")
@@ -67,11 +67,7 @@ func Command(b spec.Build, o Options) []string {
 	// What depends on the moment or the place of the build.
 	argv = append(argv, `--customize-hook=rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/* "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname`,
 		`--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*`)
-	argv = append(argv, b.Debian, "-")
-	if b.Mirror != "" {
-		return append(argv, strings.ReplaceAll(b.Mirror, "$SNAPSHOT", b.Snapshot))
-	}
-	return append(argv, o.Sources...)
+	return append(append(argv, b.Debian, "-"), o.Sources...)
 }
 
 // longScript is the length beyond which a script goes by the environment:
@@ -107,7 +103,7 @@ func Chatter(line string) bool { return chatter().MatchString(line) }
 // keysNamed tells whether every source says by which key it is signed.
 func keysNamed(sources []string) bool {
 	for _, s := range sources {
-		if keyIn(strings.Fields(s)[1:]) == "" {
+		if !strings.HasPrefix(s, "deb ") || keyIn(strings.Fields(s)[1:]) == "" {
 			return false
 		}
 	}

@@ -28,6 +28,27 @@ func TestSourcesAreFound(t *testing.T) {
 	}
 }
 
+// A date alone pins the packages, wherever the build is made.
+func TestSourcesOfADate(t *testing.T) {
+	const at = "http://snapshot.debian.org/archive/"
+	for _, c := range []struct {
+		b    spec.Build
+		want []string // URL and suite of each
+	}{
+		{spec.Build{Debian: "bookworm", Snapshot: "D"}, []string{at + "debian/D bookworm", at + "debian/D bookworm-updates", at + "debian-security/D bookworm-security"}},
+		{spec.Build{Debian: "sid", Snapshot: "D"}, []string{at + "debian/D sid"}},
+		{spec.Build{Debian: "bookworm", Snapshot: "D", Mirror: "deb http://m/$SNAPSHOT bookworm main"}, []string{"http://m/D bookworm"}},
+	} {
+		var got []string
+		for _, line := range Sources(c.b) {
+			got = append(got, strings.Join(dropOptions(strings.Fields(line)[1:])[:2], " "))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: got %q", c.b, got)
+		}
+	}
+}
+
 func TestAptSettings(t *testing.T) {
 	dump := "APT \"\";\nAcquire::http::Proxy \"http://p:1\";\nAcquire::Retries \"2\";\nAcquire::https::CaInfo \"/ca\";\n"
 	if got := strings.Join(AptSettings(dump), "|"); got != `Acquire::http::Proxy "http://p:1"|Acquire::https::CaInfo "/ca"` {
@@ -36,8 +57,9 @@ func TestAptSettings(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	got := Command(spec.Build{Debian: "bookworm", Packages: []string{"hello", "tar"}, Snapshot: "20250520T000000Z", Mirror: "http://m/$SNAPSHOT",
-		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}}}, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: []string{"deb x bookworm main"}})
+	b := spec.Build{Debian: "bookworm", Packages: []string{"hello", "tar"}, Snapshot: "20250520T000000Z", Mirror: "http://m/$SNAPSHOT",
+		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}}}
+	got := Command(b, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: Sources(b)})
 	for _, want := range []string{"--architectures=arm64", "--include=hello,tar", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
 		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'"} {
 		if !slices.Contains(got, want) {

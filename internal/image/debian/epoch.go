@@ -28,14 +28,11 @@ func Epoch(ctx context.Context, b spec.Build, sources []string) (int64, error) {
 		}
 		return t.Unix(), nil
 	}
-	if b.Mirror != "" {
-		sources = []string{b.Mirror}
-		if !strings.HasPrefix(b.Mirror, "deb ") {
-			sources = []string{"deb " + b.Mirror + " " + b.Debian + " main"}
-		}
-	}
 	newest := int64(1)
 	for _, line := range sources {
+		if !strings.HasPrefix(line, "deb ") { // a mirror by its URL only
+			line = "deb " + line + " " + b.Debian + " main"
+		}
 		f := dropOptions(strings.Fields(line)[1:])
 		if len(f) < 2 {
 			continue

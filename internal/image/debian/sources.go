@@ -5,12 +5,46 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// Sources gives this host's own package sources of a suite, with its updates
+// Sources gives where a build's packages come from, as mmdebstrap takes it: the
+// mirror that it names; else, of a past date, Debian's own archive of those; else
+// as on this host. None stand for mmdebstrap's own choice.
+func Sources(b spec.Build) []string {
+	switch {
+	case b.Mirror != "":
+		return []string{strings.ReplaceAll(b.Mirror, "$SNAPSHOT", b.Snapshot)}
+	case b.Snapshot != "":
+		return snapshotSources(b.Debian, b.Snapshot)
+	}
+	return hostSources(b.Debian)
+}
+
+// snapshots is where Debian keeps what its mirrors had at each date, and keyring
+// the keys by which that is signed, from the package of the same name.
+const snapshots, keyring = "http://snapshot.debian.org/archive/", "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// snapshotSources are those of a suite at a date, with its updates and security
+// fixes where it has such.
+func snapshotSources(suite, date string) []string {
+	deb := "deb "
+	if _, err := os.Stat(keyring); err == nil {
+		deb += "[signed-by=" + keyring + "] "
+	}
+	main := deb + snapshots + "debian/" + date + " "
+	lines := []string{main + suite + " main"}
+	if suite == "sid" || suite == "unstable" {
+		return lines
+	}
+	return append(lines, main+suite+"-updates main", deb+snapshots+"debian-security/"+date+" "+suite+"-security main")
+}
+
+// hostSources gives this host's own package sources of a suite, with its updates
 // and security fixes, in apt's one-line form. There are none where the host is
 // no Debian of that suite.
-func Sources(suite string) []string {
+func hostSources(suite string) []string {
 	files := []string{"/etc/apt/sources.list"}
 	for _, pattern := range []string{"/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
 		found, _ := filepath.Glob(pattern)

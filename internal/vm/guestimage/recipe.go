@@ -32,7 +32,7 @@ type Options struct {
 	Suite string
 	// Snapshot is a date such as 20250520T000000Z, for bit-for-bit identity.
 	Snapshot string
-	// Mirror is the Debian mirror's URL; empty: that of the building host.
+	// Mirror is the Debian mirror's URL; empty: as spec.Build says.
 	Mirror string
 	// Arch is the GOARCH of the guest; it decides the kernel package.
 	Arch string
