@@ -94,6 +94,33 @@ func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
 	})
 }
 
+func TestWhatDockerHas(t *testing.T) {
+	testkit.Docker(t)
+	s := store(t)
+	want, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, tag, err := s.Archive(t.Context(), want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("docker", "load", "-q", "-i", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	defer exec.Command("docker", "rmi", tag).Run() //nolint:errcheck // the daemon may be the test's own
+	got, err := s.Pull(t.Context(), "docker-daemon:"+tag, PullOptions{})
+	if err != nil || got.Config.WorkingDir != "/tmp" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if a, b := listing(t, s.path("trees", want.ID)), listing(t, s.path("trees", got.ID)); a != b {
+		t.Errorf("the trees differ:\n%s\n%s", a, b)
+	}
+	if _, err := s.Pull(t.Context(), "docker-daemon:nothing:1", PullOptions{}); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" {
+		t.Errorf("an image that is not there: %v", err)
+	}
+}
+
 func TestPushKeepsTheDigest(t *testing.T) {
 	_, addr := newFaulty(t)
 	write(t, addr+"/x:1", imageOf(t, host, map[string][]byte{"a": []byte("1")}, map[string][]byte{"b": []byte("2")}))

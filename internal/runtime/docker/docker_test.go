@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -37,67 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// daemon starts a docker daemon of the test's own, and points docker to it. An
-// ordinary user can only use one that is there.
-// It gives the daemon's process; nil where the daemon is not the test's own.
-func daemon(t *testing.T) *os.Process {
-	t.Helper()
-	testkit.RequireTool(t, "docker")
-	if given := os.Getenv("BEE_TEST_DOCKER_HOST"); given != "" {
-		t.Setenv("DOCKER_HOST", given)
-		return nil
-	}
-	testkit.RequireRoot(t)
-	testkit.RequireTool(t, "dockerd")
-	dir, err := os.MkdirTemp("", "bee-docker-") // short: sockets lie in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := "unix://" + filepath.Join(dir, "d.sock")
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	c := exec.Command("dockerd", "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"), "-H", socket,
-		"--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs")
-	c.Stdout, c.Stderr = log, log
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); c.Wait() }() //nolint:errcheck // see the log
-	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Error("dockerd did not end")
-			syscall.Kill(-c.Process.Pid, syscall.SIGKILL) //nolint:errcheck // see above
-			<-done
-		}
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("dockerd: %s", text[max(0, len(text)-4096):])
-		}
-		// dockerd leaves the network namespace of --network=host mounted.
-		syscall.Unmount(filepath.Join(dir, "exec", "netns", "default"), syscall.MNT_DETACH) //nolint:errcheck // not there is fine
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Setenv("DOCKER_HOST", socket)
-	testkit.Eventually(t, 30*time.Second, func() error {
-		_, err := command.Output(t.Context(), nil, "docker", "version")
-		return err
-	})
-	return c.Process
-}
-
 func TestConformance(t *testing.T) {
 	binary := testkit.Binary(t)
-	daemon(t)
+	testkit.Docker(t)
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
 }
 
@@ -107,7 +47,7 @@ func TestConformanceOfTheEngine(t *testing.T) {
 		t.Skip("the daemon is not the test's own, whose root it would be")
 	}
 	binary := testkit.Binary(t)
-	daemon(t)
+	testkit.Docker(t)
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(engineVariable, "1")
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true}.Run(t)
@@ -121,7 +61,7 @@ func TestADaemonThatHangs(t *testing.T) {
 	}
 	binary := testkit.Binary(t)
 	t.Setenv("BEE_TEST_BINARY", binary)
-	dockerd := daemon(t)
+	dockerd := testkit.Docker(t)
 	for name, engine := range map[string]string{"by the command line": "", "by the API": "1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(engineVariable, engine)
@@ -133,7 +73,7 @@ func TestADaemonThatHangs(t *testing.T) {
 
 // TestACancelledStart leaves nothing, and nobody waits for what was never started.
 func TestACancelledStart(t *testing.T) {
-	daemon(t)
+	testkit.Docker(t)
 	image, err := command.Import(t.Context(), "docker")
 	if err != nil {
 		t.Fatal(err)
