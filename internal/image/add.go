@@ -176,8 +176,11 @@ func unpackLocal(ctx context.Context, u *unpack.Unpacker, src *source.Image, o P
 			io.Closer
 		}{io.TeeReader(&meterReader{r, p}, sum), r}
 		diff, err := u.Blob(ctx, in)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
-			return err
+			return broken(l, err)
 		}
 		if err := check(l.DiffID, diff); err != nil {
 			return err
@@ -192,12 +195,23 @@ func unpackLocal(ctx context.Context, u *unpack.Unpacker, src *source.Image, o P
 	return nil
 }
 
+const remedyDamaged = "The image is damaged; get it again from where it was made."
+
 func check(want, got string) error {
 	if want == got {
 		return nil
 	}
-	return &core.Error{Kind: core.Invalid, Op: "verify layer", Object: want, Err: fmt.Errorf("its content has the digest %s", got),
-		Remedy: "The image is damaged; get it again from where it was made."}
+	return &core.Error{Kind: core.Invalid, Op: "verify layer", Object: want, Err: fmt.Errorf("its content has the digest %s", got), Remedy: remedyDamaged}
+}
+
+// broken is the error for a layer that has come as it is at its source, and cannot
+// be unpacked.
+func broken(l source.Layer, err error) error {
+	_, ours := errors.AsType[*core.Error](err)
+	if _, ofFiles := errors.AsType[unix.Errno](err); ours || ofFiles {
+		return err
+	}
+	return &core.Error{Kind: core.Invalid, Op: "unpack layer", Object: l.DiffID, Err: err, Remedy: remedyDamaged}
 }
 
 func (s *Store) unpackRemote(ctx context.Context, u *unpack.Unpacker, src *source.Image, o PullOptions) error {

@@ -150,16 +150,17 @@ func (d *download) blame(ctx context.Context, err error) error {
 	select {
 	case <-d.ended:
 	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	if d.err != nil {
+	case d.err != nil:
 		return d.err
-	}
-	if d.old && !d.sound() {
+	case d.old && !d.sound():
 		os.Remove(d.store.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try tells
 		return d.damaged()
 	}
-	return err
+	return broken(d.layer, err)
 }
 
 // sound tells whether a layer that the cache had is what its digest says: power

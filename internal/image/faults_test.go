@@ -173,6 +173,31 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	}
 }
 
+// A layer that was broken when it was pushed has the digest that it should have.
+func TestBrokenLayerIsTheImagesFault(t *testing.T) {
+	_, addr := newFaulty(t)
+	layers, err := imageOf(t, host, map[string][]byte{"a": noise(1, 200_000)}).Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	i, err := mutate.AppendLayers(imageOf(t, host), static.NewLayer(raw[:len(raw)/2], types.DockerLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, addr+"/x:1", i)
+	if _, err := store(t).Pull(t.Context(), addr+"/x:1", PullOptions{}); !core.IsKind(err, core.Invalid) || !strings.Contains(core.Remedy(err), "damaged") {
+		t.Errorf("got %v, of kind %v; remedy %q", err, core.KindOf(err), core.Remedy(err))
+	}
+}
+
 // TestDamagedLayerOfTheCacheComesAgain: power that fails leaves files short, or
 // without their content.
 func TestDamagedLayerOfTheCacheComesAgain(t *testing.T) {
