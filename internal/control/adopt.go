@@ -81,9 +81,8 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			return a.abandon(ctx, err)
 		}
 		return a.carryOut(ctx, work)
-	case rec.Launched && (d.stopAsked() || rec.Over || a.begun(ctx)):
+	case rec.Launched && (a.begun(ctx) || d.stopAsked() || rec.Over):
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
-		a.ran = true
 		return a.conclude(ctx, 0)
 	}
 	// Otherwise nothing of the user's has run: give back what there is, and
@@ -138,16 +137,20 @@ func (a *attempt) remembered() outcome {
 }
 
 // begun tells whether the head's journal says that the user's setup or run
-// command was started.
+// command was started, and takes note of what that means.
 func (a *attempt) begun(ctx context.Context) bool {
 	is := false
 	err := a.journalled(ctx, func(e protocol.Event) bool {
-		is = e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun)
-		return is
+		is = is || e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun)
+		a.ran = a.ran || a.commits(e)
+		return a.ran
 	})
 	// Without the journal, assume the worse: that it ran. Only a journal that
 	// was never begun means that it did not.
-	return is || err != nil && !core.IsKind(err, core.NotFound)
+	if err != nil && !core.IsKind(err, core.NotFound) {
+		is, a.ran = true, true
+	}
+	return is
 }
 
 // journalled tells the events in the head's journal until one is enough.

@@ -68,7 +68,8 @@ type attempt struct {
 	heldAsked time.Time
 	// granted is when its hosts were, by the site's clock; zero: not known.
 	granted time.Time
-	// ran is set once the user's command may have done something.
+	// ran is set once the user's command may have done something that is not simply
+	// begun anew elsewhere: see commits.
 	ran bool
 	// lies is where on the head's host its checkpoint lies, once that is at home too.
 	lies string

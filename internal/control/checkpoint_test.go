@@ -1,9 +1,11 @@
 package control
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +48,57 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 		t.Errorf("attempts %+v, %v", attempts, err)
 	}
 	w.nothingHeld(t)
+}
+
+// TestASetupThatWasCutShortIsBegunAnew on the next site, whether anybody watched or not,
+// and so is no checkpoint: what it has left is not gone on from.
+func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
+	setup := []protocol.Event{{Seq: 1, Phase: protocol.PhaseSetup, Begin: true}}
+	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: protocol.PhaseRun, Begin: true})
+	cut := protocol.Result{Kind: core.Lost.String(), Message: "the site's time slot has ended", Outputs: []protocol.OutputMatch{}}
+	for name, c := range map[string]struct {
+		events  []protocol.Event
+		watched bool
+		state   state.RunState
+		sites   int
+	}{
+		"watched":                         {setup, true, state.Succeeded, 2},
+		"with nobody watching":            {setup, false, state.Succeeded, 2},
+		"a command, watched":              {run, true, state.Failed, 1},
+		"a command, with nobody watching": {run, false, state.Failed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a", "b")
+			a := w.sites["a"]
+			job := movable()
+			job.Run, job.Setup = &spec.Command{Shell: "run"}, &spec.Command{Shell: "setup"}
+			run := w.submitJob(t, job)
+			if a.head = (&fakeHead{events: append(slices.Clone(c.events), protocol.Event{Seq: int64(len(c.events) + 1), Result: &cut})}); !c.watched {
+				a.head = nil
+				journal(t, a.dir, c.events...)
+				raw, err := json.Marshal(cut)
+				if err == nil {
+					err = os.WriteFile(protocol.ResultPath(a.dir), raw, 0o600)
+				}
+				owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+				a.held[owner] = true
+				rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Record: state.Record{Launched: true}, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+				run.State = state.Running
+				if err = errors.Join(err, w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), rec, false)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := w.drive(t, run, nil)
+			if attempts := w.attempts(t, run); got.State != c.state || len(attempts) != c.sites || c.sites == 2 && (attempts[1].Site != "b" || got.SetupDone) {
+				t.Fatalf("got %+v, after %+v", got, attempts)
+			}
+			var config protocol.Config
+			if err := json.Unmarshal(w.sites["b"].launched.Config, &config); c.sites == 2 && (err != nil || config.Plan.Setup == nil) {
+				t.Errorf("there is no setup on the next site: %+v, %v", config.Plan, err)
+			}
+			w.nothingHeld(t)
+		})
+	}
 }
 
 // savedWithNowhereToGo is a run that saves itself on its only good site, which

@@ -17,9 +17,7 @@ import (
 
 // heed takes note of an event, and tells it.
 func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
-	if e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun) {
-		a.ran = true
-	}
+	a.ran = a.ran || a.commits(e)
 	if e.Begin && e.Phase == protocol.PhaseSave {
 		a.asked = e.Time
 	}
@@ -30,6 +28,13 @@ func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	}
 	a.c.Report(e)
 	return nil
+}
+
+// commits tells whether an event means that the attempt may have done what another
+// one could not simply begin anew. A run that can go on elsewhere loses nothing with a
+// setup that was cut short: its next attempt has a volume without it.
+func (a *attempt) commits(e protocol.Event) bool {
+	return e.Begin && (e.Phase == protocol.PhaseRun || e.Phase == protocol.PhaseSetup && a.sub.Job.Checkpoint == nil)
 }
 
 func (a *attempt) setupDone(ctx context.Context) error {
@@ -74,7 +79,7 @@ func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, err
 	if err != nil {
 		return nil, err
 	}
-	if result.Continue { // whatever its journal says
+	if result.SetupDone {
 		err = a.setupDone(ctx)
 	}
 	a.unseen = *after == 0
@@ -93,7 +98,7 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 		}
 		return false
 	})
-	if err != nil && a.entrusted() && !core.IsKind(err, core.NotFound) {
+	if err != nil && !core.IsKind(err, core.NotFound) {
 		a.ran = true // as far as is known
 	}
 }

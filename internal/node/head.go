@@ -45,6 +45,7 @@ type head struct {
 	shared   bool
 	exit     *core.Exit
 	inSetup  bool
+	setUp    bool   // setup has ended well
 	faulty   string // the host at fault
 	saved    bool   // the task has written its checkpoint
 	snapshot int    // the one that the run goes on from, of saved machines
@@ -129,7 +130,7 @@ func (h *head) carryOut(ctx context.Context) {
 	}
 	h.output.Close() //nolint:errcheck // its frames were written one by one
 	r := h.conclude(err)
-	r.Continue, r.Snapshot = h.saved, h.snapshot
+	r.Continue, r.Snapshot, r.SetupDone = h.saved, h.snapshot, h.setUp
 	r.Started = started
 	h.leave(r)
 }
@@ -195,6 +196,7 @@ func (h *head) work(ctx context.Context) error {
 			h.exit, h.inSetup = &exit, true
 			return nil
 		}
+		h.setUp = true
 		h.journal.add(protocol.Event{Rank: -1, SetupDone: true})
 	}
 	if err := h.spreadVolume(ctx); err != nil {

@@ -22,9 +22,10 @@ import (
 )
 
 // savingFor tells why the job shall save itself when its attempt ends for a
-// cause; false: it shall not.
+// cause; false: it shall not. Before its command runs there is nothing to save:
+// what a half-done setup leaves is no state from which a run could go on.
 func (h *head) savingFor(cause error) (string, bool) {
-	if h.plan.Checkpoint == nil {
+	if h.plan.Checkpoint == nil || h.n.health().Phase != protocol.PhaseRun {
 		return "", false
 	}
 	switch cause { //nolint:errorlint // these very values

@@ -115,3 +115,16 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 		t.Errorf("done is %q, want %q", m.done, want)
 	}
 }
+
+// TestOnlyTheCommandIsSaved: what a half-done setup has left is no checkpoint.
+func TestOnlyTheCommandIsSaved(t *testing.T) {
+	h := headOf(t, &fakeMachine{})
+	for phase, want := range map[protocol.Phase]bool{protocol.PhaseStart: false, protocol.PhaseSetup: false, protocol.PhaseRun: true} {
+		h.n.setPhase(phase)
+		for _, cause := range []error{errSlotEnds, errTakenBack} {
+			if _, is := h.savingFor(cause); is != want {
+				t.Errorf("in phase %s, as %v: %v", phase, cause, is)
+			}
+		}
+	}
+}

@@ -343,6 +343,9 @@ type Result struct {
 	Continue bool `json:"continue,omitempty"`
 	// Snapshot is the number of the copy that it goes on from; 0: the volume.
 	Snapshot int `json:"snapshot,omitempty"`
+	// SetupDone tells that setup has ended with code 0 in this attempt. The
+	// journal does too, as far as the disk had room for it.
+	SetupDone bool `json:"setup_done,omitempty"`
 	// InSetup tells that Exit is setup's.
 	InSetup bool `json:"in_setup,omitempty"`
 	// Kind, Message and Remedy tell why, where Exit is nil.
