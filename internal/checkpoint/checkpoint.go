@@ -18,7 +18,7 @@ import (
 )
 
 // Generations is how many checkpoints of a run are kept: the last may turn out
-// damaged.
+// damaged. See Surplus for which.
 const Generations = 2
 
 // ErrDamaged is the cause where a checkpoint is not what its manifest says. The
@@ -42,7 +42,7 @@ type Place interface {
 type Store interface {
 	// List gives the checkpoints, oldest first.
 	List(ctx context.Context) ([]Kept, error)
-	// Keep makes a checkpoint of a tree, and forgets all but the last ones. One
+	// Keep makes a checkpoint of a tree, and forgets the Surplus. One
 	// that is whole already is left as it is: made tells whether it was not. A
 	// Keep that was cut short goes on where it was.
 	Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error)
@@ -160,17 +160,30 @@ func (k Kept) Volume() string { return k.dir.Volume(k.Generation) }
 // Undamaged tells, in such a store, whether the copy is what its manifest says.
 func (k Kept) Undamaged() bool { return k.dir.Undamaged(k) }
 
-// ForgetOrder orders checkpoints, given oldest first, so that those which are to
-// go come first: the broken ones, then the oldest.
-func ForgetOrder(list []Kept) []Kept {
-	slices.SortStableFunc(list, func(a, b Kept) int {
-		switch {
-		case a.Broken == b.Broken:
-			return 0
-		case a.Broken:
-			return -1
+// Surplus parts what a store has of a run, oldest first, into what is to go and what
+// stays, by what tells of each its generation and whether it is broken. Those that are
+// whole stay rather than the broken ones, and the newer rather than the older; but the
+// newest of those that attempts have left at their ends stays beside the newest of all:
+// copies of a job that goes on may have been made at a moment which was not a good one.
+func Surplus[T any](list []T, of func(T) (Generation, bool)) (gone, kept []T) {
+	var broken, whole []T
+	end := -1
+	for _, k := range list {
+		g, is := of(k)
+		if is {
+			broken = append(broken, k)
+			continue
 		}
-		return 1
-	})
-	return list
+		if g.Snapshot == 0 {
+			end = len(whole)
+		}
+		whole = append(whole, k)
+	}
+	if at := len(whole) - Generations; end >= 0 && end < at {
+		k := whole[end]
+		whole = slices.Insert(slices.Delete(whole, end, end+1), at, k)
+	}
+	list = append(broken, whole...)
+	n := max(0, len(list)-Generations)
+	return list[:n], list[n:]
 }

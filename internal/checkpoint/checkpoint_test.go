@@ -32,7 +32,9 @@ func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
 		{Generation{1, 10}, Generation{1, 2}, Generation{1, 10}},
 		{Generation{1, 0}, Generation{1, 10}, Generation{1, 0}}, // an attempt's end is its last
 		{Generation{2, 1}, Generation{1, 0}, Generation{2, 1}},
-		{Generation{10, 0}, Generation{2, 1}, Generation{10, 0}},
+		{Generation{2, 2}, Generation{1, 0}, Generation{2, 2}}, // and outlives copies of one that goes on
+		{Generation{2, 3}, Generation{1, 0}, Generation{2, 3}},
+		{Generation{10, 0}, Generation{2, 3}, Generation{10, 0}},
 	} {
 		if !keep(t, dir, step.g, "x") {
 			t.Errorf("%+v was there already", step.g)

@@ -176,10 +176,10 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list = ForgetOrder(list)
-	for ; len(list) > Generations; list = list[1:] {
+	gone, _ := Surplus(list, func(k Kept) (Generation, bool) { return k.Generation, k.Broken })
+	for _, k := range gone {
 		// Without its manifest it does not count, whatever is left of it.
-		own := filepath.Join(string(d.Dir), list[0].String())
+		own := filepath.Join(string(d.Dir), k.String())
 		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
 			return err
 		}

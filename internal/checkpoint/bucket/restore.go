@@ -101,19 +101,10 @@ func (s *store) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those that are broken go first.
-	slices.SortStableFunc(all, func(a, b manifest) int {
-		switch {
-		case a.broken == b.broken:
-			return 0
-		case a.broken:
-			return -1
-		}
-		return 1
-	})
+	surplus, all := checkpoint.Surplus(all, func(m manifest) (checkpoint.Generation, bool) { return m.generation, m.broken })
 	var gone []string
-	for ; len(all) > checkpoint.Generations; all = all[1:] {
-		gone = append(gone, s.prefix+manifests+all[0].generation.String())
+	for _, m := range surplus {
+		gone = append(gone, s.prefix+manifests+m.generation.String())
 	}
 	if err := s.objects.Delete(ctx, gone); err != nil {
 		return err

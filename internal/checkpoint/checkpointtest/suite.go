@@ -81,7 +81,7 @@ func (s Suite) generations(t *testing.T) {
 	place, _ := s.New(t)
 	store, dir := place.Run("u@one"), volume(t, 1<<20)
 	begin(t, store)
-	for i, g := range []checkpoint.Generation{{Attempt: 1, Snapshot: 1}, {Attempt: 1, Snapshot: 2}, {Attempt: 1}, {Attempt: 2}} {
+	for i, g := range []checkpoint.Generation{{Attempt: 1, Snapshot: 1}, {Attempt: 1}, {Attempt: 2, Snapshot: 1}, {Attempt: 2, Snapshot: 2}} {
 		Write(t, filepath.Join(dir, "sub", "state"), 1<<20, byte(i))
 		m, _, err := store.Keep(t.Context(), g, "here", checkpoint.Tree(dir))
 		if err != nil || m.Files["sub/state"] == "" || i > 0 && m.Files["secret"] == "" {
@@ -89,7 +89,7 @@ func (s Suite) generations(t *testing.T) {
 		}
 	}
 	list := whole(t, store, 2)
-	if list[0].Generation != (checkpoint.Generation{Attempt: 1}) || list[1].Attempt != 2 {
+	if list[0].Generation != (checkpoint.Generation{Attempt: 1}) || list[1].Generation != (checkpoint.Generation{Attempt: 2, Snapshot: 2}) {
 		t.Errorf("kept %v", list)
 	}
 	if list[0].Manifest.Files["secret"] != list[1].Manifest.Files["secret"] || list[0].Manifest.Files["sub/state"] == list[1].Manifest.Files["sub/state"] {
