@@ -101,6 +101,22 @@ func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 	}
 }
 
+// TestWhatAHeadRemarksIsInTheHistoryOnce, also where another controller hears of it again.
+func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, movable())
+	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	for range 2 {
+		if err := a.heed(t.Context(), protocol.Event{Phase: protocol.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes, err := w.Store.Notes(t.Context(), run.ID)
+	if err != nil || len(notes) != 1 || notes[0].Text != "site a, attempt 1: nothing is kept" {
+		t.Errorf("the history has %+v, %v", notes, err)
+	}
+}
+
 // savedWithNowhereToGo is a run that saves itself on its only good site, which
 // takes it once.
 func savedWithNowhereToGo(t *testing.T) (*world, state.Run) {

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
@@ -26,8 +28,22 @@ func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 			return err
 		}
 	}
-	a.c.Report(e)
+	if e.Remark {
+		a.remark(ctx, e)
+	} else {
+		a.c.Report(e)
+	}
 	return nil
+}
+
+// remark takes into the run's history what the head wants its user to know, once:
+// another controller hears of it again.
+func (a *attempt) remark(ctx context.Context, e protocol.Event) {
+	text := fmt.Sprintf("site %s, attempt %d: %s", a.site.Name, a.rec.N, e.Message)
+	notes, _ := a.c.Store.Notes(ctx, a.run.ID) // else it is told twice
+	if !slices.ContainsFunc(notes, func(n state.Note) bool { return n.Text == text }) {
+		a.note(ctx, text)
+	}
 }
 
 // commits tells whether an event means that the attempt may have done what another

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -126,6 +128,43 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A copy that is kept while the job runs has the files of a checkpoint of all hosts,
+// whether they share their volume or not; what keeps one from being made is told.
+func TestACopyHasTheFilesOfAllHosts(t *testing.T) {
+	c := newCluster(t, 2, `touch begun; until [ -e go ]; do sleep 0.1; done
+for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > state.$BEE_NODE_RANK; echo $BEE_NODE_RANK > out.$BEE_NODE_RANK'; done; sleep 1000`, withPlan(func(p *protocol.Plan) {
+		p.Outputs = []string{"/work/out.*"}
+		p.Checkpoint = &protocol.Checkpoint{Every: 200 * time.Millisecond, Grace: 10 * time.Second, Paths: []string{"/work/state.*"}}
+	})).startAll()
+	head, found := c.dial(0), errors.New("found")
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	remarks, kept := 0, 0
+	err := head.Watch(ctx, 0, func(e protocol.Event) error {
+		switch {
+		case e.Remark:
+			if remarks++; !strings.Contains(e.Message, "nothing is there yet") {
+				t.Errorf("it says %q", e.Message)
+			}
+			return os.WriteFile(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), "go"), nil, 0o600)
+		case e.Snapshot > 0:
+			kept = e.Snapshot
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) || remarks != 1 {
+		t.Fatalf("%v, after %d remarks", err, remarks)
+	}
+	for _, f := range []string{"state.0", "state.1", "out.0", "out.1", "begun"} {
+		if _, err := os.Stat(filepath.Join(protocol.SnapshotDir(c.configs[0].Host.Dir, kept), f)); err != nil {
+			t.Error(err)
+		}
+	}
+	c.signal(0, syscall.SIGTERM)
+	c.awaitEnd(20*time.Second, 0, 1)
 }
 
 // A job that fails because one of its hosts was lost may end before the loss is

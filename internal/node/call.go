@@ -21,6 +21,7 @@ const (
 	callSignal     = "signal"      // head to node: a signal for the ranks there, whether there were any
 	callHold       = "hold"        // head to node: what becomes of its virtual machine (see saved.go)
 	callPart       = "part"        // between nodes: partRequest, then saved machines' files
+	callLook       = "look"        // head to node: globs, then what matches in the volume is like (see copies.go)
 	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
 	callFailed     = "failed"      // node to head: failure, when its container has died
 	callNote       = "note"        // node to head: words for the user

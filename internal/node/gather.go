@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -22,7 +21,6 @@ type names struct {
 
 // volumeGlobs are the outputs that lie in the volume, relative to it.
 func (h *head) volumeGlobs() []string {
-	var globs []string
 	wanted := h.plan.Outputs
 	if h.saved && !h.plan.SavesVM() { // what other hosts saved goes along
 		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
@@ -30,19 +28,31 @@ func (h *head) volumeGlobs() []string {
 			wanted = append(wanted, h.plan.Volume)
 		}
 	}
-	for _, o := range wanted {
-		if o == h.plan.Volume {
+	return h.globsOf(wanted)
+}
+
+// globsOf gives those of some container paths that lie in the volume, relative to it.
+func (h *head) globsOf(paths []string) []string {
+	var globs []string
+	for _, p := range paths {
+		if p == h.plan.Volume {
 			globs = append(globs, "*")
-		} else if rel, ok := h.plan.InVolume(o); ok {
+		} else if rel, ok := h.plan.InVolume(p); ok {
 			globs = append(globs, rel)
 		}
 	}
 	return globs
 }
 
-// gather takes from a node the output files that this one has not: the node
-// lists what it has, the head picks, the node sends.
-func (h *head) gather(ctx context.Context, rank int, globs []string) error {
+// ownVolume tells whether another node has a volume of its own: one whose files this
+// node does not see. Of those on one host, the first has it.
+func (h *head) ownVolume(rank int) bool {
+	return rank > 0 && (h.groups[rank] == rank || h.plan.SavesVM()) && !h.hasVolumeImage()
+}
+
+// gather takes from a node the files of its volume that a directory has not: the
+// node lists what it has, the head picks, the node sends.
+func (h *head) gather(ctx context.Context, rank int, globs []string, into string) error {
 	p, err := h.n.peer(ctx, rank)
 	if err != nil {
 		return err
@@ -52,7 +62,6 @@ func (h *head) gather(ctx context.Context, rank int, globs []string) error {
 		return err
 	}
 	defer s.Close()
-	volume := protocol.VolumeDir(h.n.config.Host.Dir)
 	var missing []string
 	for {
 		var m names
@@ -66,7 +75,7 @@ func (h *head) gather(ctx context.Context, rank int, globs []string) error {
 			if !filepath.IsLocal(f) {
 				continue
 			}
-			if _, err := os.Lstat(filepath.Join(volume, f)); errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(filepath.Join(into, f)); errors.Is(err, fs.ErrNotExist) {
 				missing = append(missing, f)
 			}
 		}
@@ -82,7 +91,7 @@ func (h *head) gather(ctx context.Context, rank int, globs []string) error {
 	if err := wire.WriteMessage(s, names{}); err != nil || !some {
 		return err
 	}
-	return filestream.Receive(ctx, s, volume)
+	return filestream.Receive(ctx, s, into)
 }
 
 // sendOutputs is a node's side of gather.

@@ -33,7 +33,7 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		return n.sendSpread(ctx, s)
 	case callPart:
 		return n.sendPart(ctx, s, from)
-	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callGather, callHold:
+	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callLook, callGather, callHold:
 		if from.rank != 0 {
 			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
 		}
@@ -104,6 +104,16 @@ func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
 			return n.failed("signal the ranks on", err)
 		}
 		return s.Reply(some)
+	case callLook:
+		var globs []string
+		if err := s.Params(&globs); err != nil {
+			return err
+		}
+		l, err := lookAt(n.volume(), globs)
+		if err != nil {
+			return n.failed("look at the files of a checkpoint on", err)
+		}
+		return s.Reply(l)
 	case callGather:
 		return n.sendOutputs(ctx, s)
 	case callHold:

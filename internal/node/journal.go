@@ -72,6 +72,11 @@ func (j *journal) say(p protocol.Phase, message string) {
 	j.add(protocol.Event{Phase: p, Rank: -1, Message: message})
 }
 
+// remark says what also belongs into the run's history.
+func (j *journal) remark(p protocol.Phase, message string) {
+	j.add(protocol.Event{Phase: p, Rank: -1, Message: message, Remark: true})
+}
+
 // durations gives how long each phase took; one that was cut short counts too.
 func (j *journal) durations() map[protocol.Phase]time.Duration {
 	j.mu.Lock()

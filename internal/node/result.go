@@ -44,8 +44,8 @@ func (h *head) conclude(err error) *protocol.Result {
 			continue
 		}
 		r.Nodes = append(r.Nodes, reply.Report)
-		if rank > 0 && (h.groups[rank] == rank || h.plan.SavesVM()) && len(globs) > 0 && !h.hasVolumeImage() {
-			if err := h.gather(ctx, rank, globs); err != nil {
+		if len(globs) > 0 && h.ownVolume(rank) {
+			if err := h.gather(ctx, rank, globs, protocol.VolumeDir(dir)); err != nil {
 				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -282,26 +283,8 @@ func (h *head) unloadVolume() error {
 	return nil
 }
 
-// snapshotImage copies what the data image holds at one moment, at which nobody
-// has written to the files of a checkpoint for a while. Meanwhile writes wait.
-func (h *head) snapshotImage(ctx context.Context, fresh string) error {
-	s, err := h.server()
-	if err != nil {
-		return err
-	}
-	for {
-		done, err := h.tryImage(ctx, s, fresh)
-		if done || err != nil {
-			return err
-		}
-		select {
-		case <-time.After(steady):
-		case <-ctx.Done():
-			return errors.New("its files do not stop changing")
-		}
-	}
-}
-
+// tryImage copies what the data image holds at one moment, and tells whether nobody
+// had written to the files of a checkpoint for a while then. Meanwhile writes wait.
 func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string) (done bool, err error) {
 	thaw, err := s.Freeze(ctx)
 	if err != nil {
@@ -317,7 +300,7 @@ func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string
 	if err != nil {
 		return false, err
 	}
-	if len(h.plan.Checkpoint.Paths) > 0 && !found {
+	if !found {
 		return false, errNothingYet
 	}
 	if time.Since(newest) < steady {
@@ -326,21 +309,31 @@ func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string
 	return true, image.Unload(ctx, fresh, nil)
 }
 
-// newestOf gives when the files of a checkpoint were last written to, by the
-// guest's clock, and whether there are any.
+// newestOf gives when the files of a checkpoint, and directories in it, were last
+// written to, by the guest's clock, and whether there are any files.
 func (h *head) newestOf(ctx context.Context, image *dataimage.Image) (newest time.Time, found bool, err error) {
+	globs := h.checkpointGlobs()
 	files, err := image.Files(ctx)
 	for _, f := range files {
-		for _, pattern := range h.plan.Checkpoint.Paths {
-			rel, _ := h.plan.InVolume(pattern)
-			if ok, merr := path.Match(rel, f.Path); merr != nil || !ok || f.Kind != "file" {
-				continue
-			}
-			found = true
-			if f.Changed.After(newest) {
-				newest = f.Changed
-			}
+		if !named(f.Path, globs) {
+			continue
+		}
+		found = found || f.Kind != "dir"
+		if f.Changed.After(newest) {
+			newest = f.Changed
 		}
 	}
 	return newest, found, err
+}
+
+// named tells whether a pattern matches a path or a directory that it lies in.
+func named(p string, globs []string) bool {
+	for ; ; p = path.Dir(p) {
+		if slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, p); return ok && err == nil }) {
+			return true
+		}
+		if p == wholeVolume || p == "/" {
+			return false
+		}
+	}
 }

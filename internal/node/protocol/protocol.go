@@ -322,6 +322,8 @@ type Event struct {
 	// Rank of the node it concerns, -1 for none.
 	Rank    int    `json:"rank"`
 	Message string `json:"message,omitempty"`
+	// Remark tells that Message belongs into the run's history.
+	Remark bool `json:"remark,omitempty"`
 	// Done and Total, in bytes or nodes, for progress; or for how long what
 	// Message tells has been waited for.
 	Done   int64         `json:"done,omitempty"`

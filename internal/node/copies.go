@@ -1,0 +1,313 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
+)
+
+// Copies of the volume of a job that goes on.
+
+// takeSnapshots keeps one every so often, for the controller to bring home: so that
+// a lost host costs little. Why there is none is told once, until it is another reason.
+func (h *head) takeSnapshots(ctx context.Context) {
+	c := h.plan.Checkpoint
+	if c == nil || c.Every == 0 {
+		return
+	}
+	told := ""
+	for {
+		select {
+		case <-time.After(c.Every):
+		case <-ctx.Done():
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, c.Grace+c.Every)
+		_, err := h.keepSnapshot(bounded)
+		cancel()
+		text := ""
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errNothingYet):
+			text = "no checkpoint to keep: " + err.Error()
+		case err != nil:
+			text = "warning: no checkpoint was kept: " + err.Error()
+		}
+		if text != "" && text != told {
+			h.journal.remark(protocol.PhaseRun, text)
+		}
+		told = text
+	}
+}
+
+// keepSnapshot keeps one copy, and tells its number.
+func (h *head) keepSnapshot(ctx context.Context) (int, error) {
+	h.saving.Lock()
+	defer h.saving.Unlock()
+	begun, n := time.Now(), h.taken+1
+	var err error
+	if h.plan.SavesVM() {
+		err = h.snapshotMachines(ctx, n, true)
+	} else {
+		err = h.snapshotVolume(ctx, n)
+	}
+	if err != nil {
+		return 0, err
+	}
+	h.taken = n
+	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Message: fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))})
+	os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
+	return n, nil
+}
+
+var (
+	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")                                                                                   //nolint:gochecknoglobals // a constant
+	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to go on, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
+)
+
+// steady is how long the files of a checkpoint must not have changed to count
+// as whole.
+const steady = time.Second
+
+// snapshotVolume copies the volume as it is, with the files of a checkpoint, of all
+// hosts, as they were at one moment at which nobody wrote to them. They are copied
+// first: what a job appends to besides may be longer than its checkpoint says, never
+// shorter.
+func (h *head) snapshotVolume(ctx context.Context, n int) error {
+	if len(h.plan.Checkpoint.Command) > 0 {
+		if err := h.saveCommand(ctx); err != nil {
+			return err
+		}
+	}
+	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
+	fresh, parts := target+".new", target+".parts"
+	defer filestream.RemoveAll(parts) //nolint:errcheck // the next attempt removes all
+	if err := filestream.RemoveAll(fresh); err != nil {
+		return err
+	}
+	try := func() (bool, error) { return h.copyParts(ctx, parts) }
+	if h.hasVolumeImage() {
+		s, err := h.server()
+		if err != nil {
+			return err
+		}
+		try = func() (bool, error) { return h.tryImage(ctx, s, fresh) }
+	}
+	for {
+		whole, err := try()
+		if err != nil {
+			return err
+		}
+		if whole {
+			break
+		}
+		select {
+		case <-time.After(steady):
+		case <-ctx.Done():
+			return errRestless
+		}
+	}
+	if !h.hasVolumeImage() {
+		if err := h.addRest(ctx, parts, fresh); err != nil {
+			return err
+		}
+	}
+	return os.Rename(fresh, target)
+}
+
+// wholeVolume is the pattern of all that is in it.
+const wholeVolume = "."
+
+// checkpointGlobs are what a checkpoint consists of, relative to the volume.
+func (h *head) checkpointGlobs() []string {
+	var globs []string
+	for _, p := range h.plan.Checkpoint.Paths {
+		p = path.Clean(p)
+		if p == path.Clean(h.plan.Volume) {
+			return []string{wholeVolume}
+		}
+		if rel, is := h.plan.InVolume(p); is {
+			globs = append(globs, rel)
+		}
+	}
+	if len(h.plan.Checkpoint.Paths) == 0 {
+		return []string{wholeVolume}
+	}
+	return globs
+}
+
+// copyParts copies the files of a checkpoint, and tells whether nobody wrote to any of
+// them meanwhile or shortly before.
+func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error) {
+	globs, volume := h.checkpointGlobs(), protocol.VolumeDir(h.n.config.Host.Dir)
+	before, err := h.look(ctx, globs)
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(before, func(l look) bool { return l.Files > 0 }) {
+		return false, errNothingYet
+	}
+	if slices.ContainsFunc(before, func(l look) bool { return l.Busy }) {
+		return false, nil
+	}
+	parts, err := partsOf(volume, globs)
+	if err = errors.Join(err, filestream.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+		return false, err
+	}
+	for _, rel := range parts {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o700); err != nil {
+			return false, err
+		}
+		if err := filestream.Copy(ctx, filepath.Join(volume, rel), filepath.Join(to, rel), nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	if err := h.gatherAll(ctx, globs, to); err != nil {
+		return false, err
+	}
+	after, err := h.look(ctx, globs)
+	return slices.Equal(before, after), err
+}
+
+// addRest makes a copy of the whole volume of the files of a checkpoint and what else is
+// there. What belongs to a checkpoint and has come since is not taken along.
+func (h *head) addRest(ctx context.Context, parts, fresh string) error {
+	globs, outputs := h.checkpointGlobs(), h.globsOf(h.plan.Outputs)
+	if slices.Contains(globs, wholeVolume) {
+		return os.Rename(parts, fresh)
+	}
+	if err := filestream.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
+		return err
+	}
+	if err := h.gatherAll(ctx, outputs, fresh); err != nil {
+		return err
+	}
+	since, err := partsOf(fresh, globs)
+	for _, rel := range since {
+		err = errors.Join(err, filestream.RemoveAll(filepath.Join(fresh, rel)))
+	}
+	list, perr := partsOf(parts, globs)
+	for _, rel := range list {
+		place := filepath.Join(fresh, rel)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(place), 0o777), os.Rename(filepath.Join(parts, rel), place))
+	}
+	return errors.Join(err, perr)
+}
+
+// partsOf lists what patterns match below root, none within another, relative to it.
+func partsOf(root string, globs []string) ([]string, error) {
+	var found []string
+	for _, glob := range globs {
+		matches, err := filestream.Glob(root, glob)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range matches {
+			rel, err := filepath.Rel(root, m)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, rel)
+		}
+	}
+	slices.Sort(found)
+	var parts []string
+	for _, rel := range slices.Compact(found) {
+		if !slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(rel, p+"/") }) {
+			parts = append(parts, rel)
+		}
+	}
+	return parts, nil
+}
+
+// look is what the files of a checkpoint are like on one host at one moment.
+type look struct {
+	Files int `json:"files"`
+	// Digest changes with every change of a file, and with what is there.
+	Digest string `json:"digest"`
+	// Busy tells that one was changed just before.
+	Busy bool `json:"busy"`
+}
+
+// lookAt looks at what patterns match below root. Directories count, too: a file that
+// was removed to be written anew has changed its directory.
+func lookAt(root string, globs []string) (look, error) {
+	parts, err := partsOf(root, globs)
+	if err != nil {
+		return look{}, err
+	}
+	var l look
+	all := sha256.New()
+	for _, rel := range parts {
+		err := filepath.WalkDir(filepath.Join(root, rel), func(name string, d fs.DirEntry, err error) error {
+			var st unix.Stat_t
+			if err == nil {
+				err = unix.Lstat(name, &st)
+			}
+			if errors.Is(err, fs.ErrNotExist) { // it is gone just now
+				l.Busy = true
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if !d.IsDir() {
+				l.Files++
+			}
+			// The time of the last change of its inode: that of its content can be set.
+			l.Busy = l.Busy || time.Since(time.Unix(st.Ctim.Unix())) < steady
+			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano())
+			return nil
+		})
+		if err != nil {
+			return look{}, err
+		}
+	}
+	l.Digest = hex.EncodeToString(all.Sum(nil))
+	return l, nil
+}
+
+// look looks at the files of a checkpoint in the volumes of all hosts, by rank.
+func (h *head) look(ctx context.Context, globs []string) ([]look, error) {
+	looks, errs := make([]look, h.n.config.Size), make([]error, h.n.config.Size)
+	h.each(func(rank int, p *wire.Peer) {
+		if rank == 0 {
+			looks[0], errs[0] = lookAt(protocol.VolumeDir(h.n.config.Host.Dir), globs)
+		} else if h.ownVolume(rank) {
+			errs[rank] = p.Call(ctx, callLook, globs, &looks[rank])
+		}
+	})
+	return looks, errors.Join(errs...)
+}
+
+// gatherAll brings what patterns match on other hosts to where what this one has of
+// it is.
+func (h *head) gatherAll(ctx context.Context, globs []string, into string) error {
+	if len(globs) == 0 {
+		return nil
+	}
+	for rank := 1; rank < h.n.config.Size; rank++ {
+		if !h.ownVolume(rank) {
+			continue
+		}
+		if err := h.gather(ctx, rank, globs, into); err != nil {
+			return h.n.failed("copy the files of a checkpoint of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
+		}
+	}
+	return nil
+}
