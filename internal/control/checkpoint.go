@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -168,20 +169,28 @@ func only(files map[string]string, job *spec.Job) map[string]string {
 	return picked
 }
 
-// lastSnapshot brings home what the head of a lost attempt has kept last. The error
-// tells that the head, or the store, cannot be reached now; what cannot be had for
-// another reason is not waited for, and nothing is once the run shall end.
+// lastSnapshot brings home what the head of a lost attempt has kept last or, where the
+// run has nothing to go on from, what the job has left. The error tells that the head, or
+// the store, cannot be reached now; what cannot be had for another reason is not waited
+// for, and nothing is once the run shall end.
 func (a *attempt) lastSnapshot(ctx context.Context) error {
-	if c := a.sub.Job.Checkpoint; c == nil || c.Every == 0 && !a.sub.Job.SavesVM() || len(a.lease.Hosts()) == 0 {
+	c := a.sub.Job.Checkpoint
+	if c == nil || len(a.lease.Hosts()) == 0 {
 		return nil
 	}
+	var err error
 	newest := 0
-	err := a.journalled(ctx, func(e protocol.Event) bool {
-		newest = max(newest, e.Snapshot)
-		return false
-	})
-	if err == nil && newest > 0 {
+	if c.Every > 0 || a.sub.Job.SavesVM() {
+		err = a.journalled(ctx, func(e protocol.Event) bool {
+			newest = max(newest, e.Snapshot)
+			return false
+		})
+	}
+	switch {
+	case err == nil && newest > 0:
 		err = a.keepSnapshot(ctx, newest)
+	case err == nil:
+		err = a.keepUnsaved(ctx)
 	}
 	if err == nil || core.IsKind(err, core.NotFound) {
 		return nil
@@ -190,5 +199,27 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	if unreached(err) && !a.stopAsked() {
 		return err
 	}
+	return nil
+}
+
+// unsavedVolume is where the volume of a run lies at home that has not saved itself.
+func unsavedVolume(runDir string) string { return filepath.Join(runDir, "unsaved") }
+
+// keepUnsaved brings the volume of a job home that was asked to save itself and killed as
+// it took too long, where no checkpoint is there: whether what it has written is whole,
+// only its user can tell.
+func (a *attempt) keepUnsaved(ctx context.Context) error {
+	if a.asked.IsZero() || !a.rec.Over || a.sub.Job.SavesVM() {
+		return nil
+	}
+	if list, err := a.kept(ctx); err != nil || len(list) > 0 {
+		return err
+	}
+	volume := unsavedVolume(a.c.Store.RunDir(a.run.ID))
+	t := driver.Transfer{Remote: protocol.VolumeDir(a.lease.Hosts()[0].Dir), Local: volume, Progress: a.fetching("the volume")}
+	if err := a.fetchAs(ctx, t); err != nil {
+		return err
+	}
+	a.note(ctx, fmt.Sprintf("the job has not saved itself in time, and there is no checkpoint to go on from; what it has left in its volume, perhaps half written, is kept in %s until `bee rm`", volume))
 	return nil
 }

@@ -117,6 +117,38 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	}
 }
 
+// TestAJobThatIsTooSlowToSaveItself: the run goes on from the checkpoint before or, where
+// there is none, fails, with what the job has written kept at home.
+func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
+	killed := &fakeHead{events: []protocol.Event{{Seq: 1, Phase: protocol.PhaseRun, Begin: true}, {Seq: 2, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()},
+		{Seq: 3, Result: &protocol.Result{Kind: core.Lost.String(), Message: "it had not ended", Outputs: []protocol.OutputMatch{}}}}}
+	for name, c := range map[string]struct {
+		first *fakeHead
+		state state.RunState
+		left  string
+	}{
+		"at first":          {killed, state.Failed, "1"},
+		"once there is one": {saving(), state.Succeeded, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a", "b", "c")
+			w.sites["a"].head, w.sites["b"].head = c.first, killed
+			leaveVolume(t, w.sites["a"].dir, "1")
+			leaveVolume(t, w.sites["b"].dir, "2")
+			run := w.submitJob(t, movable())
+			got := w.drive(t, run, nil)
+			left, _ := os.ReadFile(filepath.Join(unsavedVolume(w.Store.RunDir(run.ID)), "state"))
+			if got.State != c.state || string(left) != c.left {
+				t.Errorf("got %+v, and %q is left", got, left)
+			}
+			if notes, err := w.Store.Notes(t.Context(), run.ID); err != nil || slices.ContainsFunc(notes, func(n state.Note) bool { return strings.Contains(n.Text, "until `bee rm`") }) != (c.left != "") {
+				t.Errorf("its history has %+v, %v", notes, err)
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
+
 // savedWithNowhereToGo is a run that saves itself on its only good site, which
 // takes it once.
 func savedWithNowhereToGo(t *testing.T) (*world, state.Run) {

@@ -20,8 +20,11 @@ import (
 // heed takes note of an event, and tells it.
 func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	a.ran = a.ran || a.commits(e)
-	if e.Begin && e.Phase == protocol.PhaseSave {
+	switch {
+	case e.Begin && e.Phase == protocol.PhaseSave:
 		a.asked = e.Time
+	case e.Begin && e.Phase == protocol.PhaseRun: // it goes on, perhaps after it was asked
+		a.asked = time.Time{}
 	}
 	if e.SetupDone {
 		if err := a.setupDone(ctx); err != nil {

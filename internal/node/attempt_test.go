@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
@@ -264,6 +265,66 @@ func TestTimeLimits(t *testing.T) {
 			if out, _ := cl.output(); out != c.output {
 				t.Errorf("output %q, want %q", out, c.output)
 			}
+		})
+	}
+}
+
+// A job that its user has save itself is not killed when it is too slow for that, or
+// cannot be asked: it goes on, and its end after it was asked is its answer.
+func TestACheckpointThatItsUserWants(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		run        string
+		checkpoint protocol.Checkpoint
+		deadline   time.Duration
+		remark     string
+		ends       func(r protocol.Result) bool
+		output     string
+	}{
+		{"a job that is slow to save itself", `trap 'until [ -e told ]; do sleep 0.05; done; echo saved; exit 0' TERM; echo begun; while :; do sleep 0.05; done`,
+			protocol.Checkpoint{}, 0, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return r.Continue && r.Exit == nil }, "begun\nsaved\n"},
+		{"one that cannot be asked", "echo begun; until [ -e told ]; do sleep 0.05; done; exit 3",
+			protocol.Checkpoint{Command: []string{"/bin/false"}}, 0, "could not be asked", func(r protocol.Result) bool { return !r.Continue && r.Exit != nil && r.Exit.Code == 3 }, "begun\n"},
+		{"one that does not answer until the slot ends", "trap 'echo asked' TERM; echo begun; while :; do sleep 0.05; done",
+			protocol.Checkpoint{}, 6 * time.Second, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return !r.Continue && strings.Contains(r.Message, "had not ended") }, "begun\nasked\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newCluster(t, 1, c.run, withPlan(func(p *protocol.Plan) {
+				p.Checkpoint = &c.checkpoint
+				p.Checkpoint.Signal, p.Checkpoint.Grace = int(syscall.SIGTERM), 300*time.Millisecond
+				if c.deadline > 0 {
+					p.Deadline = time.Now().Add(c.deadline)
+				}
+			})).startAll()
+			cl.awaitPhase(protocol.PhaseRun)
+			testkit.Eventually(t, 20*time.Second, func() error {
+				if out, _ := cl.output(); out != "begun\n" {
+					return fmt.Errorf("output so far %q", out)
+				}
+				return nil
+			})
+			head := cl.dial(0)
+			if err := head.Save(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			told := ""
+			err := head.Watch(t.Context(), 0, func(e protocol.Event) error {
+				if !e.Remark {
+					return nil
+				}
+				if told += e.Message; len(c.checkpoint.Command) == 0 {
+					if err := head.Save(t.Context()); !core.IsKind(err, core.Busy) {
+						t.Errorf("asked again: %v", err)
+					}
+				}
+				return os.WriteFile(filepath.Join(protocol.VolumeDir(cl.configs[0].Host.Dir), "told"), nil, 0o600)
+			})
+			r := cl.result(20 * time.Second)
+			cl.awaitEnd(10*time.Second, 0)
+			if out, _ := cl.output(); err != nil || !strings.Contains(told, c.remark) || !c.ends(r) || out != c.output {
+				t.Errorf("it was told %q, %v; it ended with %+v, output %q", told, err, r, out)
+			}
+			checkEvents(t, protocol.EventsPath(cl.configs[0].Host.Dir))
 		})
 	}
 }

@@ -22,7 +22,7 @@ type names struct {
 // volumeGlobs are the outputs that lie in the volume, relative to it.
 func (h *head) volumeGlobs() []string {
 	wanted := h.plan.Outputs
-	if h.saved && !h.plan.SavesVM() { // what other hosts saved goes along
+	if h.volumeWanted() && !h.plan.SavesVM() { // what other hosts saved goes along
 		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
 		if len(h.plan.Checkpoint.Paths) == 0 {
 			wanted = append(wanted, h.plan.Volume)
@@ -30,6 +30,10 @@ func (h *head) volumeGlobs() []string {
 	}
 	return h.globsOf(wanted)
 }
+
+// volumeWanted tells whether all that the volume holds is wanted: the run goes on from
+// it or, where the job was asked to save itself and did not end, its user may.
+func (h *head) volumeWanted() bool { return h.saved || h.asked }
 
 // globsOf gives those of some container paths that lie in the volume, relative to it.
 func (h *head) globsOf(paths []string) []string {

@@ -189,7 +189,9 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		if h.n.health().Phase != protocol.PhaseRun {
 			return &core.Error{Kind: core.Transient, Op: "take a checkpoint", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 		}
-		h.stop(errSaveAsked, h.plan.Checkpoint.Grace)
+		if err := h.wish(); err != nil {
+			return err
+		}
 		return s.Reply(nil)
 	case client.CallSnapshot:
 		return h.giveSnapshot(ctx, s)

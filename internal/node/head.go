@@ -48,10 +48,13 @@ type head struct {
 	setUp    bool   // setup has ended well
 	faulty   string // the host at fault
 	saved    bool   // the task has written its checkpoint
+	wrote    bool   // it is known to have, by `checkpoint.command`
+	asked    bool   // it was asked to save itself, and to end
 	snapshot int    // the one that the run goes on from, of saved machines
 
-	saving sync.Mutex // one snapshot at a time
-	taken  int        // how many have been begun
+	wishes chan struct{} // that it do so now
+	saving sync.Mutex    // one snapshot at a time
+	taken  int           // how many have been begun
 	// unlockImage gives the data image free that is the volume; nil: it is none.
 	unlockImage func()
 }
@@ -73,7 +76,7 @@ func newHead(n *node) (*head, error) {
 	}
 	reserveSpace(reservePath(dir))
 	n.config.Plan.Begin(time.Now())
-	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, joins: make(chan joined, n.config.Size),
+	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace}
 	h.over, h.finish = context.WithCancelCause(context.Background())
@@ -169,8 +172,8 @@ const noticeDelay = 500 * time.Millisecond
 // known of what the container, or the machine around it, died.
 const deathDelay = 2 * time.Second
 
-// errSaveAsked is the same for a user who wants a checkpoint now.
-var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint, which the job did not write in time")} //nolint:gochecknoglobals // a constant
+// errSaveAsked is the same for a user who wanted a checkpoint, which the job has written.
+var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint")} //nolint:gochecknoglobals // a constant
 
 // work runs the job's commands on this node.
 func (h *head) work(ctx context.Context) error {
@@ -341,7 +344,10 @@ func (h *head) copyOutput(s tasklog.Stream, r *os.File) {
 // await waits for the task's end; when the attempt shall end first, the task
 // gets TERM, and after the grace KILL. How it then ends does not count.
 func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
-	exit, err := p.Wait(ctx)
+	exit, err := h.wait(ctx, p)
+	if h.saved {
+		return core.Exit{}, errSaveAsked
+	}
 	delay := time.Duration(0)
 	switch {
 	case core.IsKind(err, core.Lost):
@@ -379,4 +385,36 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // see above
 	}
 	return core.Exit{}, cause
+}
+
+// wait waits for the task's end. When its user wants a checkpoint meanwhile, it is saved
+// and ended; where that cannot be done it goes on.
+func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
+	for {
+		until, cancel := context.WithCancelCause(ctx)
+		go func() {
+			select {
+			case <-h.wishes:
+				cancel(errSaveAsked)
+			case <-until.Done():
+			}
+		}()
+		exit, err := p.Wait(until)
+		wished := errors.Is(context.Cause(until), errSaveAsked)
+		cancel(nil)
+		if err == nil || !wished || ctx.Err() != nil {
+			return exit, err
+		}
+		if !h.plan.SavesVM() {
+			if exit, ended, err := h.saveOnWish(ctx, p); ended {
+				return exit, err
+			}
+			continue
+		}
+		if h.saveMachines(context.WithoutCancel(ctx), "its user wants it", h.plan.Checkpoint.Grace); h.saved {
+			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+			return core.Exit{}, nil
+		}
+		h.journal.begin(protocol.PhaseRun)
+	}
 }

@@ -29,8 +29,6 @@ func (h *head) savingFor(cause error) (string, bool) {
 	switch cause { //nolint:errorlint // these very values
 	case errSlotEnds:
 		return "the time slot ends soon", true
-	case errSaveAsked:
-		return "its user wants it", true
 	case errTakenBack:
 		return "the site takes its hosts back", true
 	}
@@ -41,26 +39,73 @@ func (h *head) savingFor(cause error) (string, bool) {
 // grace is over. Exit code 0 means nothing here: many programs end with it when
 // they were asked to stop, and one that was done just then is soon done again.
 func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, grace time.Duration) {
-	h.n.mu.Lock()
-	h.journal.end(h.n.phase)
-	h.n.mu.Unlock()
-	h.journal.begin(protocol.PhaseSave)
-	defer h.journal.end(protocol.PhaseSave)
-	h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
+	defer h.beginSave()()
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	wrote, err := h.ask(ctx, p)
-	if err != nil {
+	if err := h.askToSave(ctx, p, why, true); err != nil {
 		h.journal.say(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
-	_, err = p.Wait(ctx)
-	if err == nil { // a shell may die of the signal before what it has started
-		h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
-	} else {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+	_, err := p.Wait(ctx)
+	if err == nil {
+		h.hasAnswered(ctx)
+		return
 	}
+	p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 	h.forgetStopFile()
-	h.saved = wrote || err == nil
+	h.saved = h.wrote
+}
+
+// saveOnWish has the job do so as its user wants it. One that is too slow is not
+// killed, for then all since its last checkpoint would be lost: whenever it ends after
+// it was asked, and with whatever exit code, it has answered. ended tells whether it has,
+// or the attempt shall end.
+func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit, ended bool, err error) {
+	grace := h.plan.Checkpoint.Grace
+	done := h.beginSave()
+	bounded, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := h.askToSave(bounded, p, "its user wants it", false); err != nil && ctx.Err() == nil {
+		h.journal.remark(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint, and goes on: "+err.Error())
+	}
+	if h.asked {
+		exit, err = p.Wait(bounded)
+	}
+	done()
+	switch late := h.asked && err != nil && ctx.Err() == nil && bounded.Err() != nil; {
+	case !h.asked:
+		h.journal.begin(protocol.PhaseRun)
+		return exit, false, nil
+	case late && h.wrote: // nothing is lost with it
+		p.Signal(ctx, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		exit, err = p.Wait(ctx)
+	case late:
+		h.journal.begin(protocol.PhaseRun)
+		h.journal.remark(protocol.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it goes on, and once it ends, the run goes on from what it has saved", grace))
+		if exit, err = p.Wait(ctx); err == nil && exit.Code != 0 { // perhaps as a host was lost
+			err = h.complete(ctx)
+		}
+	}
+	if err == nil {
+		rest, cancel := context.WithTimeout(ctx, grace)
+		defer cancel()
+		h.hasAnswered(rest)
+	}
+	return exit, true, err
+}
+
+// beginSave begins the phase in place of the present one; what it gives ends it.
+func (h *head) beginSave() (end func()) {
+	h.journal.end(h.n.health().Phase)
+	h.journal.begin(protocol.PhaseSave)
+	return func() { h.journal.end(protocol.PhaseSave) }
+}
+
+// hasAnswered takes the end of a job that was asked for its answer.
+func (h *head) hasAnswered(ctx context.Context) {
+	// A shell may die of the signal before what it has started.
+	h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
+	h.forgetStopFile()
+	h.saved = true
 }
 
 // unanswered is why an attempt ends whose job was killed, as it went on after it
@@ -71,27 +116,61 @@ func unanswered(cause error, grace time.Duration) error {
 		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/checkpointing.md."}
 }
 
-// ask asks the job to save itself, in the way that the Beefile names. wrote is
-// true where it is known to have done so already.
-func (h *head) ask(ctx context.Context, p driver.Process) (wrote bool, err error) {
+// askToSave asks the job to save itself and to end, in the way that the Beefile names,
+// unless it was asked already: a second signal may end it in the midst of writing. One
+// whose `command:` fails is only told to end where the attempt ends.
+func (h *head) askToSave(ctx context.Context, p driver.Process, why string, ending bool) error {
+	if h.asked {
+		h.journal.say(protocol.PhaseSave, why+": the job was asked to write its checkpoint before")
+		return nil
+	}
+	h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
 	c := h.plan.Checkpoint
+	var err error
 	switch {
 	case c.File != "":
-		err := h.writeStopFile(ctx)
-		if err != nil {
-			p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
+		if err = h.writeStopFile(ctx); err == nil {
+			h.setAsked()
+			return nil
 		}
-		return false, err
 	case len(c.Command) > 0:
-		err := h.saveCommand(ctx)
-		p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // see above
-		return err == nil, err
+		if err = h.saveCommand(ctx); err == nil {
+			h.wrote = true
+		}
+	default:
+		h.setAsked()
+		some, err := h.signalRanks(ctx, c.Signal)
+		if !some { // no MPI job runs: the signal is for the command itself
+			err = errors.Join(err, p.Signal(ctx, syscall.Signal(c.Signal)))
+		}
+		return err
 	}
-	some, err := h.signalRanks(ctx, c.Signal)
-	if !some { // no MPI job runs: the signal is for the command itself
-		err = errors.Join(err, p.Signal(ctx, syscall.Signal(c.Signal)))
+	if err == nil || ending {
+		h.setAsked()
+		p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
 	}
-	return false, err
+	return err
+}
+
+func (h *head) setAsked() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = true
+}
+
+// wish has the job save itself while it runs, as its user wants it.
+func (h *head) wish() error {
+	h.mu.Lock()
+	asked := h.asked
+	h.mu.Unlock()
+	if asked {
+		return &core.Error{Kind: core.Busy, Op: "take a checkpoint", Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run goes on from what it has saved."}
+	}
+	select {
+	case h.wishes <- struct{}{}:
+	default: // it is wanted already
+	}
+	return nil
 }
 
 // signalRanks sends a signal to the ranks on all hosts at once, and tells

@@ -271,11 +271,7 @@ func (h *head) sealSnapshot(fresh, target string) error {
 // saveMachines saves the machines when the attempt shall end: they do not go on
 // here.
 func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration) {
-	h.n.mu.Lock()
-	h.journal.end(h.n.phase)
-	h.n.mu.Unlock()
-	h.journal.begin(protocol.PhaseSave)
-	defer h.journal.end(protocol.PhaseSave)
+	defer h.beginSave()()
 	h.journal.say(protocol.PhaseSave, why+": saving the virtual machines")
 	ctx, cancel := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
 	defer cancel()
@@ -283,7 +279,7 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 	defer h.saving.Unlock()
 	n := h.taken + 1
 	if err := h.snapshotMachines(ctx, n, false); err != nil {
-		h.journal.say(protocol.PhaseSave, "warning: the virtual machines could not be saved: "+err.Error())
+		h.journal.remark(protocol.PhaseSave, "warning: the virtual machines could not be saved: "+err.Error())
 		return
 	}
 	h.taken, h.snapshot, h.saved = n, n, true

@@ -243,7 +243,7 @@ func (h *head) unloadVolume() error {
 	}
 	h.unlockImage()
 	globs := h.volumeGlobs()
-	if h.saved {
+	if h.volumeWanted() {
 		globs = nil
 	} else if len(globs) == 0 { // nobody wants what it holds
 		return os.Remove(file)
