@@ -54,7 +54,8 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 // and so is no checkpoint: what it has left is not gone on from.
 func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 	setup := []protocol.Event{{Seq: 1, Phase: protocol.PhaseSetup, Begin: true}}
-	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: protocol.PhaseRun, Begin: true})
+	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: protocol.PhaseRun, Begin: true},
+		protocol.Event{Seq: 4, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()})
 	cut := protocol.Result{Kind: core.Lost.String(), Message: "the site's time slot has ended", Outputs: []protocol.OutputMatch{}}
 	for name, c := range map[string]struct {
 		events  []protocol.Event
