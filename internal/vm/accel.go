@@ -157,7 +157,7 @@ func tryKVM(ctx context.Context, program []string, guest, binary string) (verdic
 // the guest got somewhere, or nowhere in time, or QEMU names KVM; a host that has no
 // memory for a guest now, or had QEMU killed, may have another verdict later.
 func judge(console, said string, hung bool, took time.Duration) verdict {
-	why := complaint(said)
+	why := complaints(said)
 	names := func(what string) bool { return strings.Contains(strings.ToLower(why), what) }
 	switch {
 	case strings.Contains(console, agent.Alive):
@@ -173,12 +173,14 @@ func judge(console, said string, hung bool, took time.Duration) verdict {
 	return verdict{accel: TCG, reason: "/dev/kvm opens, but could not be tried, which the next machine does again: " + said, passing: true}
 }
 
-// complaint is the first line of what QEMU has said that is no mere warning.
-func complaint(said string) string {
+// complaints are what QEMU has said but for mere warnings, in one line: where it gives
+// up over a register, only the last of them names KVM.
+func complaints(said string) string {
+	var lines []string
 	for line := range strings.Lines(said) {
-		if !strings.Contains(line, "warning:") {
-			return strings.TrimSpace(line)
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "warning:") {
+			lines = append(lines, line)
 		}
 	}
-	return ""
+	return strings.Join(lines, "; ")
 }

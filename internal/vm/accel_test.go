@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 		"the guest hangs":           {console: "SeaBIOS\n", hung: true, accel: TCG},
 		"QEMU is built without":     {said: "qemu-system-x86_64: -accel kvm: invalid accelerator kvm", accel: TCG},
 		"the kernel refuses":        {said: "qemu-system-x86_64: warning: old\nioctl(KVM_CREATE_VM) failed: 95 Operation not supported\n", accel: TCG},
+		"a register is refused":     {said: "qemu-system-x86_64: error: failed to set MSR 0x10a to 0x69\nqemu-system-x86_64: ../../target/i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed.", accel: TCG},
 		"no memory":                 {said: "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory", accel: TCG, passing: true},
 		"no memory in the kernel":   {said: "ioctl(KVM_CREATE_VM) failed: 12 Cannot allocate memory", accel: TCG, passing: true},
 		"another hypervisor has it": {said: "ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy", accel: TCG, passing: true},
