@@ -213,6 +213,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 		return nil, err
 	}
 	request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
+	request.Spec.Image = driver.LocalImage{Image: s.Image.Image, ArchiveTag: s.Image.ArchiveTag} // its docker has it; the files are the host's
 	c, err := r.bring(ctx, b, s, request)
 	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
 		r.tell("trying another virtual machine: " + err.Error())
