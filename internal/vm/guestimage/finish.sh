@@ -102,6 +102,9 @@ echo bee > /etc/hostname
 printf '127.0.0.1 localhost\n::1 localhost\n' > /etc/hosts
 rm -f /etc/resolv.conf && ln -s /run/resolv.conf /etc/resolv.conf
 rm -f /etc/ssh/ssh_host_*
+# How this host reaches its mirror, perhaps by a proxy and with a password, is
+# nobody else's: the builder's own clean-up comes after the squashfs.
+rm -f /etc/apt/apt.conf.d/99mmdebstrap /etc/apt/sources.list /etc/apt/sources.list.d/*
 ln -sf /proc/self/mounts /etc/mtab
 
 # Nobody installs, looks up or debugs in a guest: programs that only serve that

@@ -29,6 +29,22 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
+// TestTheBuildersAptIsNotInTheImage: what is left of it is removed before the root
+// file system is packed.
+func TestTheBuildersAptIsNotInTheImage(t *testing.T) {
+	before, _, packed := strings.Cut(finish, "mksquashfs /")
+	if !packed {
+		t.Fatal("nothing is packed")
+	}
+	for _, name := range []string{"apt.conf.d/99mmdebstrap", "sources.list", "sources.list.d/*"} {
+		if !slices.ContainsFunc(strings.Split(before, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "rm -f ") && slices.Contains(strings.Fields(line), "/etc/apt/"+name)
+		}) {
+			t.Errorf("the image is packed with the host's %s", name)
+		}
+	}
+}
+
 func TestMark(t *testing.T) {
 	if !Is([]string{"PATH=/", Mark + "=1"}) || Is([]string{"PATH=/"}) || Is(nil) {
 		t.Error("guest images are not told from others")
