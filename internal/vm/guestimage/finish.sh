@@ -107,11 +107,11 @@ rm -f /etc/ssh/ssh_host_*
 rm -f /etc/apt/apt.conf.d/99mmdebstrap /etc/apt/sources.list /etc/apt/sources.list.d/*
 ln -sf /proc/self/mounts /etc/mtab
 
-# Nobody installs, looks up or debugs in a guest: programs that only serve that
-# cost every host their transfer.
+# Nobody looks up or debugs in a guest: what only serves that costs every host its
+# transfer.
 rm -rf /var/cache/apt/archives/*.deb /var/cache/debconf/* /usr/share/doc /usr/share/man /usr/share/locale /usr/share/info \
-  /var/cache/ldconfig /var/log/* /usr/share/zoneinfo /usr/share/bash-completion /usr/share/perl5 /usr/share/i18n
-rm -rf /usr/lib/python3* /usr/share/python3 /usr/bin/python3* /usr/bin/ctr /usr/bin/containerd-stress /usr/bin/containerd-shim \
+  /var/cache/ldconfig /var/log/* /usr/share/bash-completion /usr/share/i18n
+rm -rf /usr/bin/ctr /usr/bin/containerd-stress /usr/bin/containerd-shim \
   /usr/bin/containerd-shim-runc-v1 /usr/lib/systemd/systemd /usr/lib/udev/hwdb.d /usr/lib/udev/hwdb.bin /etc/udev/hwdb.bin
 # -Xhc would take 100 s of a processor in place of one, to make it a sixth smaller.
 mksquashfs / /bee-build/root.sqfs -comp lz4 -noappend -no-progress -quiet -reproducible \

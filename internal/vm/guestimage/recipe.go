@@ -76,6 +76,9 @@ echo '{"default-runtime": "crun", "runtimes": {"crun": {"path": "/usr/bin/crun"}
 
 const debsDir = "/bee-debs"
 
+//go:embed trim.sh
+var trim string
+
 //go:embed finish.sh
 var finish string
 
@@ -89,6 +92,7 @@ func Recipe(o Options) spec.Build {
 		b.Packages = append(b.Packages, "docker.io", "crun")
 		b.Run = append(b.Run, byCrun)
 	}
+	own := strings.Join(b.Packages, " ")
 	b.Packages = append(b.Packages, o.Packages...)
 	for _, deb := range o.DockerPackages {
 		b.Copy = append(b.Copy, spec.Copy{From: deb, To: debsDir + "/" + path.Base(deb)})
@@ -108,6 +112,7 @@ func Recipe(o Options) spec.Build {
 		b.Run = append(b.Run, proxyScript(o.Proxy, o.NoProxy))
 	}
 	b.Run = append(b.Run, o.Run...)
+	b.Run = append(b.Run, fmt.Sprintf("BASE=%s\n%s", shell.Quote(own), strings.TrimSpace(trim)))
 	kernel := "linux-image-" + o.Arch
 	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finish)))
 	return b

@@ -1,6 +1,7 @@
 package guestimage
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,8 @@ func TestRecipe(t *testing.T) {
 	if own := Recipe(Options{Arch: "arm64"}); !slices.Contains(own.Packages, "crun") || own.Run[0] != byCrun {
 		t.Errorf("with Debian's docker: %v, %q", own.Packages, own.Run)
 	}
-	if n := len(b.Run); n != 4 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "KERNEL=linux-image-arm64\n") {
+	if n := len(b.Run); n != 5 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "BASE='kmod ") ||
+		strings.Contains(b.Run[3], "docker.io") || strings.Contains(b.Run[3], "htop") || !strings.HasPrefix(b.Run[4], "KERNEL=linux-image-arm64\n") {
 		t.Errorf("it runs %q", b.Run[:len(b.Run)-1])
 	}
 }
@@ -48,6 +50,52 @@ func TestTheBuildersAptIsNotInTheImage(t *testing.T) {
 func TestMark(t *testing.T) {
 	if !Is([]string{"PATH=/", Mark + "=1"}) || Is([]string{"PATH=/"}) || Is(nil) {
 		t.Error("guest images are not told from others")
+	}
+}
+
+// TestWhatTheUserAskedForStays runs the script that leaves things out, on a
+// made-up tree, with an apt that says what Debian's says.
+func TestWhatTheUserAskedForStays(t *testing.T) {
+	const python, zones = "usr/lib/python3.11/os.py", "usr/share/zoneinfo/UTC"
+	for name, c := range map[string]struct {
+		manual string // packages that nothing else brought in
+		stays  []string
+	}{
+		"BEE's own packages only":       {"dash nfs-common docker.io", nil},
+		"a package that needs Python":   {"dash nfs-common docker-compose", []string{python}},
+		"Python by BEE's and by itself": {"dash nfs-common python3", []string{python}},
+		"the time zones":                {"dash tzdata nfs-common", []string{zones}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, bin := t.TempDir(), t.TempDir()
+			for _, file := range []string{python, zones, "usr/bin/python3.11"} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755), os.WriteFile(filepath.Join(tree, file), nil, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for program, text := range map[string]string{
+				"apt-mark": "printf '%s\\n' " + c.manual,
+				"apt-cache": `for p; do case $p in
+nfs-common|docker-compose|python3) printf '%s\n' $p '  Depends: <python3:any>' '    python3' python3 '  Depends: python3.11' libpython3.11-minimal '  Depends: libc6' ;;
+-*|depends) ;;
+*) echo "$p" ;;
+esac; done`,
+			} {
+				if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command("sh", "-ec", "BASE='nfs-common docker.io'\n"+trim)
+			cmd.Dir, cmd.Env = tree, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, file := range []string{python, zones} {
+				if _, err := os.Stat(filepath.Join(tree, file)); (err == nil) != slices.Contains(c.stays, file) {
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		})
 	}
 }
 
