@@ -37,7 +37,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	var t qemu.Topology
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
 	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Told: m.Told}
+		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told}
 	if o.CPU == "" {
 		o.CPU = "max"
 	}

@@ -47,6 +47,8 @@ type Machine struct {
 	// Volume is the run's volume where it is no directory of this host; nil:
 	// it is.
 	Volume *MachineVolume
+	// Inputs is this host's directory of the run's inputs outside the volume.
+	Inputs string
 	// Told is told how it goes, and Emulated whether the guest's processors are.
 	Told     func(message string)
 	Emulated func(is bool)
@@ -67,7 +69,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		rt, why, err = n.Runtime(ctx, name)
 		return rt, why, func() {}, err
 	}
-	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Told: func(text string) {
+	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: protocol.InputsDir(n.config.Host.Dir), Told: func(text string) {
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(protocol.PhaseStart, text)
 		}

@@ -221,7 +221,8 @@ func TestVM(t *testing.T) {
 		"{disks: [{size: 1K, to: /a}]}":           "vm.disks[0].size",
 		"{disks: [{from: x, to: /a}]}":            "vm.disks[0].from",
 		"{disks: [{size: 1G, to: a}]}":            "vm.disks[0].to",
-		"{fabrik: switch}":                        "fabric",
+		"{disks: [" + strings.Repeat("{size: 1G, to: /a},", 17) + "]}": "room for 16",
+		"{fabrik: switch}": "fabric",
 	} {
 		if _, err := ParseJob("j.yaml", []byte("image: x\nvm: "+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -104,8 +104,9 @@ const (
 	NICSockets = "socket"
 )
 
-// The least sizes of what a guest can be given.
+// Limits of what a guest can be given.
 const (
+	mostDisks   = 16 // each is a device, and what all guests have leaves room for some twenty
 	leastMemory = 512 << 20
 	leastDisk   = 1 << 30
 	leastExtra  = 16 << 20
@@ -138,6 +139,9 @@ func (d *decoder) checkVM(v *VM) {
 	}
 	if v.Disk != 0 && v.Disk < leastDisk {
 		d.at("vm.disk", "at least 1G", "vm.disk: docker has no room in so little")
+	}
+	if n := len(v.Disks); n > mostDisks {
+		d.at("vm.disks", "", "vm.disks: a guest has room for %d of them, not for %d", mostDisks, n)
 	}
 	for i, disk := range v.Disks {
 		at := fmt.Sprintf("vm.disks[%d]", i)

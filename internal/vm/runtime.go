@@ -56,6 +56,9 @@ type Options struct {
 	// Volume is the run's volume where it is no directory of this host; nil:
 	// it is.
 	Volume *Volume
+	// Inputs is a directory of this host in which mounts of the container lie, as
+	// many as there may be: a guest has it as one share; "": there is none.
+	Inputs string
 	// ShareServer is the command of a server (qemu.ChooseShareServer) by which
 	// guests have the directories that they may write to; nil: by 9p.
 	ShareServer []string
@@ -289,8 +292,12 @@ func hostname(s driver.ContainerSpec) string {
 // share has the guest see the directories that a container's mounts come
 // from, and gives the mounts as they are in the guest.
 func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
+	inputs := o.Inputs
+	if resolved, err := filepath.EvalSymlinks(inputs); err == nil {
+		inputs = resolved
+	}
 	var inner []driver.Mount
-	for i, m := range mounts {
+	for _, m := range mounts {
 		if o.Volume != nil && m.Source == o.Volume.Dir {
 			m.Source = agent.VolumePath
 			inner = append(inner, m)
@@ -304,22 +311,35 @@ func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 		if err != nil {
 			return nil, err
 		}
-		tag := "bee" + strconv.Itoa(i)
-		target := path.Join("/mnt", tag)
-		m.Source = target
-		if !info.IsDir() { // only directories can be shared: its own
-			m.Source = path.Join(target, filepath.Base(source))
-			source = filepath.Dir(source)
+		dir := source
+		switch {
+		case inputs != "" && strings.HasPrefix(source, inputs+"/"):
+			dir = inputs
+		case !info.IsDir(): // only directories can be shared: its own
+			dir = filepath.Dir(source)
 		}
-		outer, guest := qemu.Share{Path: source, Tag: tag, ReadOnly: m.ReadOnly}, agent.Share{Tag: tag, Target: target, Type: "9p", Options: options9p, ReadOnly: m.ReadOnly}
-		if o.ShareServer != nil && !m.ReadOnly {
-			outer.Server = o.ShareServer
-			guest.Type, guest.Options = "virtiofs", ""
-		}
-		b.qemu.Shares, b.config.Shares = append(b.qemu.Shares, outer), append(b.config.Shares, guest)
+		m.Source = path.Join(b.shared(dir, m.ReadOnly, o.ShareServer), strings.TrimPrefix(source, dir))
 		inner = append(inner, m)
 	}
 	return inner, nil
+}
+
+// shared has the guest see a directory, once, and gives its place there: each share
+// is a device, and what all guests have leaves room for some twenty.
+func (b *boot) shared(dir string, readOnly bool, server []string) string {
+	for i, s := range b.qemu.Shares {
+		if s.Path == dir && s.ReadOnly == readOnly {
+			return b.config.Shares[i].Target
+		}
+	}
+	tag := "bee" + strconv.Itoa(len(b.qemu.Shares))
+	outer, guest := qemu.Share{Path: dir, Tag: tag, ReadOnly: readOnly}, agent.Share{Tag: tag, Target: path.Join("/mnt", tag), Type: "9p", Options: options9p, ReadOnly: readOnly}
+	if server != nil && !readOnly {
+		outer.Server = server
+		guest.Type, guest.Options = "virtiofs", ""
+	}
+	b.qemu.Shares, b.config.Shares = append(b.qemu.Shares, outer), append(b.config.Shares, guest)
+	return guest.Target
 }
 
 // options9p: what a guest writes is on the host at once and what others write

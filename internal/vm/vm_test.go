@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,6 +198,41 @@ func TestMemoryThatIsNotThere(t *testing.T) {
 	}
 	if err := enoughMemory("here", 1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
 		t.Errorf("an exbibyte in huge pages: %v", err)
+	}
+}
+
+// TestManyInputsAreOneDevice: a machine has room for some thirty, of all kinds.
+func TestManyInputsAreOneDevice(t *testing.T) {
+	host := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	volume, inputs := filepath.Join(host, "volume"), filepath.Join(host, "inputs")
+	if err := errors.Join(os.Mkdir(volume, 0o755), os.Mkdir(inputs, 0o755), os.Symlink(host, link)); err != nil {
+		t.Fatal(err)
+	}
+	mounts := []driver.Mount{{Source: volume, Target: "/data"}}
+	want := []driver.Mount{{Source: "/mnt/bee0", Target: "/data"}}
+	for i := range 40 {
+		n, target := strconv.Itoa(i), "/in/"+strconv.Itoa(i)
+		create := os.Mkdir
+		if i%2 == 1 {
+			create = func(name string, mode os.FileMode) error { return os.WriteFile(name, nil, mode) }
+		}
+		if err := create(filepath.Join(inputs, n), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mounts = append(mounts, driver.Mount{Source: filepath.Join(link, "inputs", n), Target: target})
+		want = append(want, driver.Mount{Source: "/mnt/bee1/" + n, Target: target})
+	}
+	for _, server := range [][]string{nil, {"server"}} {
+		b := boot{qemu: qemu.Machine{Program: []string{"qemu"}, Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}}}
+		got, err := b.share(mounts, Options{Inputs: filepath.Join(link, "inputs"), ShareServer: server})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("the container's mounts are %v, %v", got, err)
+		}
+		argv, _ := b.qemu.Command()
+		if n := strings.Count(strings.Join(argv, " "), ",mount_tag="); n != 2 || len(b.config.Shares) != 2 {
+			t.Errorf("%d devices, and the guest mounts %v", n, b.config.Shares)
+		}
 	}
 }
 

@@ -77,6 +77,10 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			b.File("in/uses.py", uses)
 			b.File("in/ball.py", ball)
 			b.File("in/ball", strings.Repeat("0", 8))
+			many := "" // inputs outside the volume: more than a machine has room for devices
+			for i := range 24 {
+				many += fmt.Sprintf(", {from: in/ball, to: /inputs/%d/ball}", i)
+			}
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
 build: {debian: bookworm, packages: [python3]}
@@ -84,9 +88,10 @@ vm: {cpus: 1, memory: 1G, share: `+way+`}
 nodes: 2
 volume: {path: /data, kind: virtio}
 workdir: /data
-inputs: [{from: in, to: /data}]
+inputs: [{from: in, to: /data}, {from: in, to: /inputs/dir}`+many+`]
 run: |
   set -e
+  cmp /inputs/23/ball /inputs/dir/ball
   python3 uses.py
   /.bee/rsh lab-1 'cd /data; exec python3 ball.py 1' & python3 ball.py 0; wait $!
   grep ' /data ' /proc/mounts > kind; touch up
