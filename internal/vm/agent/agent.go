@@ -101,7 +101,8 @@ type Config struct {
 	Image *Image `json:"image,omitempty"`
 	// Bridge gives containers that ask for it docker's own network.
 	Bridge bool `json:"bridge,omitempty"`
-	// Env is the environment of dockerd (proxies).
+	// Env is what dockerd and people in the guest have in their environment (proxies),
+	// as the host has it.
 	Env []string `json:"env,omitempty"`
 }
 

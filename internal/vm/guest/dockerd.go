@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -88,26 +87,13 @@ func service(c agent.Config, argv ...string) error {
 	}
 	defer log.Close()
 	d := exec.Command(argv[0], argv[1:]...)
-	d.Env = append(append(os.Environ(), imageEnvironment()...), c.Env...)
+	d.Env = append(os.Environ(), environment(c)...)
 	d.Stdout, d.Stderr = log, log
 	if err := d.Start(); err != nil {
 		return err
 	}
 	go d.Wait() //nolint:errcheck // its hand finds it silent, and tells its log
 	return nil
-}
-
-// imageEnvironment is what whoever built the image says that programs need, such
-// as a proxy. What the host has comes after it, and counts more.
-func imageEnvironment() []string {
-	raw, _ := os.ReadFile("/etc/environment")
-	var env []string
-	for line := range strings.Lines(string(raw)) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
-			env = append(env, key+"="+strings.Trim(value, `"`))
-		}
-	}
-	return env
 }
 
 // engine is the guest's dockerd.

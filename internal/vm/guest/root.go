@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,11 +19,12 @@ import (
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
 // itself, for people, its clock and its volume.
-func serveRoot(v *volume) {
+func serveRoot(c agent.Config, v *volume) {
+	start := starter(environment(c))
 	err := servePort(agent.RootPort, func(ctx context.Context, method string, s *wire.Stream) error {
 		switch method {
 		case agent.CallExec:
-			return execIn(ctx, s, startProcess)
+			return execIn(ctx, s, start)
 		case agent.CallClock:
 			return setClock(s)
 		case agent.CallAdopt:
@@ -35,10 +37,19 @@ func serveRoot(v *volume) {
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
 
-// startProcess starts a process of the guest.
-func startProcess(_ context.Context, c driver.Command) (driver.Process, error) {
+// starter starts processes of the guest, with more in their environment than there is
+// in ours.
+func starter(env []string) func(context.Context, driver.Command) (driver.Process, error) {
+	env = append(os.Environ(), env...)
+	return func(_ context.Context, c driver.Command) (driver.Process, error) {
+		c.Env = slices.Concat(env, c.Env)
+		return startProcess(c)
+	}
+}
+
+func startProcess(c driver.Command) (driver.Process, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env, cmd.Dir = append(os.Environ(), c.Env...), c.Dir
+	cmd.Env, cmd.Dir = c.Env, c.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY}
 	if err := cmd.Start(); err != nil {

@@ -63,7 +63,7 @@ func runAgent() error {
 	if err := hand.Start(); err != nil {
 		return err
 	}
-	go serveRoot(v)
+	go serveRoot(c, v)
 	if c.Template {
 		if failed == nil {
 			failed = warmUp(context.Background())

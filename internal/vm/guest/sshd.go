@@ -44,6 +44,10 @@ func runSSHD() error {
 			return err
 		}
 	}
+	c, err := readConfig()
+	if err != nil {
+		return err
+	}
 	program, err := exec.LookPath("sshd")
 	if err != nil {
 		return errors.New("this guest image has no sshd: build one with the package openssh-server")
@@ -52,7 +56,7 @@ func runSSHD() error {
 	for name, file := range map[string]struct {
 		text string
 		mode os.FileMode
-	}{filepath.Join(sshDir, "host_key"): {keys.Host, 0o600}, filepath.Join(sshDir, "authorized_keys"): {keys.Authorized, 0o644}, config: {sshConfig, 0o644}} {
+	}{filepath.Join(sshDir, "host_key"): {keys.Host, 0o600}, filepath.Join(sshDir, "authorized_keys"): {keys.Authorized, 0o644}, config: {sshConfig + setEnv(environment(c)), 0o644}} {
 		if err := renameio.WriteFile(name, []byte(file.text), file.mode, renameio.WithTempDir(sshDir)); err != nil { // others may connect now
 			return err
 		}
