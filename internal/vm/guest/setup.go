@@ -163,13 +163,16 @@ func writeNames(c agent.Config) error {
 	return nil
 }
 
-// writeAccount makes the user's account.
+// writeAccount makes the user's account, in place of one of that name that the image
+// has with another number, and perhaps locked.
 func writeAccount(c agent.Config) error {
 	if c.UID == 0 {
 		return nil
 	}
-	id := strconv.Itoa(c.UID)
-	if err := appendLine("/etc/passwd", fmt.Sprintf("%s:x:%s:%d:BEE:/tmp:/bin/bash", c.User, id, c.GID)); err != nil {
+	if err := errors.Join(dropEntry("/etc/passwd", c.User), dropEntry("/etc/shadow", c.User)); err != nil {
+		return err
+	}
+	if err := appendLine("/etc/passwd", fmt.Sprintf("%s:x:%d:%d:BEE:/tmp:/bin/bash", c.User, c.UID, c.GID)); err != nil {
 		return err
 	}
 	if err := appendLine("/etc/group", fmt.Sprintf("%s:x:%d:", c.User, c.GID)); err != nil {
@@ -197,6 +200,21 @@ func joinGroup(file, group, user string) error {
 			line += user
 		}
 		text.WriteString(line + "\n")
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o644)
+}
+
+// dropEntry removes a name from a file as /etc/passwd is.
+func dropEntry(file, name string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		if !strings.HasPrefix(line, name+":") {
+			text.WriteString(line)
+		}
 	}
 	return os.WriteFile(file, []byte(text.String()), 0o644)
 }

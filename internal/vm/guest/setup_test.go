@@ -6,6 +6,20 @@ import (
 	"testing"
 )
 
+// TestAnAccountOfTheUsersNameIsDropped keeps those of names that begin alike.
+func TestAnAccountOfTheUsersNameIsDropped(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwd")
+	if err := os.WriteFile(file, []byte("root:x:0:0::/root:/bin/sh\nann:x:5000:5000::/home/ann:/bin/sh\nanna:x:5001:5001:ann::\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := dropEntry(file, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "root:x:0:0::/root:/bin/sh\nanna:x:5001:5001:ann::\n" {
+		t.Errorf("it became %q, %v", got, err)
+	}
+}
+
 // TestTheUserJoinsTheGroupOfDocker keeps everyone else where they are.
 func TestTheUserJoinsTheGroupOfDocker(t *testing.T) {
 	for before, after := range map[string]string{
