@@ -30,6 +30,10 @@ func words() map[string][]string {
 	}
 }
 
+// wanted are the commands of which an empty list is a mistake: in their place it
+// would start the image's own.
+func wanted() []string { return []string{"setup", "run", "resume", "checkpoint.command"} }
+
 // limits of a number, both of which it can be.
 type limits struct{ least, most float64 }
 

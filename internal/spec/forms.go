@@ -2,6 +2,7 @@ package spec
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,18 +13,18 @@ import (
 
 // decode takes a shell string or an argument vector.
 func (c *Command) decode(d *decoder, n ast.Node, path string) {
-	if _, list := n.(*ast.SequenceNode); list {
+	empty := false
+	if words, list := n.(*ast.SequenceNode); list {
 		d.list(n, reflect.ValueOf(&c.Argv).Elem(), path)
 		if c.Argv == nil {
 			c.Argv = []string{}
 		}
-		return
+		empty = len(words.Values) == 0 && slices.Contains(wanted(), path)
+	} else if s, ok := d.text(n, path); ok {
+		c.Shell, empty = s, strings.TrimSpace(s) == ""
 	}
-	if s, ok := d.text(n, path); ok {
-		if strings.TrimSpace(s) == "" {
-			d.problem(n.GetToken(), "", "%sthe command is empty", prefix(path))
-		}
-		c.Shell = s
+	if empty {
+		d.problem(n.GetToken(), "leave it out, or give a command", "%sthe command is empty", prefix(path))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/docs"
@@ -43,7 +44,11 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 	text := map[string]any{"type": []string{"string", "number", "boolean"}}
 	switch t {
 	case reflect.TypeFor[Command]():
-		return oneOf(text, map[string]any{"type": "array", "items": text})
+		words := map[string]any{"type": "array", "items": text}
+		if slices.Contains(wanted(), at) {
+			words["minItems"] = 1
+		}
+		return oneOf(text, words)
 	case reflect.TypeFor[Build]():
 		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[VM]():
