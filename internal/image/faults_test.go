@@ -23,6 +23,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -242,10 +243,9 @@ func TestDamagedLayerOfTheCacheComesAgain(t *testing.T) {
 	}
 }
 
-func TestPlatforms(t *testing.T) {
-	_, addr := newFaulty(t)
-	ref := addr + "/multi:1"
-	amd64, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+// ofTwo writes an image for two platforms to a registry.
+func ofTwo(t *testing.T, ref string, amd64, arm v1.Platform) {
+	t.Helper()
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +256,13 @@ func TestPlatforms(t *testing.T) {
 	if err := remote.WriteIndex(parsed, index); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPlatforms(t *testing.T) {
+	_, addr := newFaulty(t)
+	ref := addr + "/multi:1"
+	amd64, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+	ofTwo(t, ref, amd64, arm)
 	s := store(t)
 	for _, arch := range []string{"amd64", "arm64"} {
 		for range 2 { // the second time from the cache
@@ -268,7 +275,7 @@ func TestPlatforms(t *testing.T) {
 			}
 		}
 	}
-	_, err = s.Pull(t.Context(), ref, PullOptions{Platform: "linux/riscv64"})
+	_, err := s.Pull(t.Context(), ref, PullOptions{Platform: "linux/riscv64"})
 	if !core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), "linux/arm64") {
 		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 	}
@@ -294,6 +301,51 @@ func TestPlatforms(t *testing.T) {
 			if c.taken && err != nil || !c.taken && (!core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), c.have.String())) {
 				t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 			}
+		})
+	}
+}
+
+// TestOtherPlatformInTheCache is not taken for the one that is asked for.
+func TestOtherPlatformInTheCache(t *testing.T) {
+	_, addr := newFaulty(t)
+	ref := addr + "/multi:1"
+	ofTwo(t, ref, v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "arm64"})
+	pull := func(t *testing.T, s *Store, arch, policy string) core.Image {
+		t.Helper()
+		i, err := s.Pull(t.Context(), ref, PullOptions{Platform: "linux/" + arch, Policy: policy})
+		if err != nil || i.Arch != arch {
+			t.Fatalf("for %s: %+v, %v", arch, i, err)
+		}
+		return i
+	}
+	for _, order := range [][2]string{{"amd64", "arm64"}, {"arm64", "amd64"}} {
+		first, second := order[0], order[1]
+		t.Run(first+" is there", func(t *testing.T) {
+			s := store(t)
+			i := pull(t, s, first, "")
+			_, err := s.Pull(t.Context(), ref, PullOptions{Platform: "linux/" + second, Policy: "never"})
+			if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), "for linux/"+second) {
+				t.Errorf("the other may not be fetched: %v", err)
+			}
+			if i, err := s.Resolve(t.Context(), &spec.Job{Image: ref}, second, "missing", nil); err != nil || i.Arch != second {
+				t.Errorf("a job's, on a host of the other: %+v, %v", i, err)
+			}
+			pull(t, s, first, "never")
+			pull(t, s, second, "never")
+			if _, err := s.Get(ref); !core.IsKind(err, core.Invalid) || !strings.Contains(core.Remedy(err), "id") {
+				t.Errorf("both are called so: %v (%s)", err, core.Remedy(err))
+			}
+			// Caches are kept over versions, and an earlier one remembered what it was
+			// given as what it had asked for.
+			l, err := s.locate(t.Context(), ref)
+			if err == nil {
+				err = s.setRef(l.key, "linux/"+second, ref, i.ID)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			pull(t, s, second, "")
+			pull(t, s, second, "never")
 		})
 	}
 }

@@ -65,7 +65,7 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image
 		}
 	}
 	if o.Policy == "never" && l.remote {
-		return core.Image{}, &core.Error{Kind: core.NotFound, Op: "find image", Object: ref, Err: errors.New("it is not in the cache, and --pull never forbids to fetch it"),
+		return core.Image{}, &core.Error{Kind: core.NotFound, Op: "find image", Object: ref, Err: fmt.Errorf("it is not in the cache for %s, and --pull never forbids to fetch it", o.Platform),
 			Remedy: "`bee image pull` fetches it."}
 	}
 	o.Progress("resolving "+ref, 0, 0)

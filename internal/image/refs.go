@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -26,7 +27,8 @@ func (s *Store) setRef(key, platform, ref, id string) error {
 	return s.publish(s.refFile(key, platform), []byte(id+"\n"+ref+"\n"+platform+"\n"))
 }
 
-// ref gives the image that a reference meant when last asked.
+// ref gives the image that a reference meant when last asked. What was remembered
+// before images for other platforms were refused does not count.
 func (s *Store) ref(key, platform, ref string) (core.Image, bool) {
 	raw, err := os.ReadFile(s.refFile(key, platform))
 	if err != nil {
@@ -36,7 +38,15 @@ func (s *Store) ref(key, platform, ref string) (core.Image, bool) {
 	if ref == "" {
 		ref, _, _ = strings.Cut(rest, "\n")
 	}
-	return s.have(id, ref)
+	i, ok := s.have(id, ref)
+	return i, ok && isFor(i, platform)
+}
+
+// isFor tells whether an image is for a platform, as far as both say.
+func isFor(i core.Image, platform string) bool {
+	system, arch, _ := strings.Cut(platform, "/")
+	arch, _, _ = strings.Cut(arch, "/")
+	return cmp.Or(i.OS, system) == system && (arch == "" || cmp.Or(i.Arch, arch) == arch)
 }
 
 // names gives the references that mean each image.

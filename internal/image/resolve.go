@@ -37,7 +37,7 @@ func isID(word string) bool { return strings.HasPrefix(word, "sha256:") }
 // where it is not empty, is what it has to be for.
 func (s *Store) byID(id, platform string) (core.Image, error) {
 	i, err := s.Get(id)
-	if err == nil && platform != "" && !strings.HasPrefix(platform+"/", i.OS+"/"+i.Arch+"/") {
+	if err == nil && platform != "" && !isFor(i, platform) {
 		err = &core.Error{Kind: core.Invalid, Op: "find image", Object: id, Err: fmt.Errorf("it is for %s/%s, and `platform:` says %s", i.OS, i.Arch, platform), Remedy: "Leave one of them out."}
 	}
 	return i, err
