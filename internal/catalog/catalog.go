@@ -181,17 +181,16 @@ func (n nodeImages) ImportFlat(ctx context.Context, r io.Reader) error {
 // binaryFor finds the bee binary for an architecture: this one, the one that a
 // variable names, or the release binary beside this one.
 func binaryFor(own, arch string) (string, error) {
-	if named := os.Getenv("BEE_BINARY_" + strings.ToUpper(arch)); named != "" {
-		return named, nil
+	binary := os.Getenv("BEE_BINARY_" + strings.ToUpper(arch))
+	switch {
+	case binary != "":
+	case arch == goruntime.GOARCH:
+		binary = own
+	default:
+		binary = filepath.Join(filepath.Dir(own), "bee-linux-"+arch)
 	}
-	if arch == goruntime.GOARCH {
-		return own, nil
-	}
-	beside := filepath.Join(filepath.Dir(own), "bee-linux-"+arch)
-	if _, err := os.Stat(beside); err != nil {
-		return "", err
-	}
-	return beside, nil
+	_, err := os.Stat(binary)
+	return binary, err
 }
 
 // Agent is what `bee remote` is built with.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,11 +24,53 @@ func TestMain(m *testing.M) {
 // rack is a bee whose sites file names hosts behind ssh.
 func rack(t *testing.T, hosts int, lines ...string) (*testkit.Bee, *sshfarm.Farm, string) {
 	t.Helper()
-	farm := sshfarm.Start(t, hosts)
+	return rackWith(t, sshfarm.Start(t, hosts), lines...)
+}
+
+func rackWith(t *testing.T, farm *sshfarm.Farm, lines ...string) (*testkit.Bee, *sshfarm.Farm, string) {
+	t.Helper()
 	b, job := busyboxJob(t, lines...)
 	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml",
 		"sites:\n  - {name: rack, provider: ssh, hosts: ["+strings.Join(farm.Names, ", ")+"], scratch: "+farm.Private+", slots: 2}\n"))
 	return b, farm, job
+}
+
+// TestHostOfAnotherArchitecture gets the bee binary that a variable names. The host's
+// programs say it is another; all else of it is this machine's.
+func TestHostOfAnotherArchitecture(t *testing.T) {
+	t.Parallel()
+	arch, machine := "arm64", "aarch64"
+	if runtime.GOARCH == arch {
+		arch, machine = "amd64", "x86_64"
+	}
+	says := t.TempDir()
+	if err := os.WriteFile(filepath.Join(says, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo "+machine+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, farm, job := rackWith(t, sshfarm.Start(t, 1, "PATH="+says+":"+os.Getenv("PATH")), "run: echo it runs")
+	own, err := os.ReadFile(testkit.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable, named := "BEE_BINARY_"+strings.ToUpper(arch), b.File("theirs/bee", string(own)+"for another architecture")
+	for _, value := range []string{"", named + "-that-is-not-there"} {
+		b.Env = append(b.Env, variable+"="+value)
+		if r := b.Try("run", job); r.Code == 0 || !strings.Contains(r.Stderr, "h0 ("+arch+")") || !strings.Contains(r.Stderr, variable) || !strings.Contains(r.Stderr, value) {
+			t.Errorf("%s=%s: %d\n%s", variable, value, r.Code, r.Stderr)
+		}
+	}
+	b.Env = append(b.Env, variable+"="+named)
+	if out := b.Must("run", job); !strings.Contains(out, "it runs") {
+		t.Errorf("printed %q", out)
+	}
+	there, err := filepath.Glob(filepath.Join(farm.Dir, "cache", "bee", "bin", "*"))
+	if err != nil || len(there) != 1 {
+		t.Fatalf("on the host: %v, %v", there, err)
+	}
+	if got, err := os.ReadFile(there[0]); err != nil || string(got) != b.Read("theirs/bee") {
+		t.Errorf("the host has another binary than the one that is named: %v", err)
+	}
+	left(t, farm)
 }
 
 func left(t *testing.T, farm *sshfarm.Farm) {
