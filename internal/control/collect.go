@@ -69,31 +69,30 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 }
 
 // patiently has something brought home. Where the site stops answering, and the run
-// can go on without what is left there, it is waited for, and lost tells that this
-// was in vain.
-func (a *attempt) patiently(ctx context.Context, bring func() error) (lost bool, err error) {
+// can go on without what is left there, it is waited for; errAway: in vain.
+func (a *attempt) patiently(ctx context.Context, bring func() error) error {
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		if err = bring(); err == nil || ctx.Err() != nil {
-			return false, err
-		}
-		if !unreached(err) { // what is wrong may be here
-			return false, err
+		err := bring()
+		if err == nil || ctx.Err() != nil || !unreached(err) { // what is wrong may be here
+			return err
 		}
 		_, serr := a.lease.Status(ctx)
 		if serr == nil {
-			return false, err
+			return err
 		}
 		if a.heldLost(ctx) {
-			return true, nil
+			return errAway
 		}
 		if is, derr := a.dispensable(ctx); !is || derr != nil {
-			return false, errors.Join(err, derr)
+			return errors.Join(err, derr)
 		}
-		if lost, terr := a.overdue(ctx, serr); lost || terr != nil {
-			return lost, terr
+		if lost, terr := a.overdue(ctx, serr); terr != nil {
+			return terr
+		} else if lost {
+			return errAway
 		}
 		if serr := sleep(ctx, pause); serr != nil {
-			return false, serr
+			return serr
 		}
 	}
 }

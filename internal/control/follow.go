@@ -34,6 +34,16 @@ const (
 // conclude watches the attempt to its end, brings the outputs home, releases
 // the lease and says what it means for the run.
 func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
+	out, err := a.finish(ctx, offset)
+	if errors.Is(err, errAway) {
+		return a.giveUp(ctx)
+	}
+	return out, err
+}
+
+// finish is conclude for an attempt whose site answers; errAway: it does not, and
+// the run can go on without it.
+func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	result, err := a.follow(ctx, offset)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -43,7 +53,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 			return outcome{}, a.fetchFailed(u.err)
 		}
 		if errors.Is(err, errAway) {
-			return a.giveUp(ctx)
+			return outcome{}, err
 		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
@@ -67,10 +77,8 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		}
 	}
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil && !a.rec.Fetched {
-		if lost, err := a.patiently(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
+		if err := a.patiently(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
 			return outcome{}, err
-		} else if lost {
-			return a.giveUp(ctx)
 		}
 	}
 	on, is, err := a.moved(ctx, result)
@@ -87,10 +95,8 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 		a.blame(out)
 	}
 	a.rec.Moved = is && goesOn(out) // recorded together with Fetched
-	if lost, err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
+	if err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
 		return outcome{}, err
-	} else if lost {
-		return a.giveUp(ctx)
 	}
 	a.showRest(ctx)
 	return out, a.handOn(ctx, out)
