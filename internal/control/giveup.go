@@ -181,7 +181,7 @@ func (a *attempt) whatIsLost(ctx context.Context) string {
 		for i, h := range a.rec.Hosts {
 			hosts[i] = h.Name
 		}
-		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(strings.Join(hosts, ", "), "hosts of its"))
+		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(strings.Join(hosts, ", "), "its hosts"))
 		if left, bounded := a.canComputeFor(ctx); bounded {
 			there += ", until " + time.Now().Add(left).Format(time.DateTime) + " at the latest"
 		}
