@@ -36,6 +36,13 @@ type imageView struct {
 	Config core.ImageConfig `json:"config"`
 }
 
+func newImageView(i core.Image, refs []string) imageView {
+	if refs == nil {
+		refs = []string{}
+	}
+	return imageView{i.ID, i.Ref, refs, i.OS, i.Arch, i.Size, i.Config}
+}
+
 // imageViews adds all names to images.
 func imageViews(s *image.Store, list ...core.Image) ([]imageView, error) {
 	names, err := s.Names()
@@ -44,11 +51,7 @@ func imageViews(s *image.Store, list ...core.Image) ([]imageView, error) {
 	}
 	views := make([]imageView, len(list))
 	for n, i := range list {
-		refs := names[i.ID]
-		if refs == nil {
-			refs = []string{}
-		}
-		views[n] = imageView{i.ID, i.Ref, refs, i.OS, i.Arch, i.Size, i.Config}
+		views[n] = newImageView(i, names[i.ID])
 	}
 	return views, nil
 }

@@ -85,7 +85,7 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 			if asJSON {
 				views := []imageView{}
 				for _, i := range freed {
-					views = append(views, imageView{i.ID, i.Ref, []string{}, i.OS, i.Arch, i.Size, i.Config})
+					views = append(views, newImageView(i, nil))
 				}
 				return a.writeJSON(views)
 			}
