@@ -8,7 +8,8 @@ declare -A packages=(
   [test]="mmdebstrap uidmap e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs charliecloud docker.io docker-registry apache2-utils buildah python3-pip iproute2 qemu-system-x86 erofs-utils slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
   [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2"
 )
-task=${1:?usage: deps.sh demo|test|bench}
+packages[race]="${packages[test]} gcc libc6-dev" # the detector is in C
+task=${1:?usage: deps.sh demo|test|race|bench}
 missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
