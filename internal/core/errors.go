@@ -17,7 +17,8 @@ const (
 	Busy
 	// Unsupported: this host, site or build cannot do it.
 	Unsupported
-	// Transient: trying again later may help. Only package wrap retries.
+	// Transient: trying again later may help. Whoever knows what that
+	// costs does so, and never the driver that reports it (ADR 31).
 	Transient
 	// Invalid: what the user gave is wrong.
 	Invalid
