@@ -22,6 +22,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := removeAtEnd(dir); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(dir, "bee")
 	c := exec.Command("go", "build", "-o", binary, "github.com/bee-hpc/bee/cmd/bee")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -30,6 +33,14 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	}
 	return binary, os.Chmod(dir, 0o755)
 })
+
+// removeAtEnd has a directory removed when this process has ended, however it does:
+// no test of it is the last to know.
+func removeAtEnd(dir string) error {
+	c := exec.Command("/bin/sh", "-c", `trap '' HUP INT TERM; cat; rm -rf "$0"`, dir)
+	_, err := c.StdinPipe() // which the end of this process closes
+	return errors.Join(err, c.Start())
+}
 
 // Binary is the bee binary under test: BEE_TEST_BINARY (as `make test` sets
 // it), else one built once per test process.
