@@ -18,6 +18,9 @@ func (a *app) newCheckCommand() *cobra.Command {
 			}
 			draft.CheckHere()
 			job, sites, err := a.finish(draft)
+			if err == nil {
+				err = volumeHere(job)
+			}
 			if asJSON {
 				problems := []spec.Problem{}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {

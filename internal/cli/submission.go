@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
 // submission is the Beefile as the flags change it, with its sites.
@@ -23,7 +25,27 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 	if err != nil {
 		return control.Submission{}, err
 	}
+	if o.begins {
+		if err := volumeHere(job); err != nil {
+			return control.Submission{}, err
+		}
+	}
 	return control.Submission{Job: *job, Sites: sites, Pull: o.pull}, nil
+}
+
+// volumeHere finds a data image for the volume that is none.
+func volumeHere(job *spec.Job) error {
+	if job.Volume.From == "" {
+		return nil
+	}
+	i, err := dataimage.Open(job.Volume.From)
+	if errors.Is(err, dataimage.ErrUnclean) { // it is set right when it is read
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return i.Close()
 }
 
 // change puts the flags that were given into a job, which is checked as it then

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -26,6 +27,7 @@ func (a *attempt) missing() *spec.Job {
 			_, inside := below(job.Volume.Path, path.Clean(in.To))
 			return inside
 		})
+		job.Volume.From = ""
 	}
 	return &job
 }
@@ -70,6 +72,9 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 			rel, _ := below(bindAt, target)
 			copies = append(copies, staging{local, path.Join("inputs", binds[bindAt], rel)})
 		}
+	}
+	if from := job.Volume.From; from != "" {
+		copies = append(copies, staging{from, protocol.VolumeSourcePath("")})
 	}
 	copies, err := disjoint(copies)
 	return copies, binds, err

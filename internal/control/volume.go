@@ -14,6 +14,16 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
+// contentOf is the digest of what a data image of the user's holds.
+func contentOf(ctx context.Context, file string) (string, error) {
+	image, err := dataimage.Tools{}.OpenRecovered(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	defer image.Close()
+	return image.Digest(ctx)
+}
+
 // salvageImage does what salvage does with the volume where that is a data image
 // which its head could not empty any more: the image comes home, is set right, and
 // what the outputs name is taken out of it. False: there is no image.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -73,15 +74,22 @@ func (n *node) tools(ctx context.Context) (t dataimage.Tools, release func(), er
 // makeImage makes the data image.
 func (h *head) makeImage(ctx context.Context) error {
 	dir := h.n.config.Host.Dir
-	size, err := imageSize(dir, h.plan.VM.VolumeSize)
-	if err != nil {
-		return err
-	}
 	tools, release, err := h.n.tools(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
+	least, err := h.fillVolume(ctx, tools)
+	if err != nil {
+		return err
+	}
+	size, err := imageSize(dir, h.plan.VM.VolumeSize)
+	if err == nil && h.plan.VM.VolumeSize == 0 && size < least {
+		size, err = imageSize(dir, least)
+	}
+	if err != nil {
+		return err
+	}
 	file := protocol.VolumeImagePath(dir)
 	err = tools.Make(ctx, file, protocol.VolumeDir(dir), size)
 	if core.IsKind(err, core.Invalid) {
@@ -96,6 +104,85 @@ func (h *head) makeImage(ctx context.Context) error {
 	}
 	h.unlockImage = free
 	return nil
+}
+
+// fillVolume puts what the user's data image holds into VolumeDir, where inputs are
+// and stay, and gives that image's size. A head that was killed meanwhile does it
+// again, so nothing that was there is moved away.
+func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int64, err error) {
+	dir := h.n.config.Host.Dir
+	file, volume := protocol.VolumeSourcePath(dir), protocol.VolumeDir(dir)
+	if h.plan.VM.VolumeFrom == "" {
+		return 0, nil
+	}
+	image, err := tools.OpenRecovered(ctx, file)
+	if core.IsKind(err, core.NotFound) { // a head that was killed has done it
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer image.Close()
+	fresh := volume + ".new"
+	if err := filestream.RemoveAll(fresh); err != nil {
+		return 0, err
+	}
+	if err := image.Unload(ctx, fresh, nil); err != nil {
+		return 0, err
+	}
+	digest, err := dataimage.DigestOf(ctx, fresh)
+	if err == nil && digest != h.plan.VM.VolumeFrom {
+		err = &core.Error{Kind: core.Permanent, Op: "fill the volume from", Object: file, Err: fmt.Errorf("it holds %s, and held %s at home", digest, h.plan.VM.VolumeFrom),
+			Remedy: "Was the image of `volume: {from: …}` changed while it was copied? Run the job again."}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := layUnder(fresh, volume); err != nil {
+		return 0, err
+	}
+	if err := filestream.RemoveAll(fresh); err != nil {
+		return 0, err
+	}
+	os.Remove(file) //nolint:errcheck // it only takes space
+	return image.Size(), nil
+}
+
+// layUnder moves what a directory holds into another, but for what that has.
+func layUnder(from, into string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		source, target := filepath.Join(from, e.Name()), filepath.Join(into, e.Name())
+		there, err := os.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = move(source, target, e)
+		case err == nil && there.IsDir() && e.IsDir():
+			err = errors.Join(os.Chmod(source, 0o700), layUnder(source, target))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move moves a file or a directory, also one that its owner may not write to.
+func move(source, target string, e fs.DirEntry) error {
+	if !e.IsDir() {
+		return os.Rename(source, target)
+	}
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(source, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(source, target), os.Chmod(target, info.Mode()))
 }
 
 // imageSize is that of a data image in a directory. One that its host could

@@ -193,3 +193,45 @@ func TestACopyOfADataImage(t *testing.T) {
 		t.Errorf("frozen %d times, %d times left so", s.times, s.frozen)
 	}
 }
+
+// What a data image of the user's holds goes into the volume, below the inputs. One
+// that holds anything else than at home is refused.
+func TestAVolumeOfADataImage(t *testing.T) {
+	h, dir := imageHead(t)
+	inside := t.TempDir()
+	write(t, inside, map[string]string{"in": "image's", "deep/er/state": "1", "shut/file": "kept"})
+	if err := os.Chmod(filepath.Join(inside, "shut"), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeSourcePath(dir), inside, 200<<20); err != nil {
+		t.Fatal(err)
+	}
+	write(t, protocol.VolumeDir(dir), map[string]string{"in": "input's", "deep/more": "2"})
+	h.plan.VM.VolumeSize, h.plan.VM.VolumeFrom = 0, "sha256:other"
+	if err := h.makeImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other at home") {
+		t.Fatalf("another digest: %v", err)
+	}
+	var err error
+	if h.plan.VM.VolumeFrom, err = dataimage.DigestOf(t.Context(), inside); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time as one that goes on after the first was killed
+		if err := h.makeImage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.unlockImage()
+	}
+	want := map[string]string{"in": "input's", "deep/er/state": "1", "deep/more": "2", "shut/file": "kept"}
+	if got := contents(t, protocol.VolumeDir(dir)); !maps.Equal(got, want) {
+		t.Errorf("the volume has %v", got)
+	}
+	if info, err := os.Stat(filepath.Join(protocol.VolumeDir(dir), "shut")); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("a directory that may not be written to: %v, %v", info, err)
+	}
+	if err := os.Chmod(filepath.Join(protocol.VolumeDir(dir), "shut"), 0o700); err != nil { // so that it can be removed
+		t.Error(err)
+	}
+	if _, err := os.Stat(protocol.VolumeSourcePath(dir)); err == nil {
+		t.Error("the user's image still takes space")
+	}
+}

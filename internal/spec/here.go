@@ -41,6 +41,9 @@ func (t *Draft) CheckHere() {
 	} else {
 		t.imageHere()
 	}
+	if from := j.Volume.From; from != "" {
+		t.here("volume.from", j.local(from))
+	}
 	for key, s := range j.Secrets {
 		at := "secrets." + key
 		if s.File != "" {

@@ -30,6 +30,7 @@ func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 		{"image: docker-archive:none.tar\nnodes: 0\ninputs:\n- {from: none, to: /in/}\n- {from: none-*, to: /in/}\n- {from: dangling, to: /in/}\nsecrets:\n  A: {env: BEE_TEST_UNSET}\n  B: {file: none}\n",
 			[]string{"1:1: image: " + dir + "/none.tar: no such", "2:1: nodes: 0", "4:4: inputs[0].from: " + dir + "/none: no such", "5:4: inputs[1].from: ", "6:4: inputs[2].from: ",
 				"8:7: secrets.A.env: the variable BEE_TEST_UNSET is not set", "9:7: secrets.B.file: "}},
+		{"image: a\nvm: true\nvolume: {kind: dataimage, from: none}\n", []string{"3:27: volume.from: " + dir + "/none: no such"}},
 		{"image: oci:none:1\n", []string{"1:1: image: " + dir + "/none:1: no such"}},
 		{"build: none\n", []string{"1:1: build: " + dir + "/none: no such"}},
 		{"build: build\n", []string{"1:1: build: " + dir + "/build/Dockerfile: no such"}},

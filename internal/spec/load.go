@@ -44,6 +44,9 @@ func (j *Job) complete(file string) {
 	}
 	j.Volume.Path = path.Clean(j.Volume.Path)
 	j.Store = localStore(j.Store, j.local)
+	if j.Volume.From != "" {
+		j.Volume.From = j.local(j.Volume.From)
+	}
 	for i := range j.Inputs {
 		j.Inputs[i].From = j.local(j.Inputs[i].From)
 	}

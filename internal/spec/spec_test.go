@@ -371,6 +371,7 @@ func TestVolume(t *testing.T) {
 		"volume: /scratch/":           {Path: "/scratch"},
 		"vm: true\nvolume: dataimage": {Path: "/work", Kind: VolumeImage},
 		"vm: true\nvolume: {path: /d, kind: dataimage, size: 1.5G}": {Path: "/d", Kind: VolumeImage, Size: 3 << 29},
+		"vm: true\nvolume: {kind: dataimage, from: in.img}":         {Path: "/work", Kind: VolumeImage, From: "/in.img"},
 		"vm: auto\nvolume: {kind: auto, size: 1G}":                  {Path: "/work", Kind: VolumeAuto, Size: 1 << 30},
 	} {
 		j, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
@@ -393,6 +394,7 @@ func TestVolume(t *testing.T) {
 		"vm: true\nvolume: {kind: dataimage, size: 1M}":   "no room",
 		"vm: true\nvolume: {kind: virtio, size: 1G}":      "is for data images",
 		"volume: {size: 1G}":                              "is for data images",
+		"vm: true\nvolume: {from: in.img}":                "volume.from is for data images",
 		"nodes: 2\nvm: {fabric: none}\nvolume: dataimage": "cannot share",
 	} {
 		if _, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/"); err == nil || !strings.Contains(err.Error(), want) {

@@ -18,8 +18,11 @@ type Volume struct {
 	// machines only; containers on the hosts have the hosts' directory.
 	Kind string `yaml:"kind"`
 	// Size is the most that a data image can hold; default 20G, or half of
-	// what is free on node 0's host, where that is less.
+	// what is free on node 0's host, where that is less, but no less than From has.
 	Size Size `yaml:"size"`
+	// From is a local data image: what it holds is in the volume before anything
+	// runs. It stays as it is.
+	From string `yaml:"from"`
 }
 
 // Kinds of Volume.
@@ -93,6 +96,9 @@ func (d *decoder) checkVolume(j *Job) {
 		d.at("volume", "`vm: true`, or leave the kind out", "volume: a data image needs virtual machines on every site, and `vm: auto` may have none")
 	case v.Kind == VolumeImage && j.Nodes > 1 && j.VM.Fabric == "none":
 		d.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
+	}
+	if v.From != "" && v.Kind != VolumeImage {
+		d.at("volume.from", "add `kind: dataimage`, or give a directory by `inputs:`", "volume.from is for data images")
 	}
 	switch {
 	case v.Size != 0 && v.Size < leastVolume:

@@ -147,3 +147,39 @@ outputs: [{from: /data/deep, to: results}, {from: /data/sum, to: results}]
 		t.Errorf("what came home is not what was synced: %s", sum)
 	}
 }
+
+// TestADataImageIsGivenToARun: what was loaded into an image, without a machine, is
+// in the volume, with what inputs add; what is no data image is refused at once.
+func TestADataImageIsGivenToARun(t *testing.T) {
+	testkit.Once(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	b.File("in/deep/part", "of the image\n")
+	b.File("in/both", "of the image\n")
+	b.File("both", "of the inputs\n")
+	image := filepath.Join(b.Work, "in.img")
+	digest := b.Must("data", "load", "--size", "100M", image, filepath.Join(b.Work, "in"))
+	const text = `name: given
+build: {debian: bookworm, packages: [socat]}
+vm: {cpus: 1, memory: 1G}
+volume: {path: /data, kind: dataimage, from: %s, size: 300M}
+workdir: /data
+inputs: [{from: both, to: /data}]
+run: cat deep/part both; echo more >> deep/part; df --output=fstype . | tail -n 1
+outputs: [{from: /data, to: results}]
+`
+	if r := b.Try("run", b.File("wrong.yaml", fmt.Sprintf(text, "both"))); r.Code != 201 || !strings.Contains(r.Stderr, "`bee data load`") {
+		t.Errorf("no data image: %+v", r)
+	}
+	if got := b.Must("run", b.File("job.yaml", fmt.Sprintf(text, "in.img"))); got != "of the image\nof the inputs\next4\n" {
+		t.Errorf("the job says %q", got)
+	}
+	if got := b.Read("results/data/deep/part"); got != "of the image\nmore\n" {
+		t.Errorf("home came %q", got)
+	}
+	var v struct{ Digest string }
+	if b.JSON(&v, "data", "ls", "--json", image); v.Digest != strings.TrimSpace(digest) {
+		t.Errorf("the image holds %s, and held %s", v.Digest, digest)
+	}
+}

@@ -186,6 +186,9 @@ type VM struct {
 	Volume string `json:"volume,omitempty"`
 	// VolumeSize is the most that VolumeImage can hold, in bytes; 0: as it fits.
 	VolumeSize int64 `json:"volume_size,omitempty"`
+	// VolumeFrom is the digest of what a data image of the user's holds, which lies
+	// in VolumeSourcePath and goes into the volume; "": there is none.
+	VolumeFrom string `json:"volume_from,omitempty"`
 }
 
 // Topology is that of a guest's processors on a host with some cores for it: as the
@@ -236,6 +239,10 @@ func VolumeDir(dir string) string { return path.Join(dir, "volume") }
 // VolumeImagePath is the volume as a data image, on node 0's host. While it is
 // there the volume is in it, and not in VolumeDir.
 func VolumeImagePath(dir string) string { return path.Join(dir, "volume.img") }
+
+// VolumeSourcePath is a data image of the user's, on node 0's host, until what it
+// holds is in the volume.
+func VolumeSourcePath(dir string) string { return path.Join(dir, "volume.from") }
 
 // InputsDir holds inputs whose target lies outside the volume.
 func InputsDir(dir string) string { return path.Join(dir, "inputs") }
