@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -70,6 +71,10 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	if err != nil {
 		return nil, err
 	}
+	if err := rec.fits(ctx, vm.monitor); err != nil {
+		vm.Kill()
+		return nil, err
+	}
 	err = unpack(filepath.Join(dir, memoryName), func(in io.Reader) error { return vm.monitor.LoadState(ctx, in) })
 	if err != nil {
 		err = vm.ifKilled(err)
@@ -94,6 +99,20 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		}
 	}()
 	return saved, nil
+}
+
+// fits refuses a machine whose processor lacks what the saved one's had. QEMU itself
+// would bring it up, and its software crash where it uses that.
+func (r record) fits(ctx context.Context, m *qemu.Monitor) error {
+	here, err := m.Features(ctx)
+	if err != nil {
+		return err
+	}
+	if lacking := r.Features.Lacking(here); len(lacking) > 0 {
+		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("the processor (%s) lacks here what its software saw where it was saved: %s", r.CPU, strings.Join(lacking, ", ")),
+			Remedy: "Another site may have it. `vm: {cpu: …}` names, for a new run, a model that all hosts have."}
+	}
+	return nil
 }
 
 // sums are the digests of the disks that are only read.

@@ -30,11 +30,13 @@ const (
 // record is what has to be known of a saved guest to bring it up again: the
 // machine must be the same for its software, wherever it is.
 type record struct {
-	Version   int           `json:"version"`
-	Type      string        `json:"type"` // of QEMU's machine
-	Accel     string        `json:"accel"`
-	CPU       string        `json:"cpu"`
-	Topology  qemu.Topology `json:"topology"`
+	Version  int           `json:"version"`
+	Type     string        `json:"type"` // of QEMU's machine
+	Accel    string        `json:"accel"`
+	CPU      string        `json:"cpu"`
+	Topology qemu.Topology `json:"topology"`
+	// Features are what its software saw of the processor.
+	Features  qemu.Features `json:"features,omitempty"`
 	Memory    int64         `json:"memory"` // bytes
 	HugePages bool          `json:"huge_pages,omitempty"`
 	MTU       int           `json:"mtu,omitempty"` // of the fabric
@@ -79,6 +81,9 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 		r.MTU = max(r.MTU, n.MTU)
 	}
 	if r.Type, err = m.machine.monitor.Type(ctx); err != nil {
+		return m.lost(err)
+	}
+	if r.Features, err = m.machine.monitor.Features(ctx); err != nil {
 		return m.lost(err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

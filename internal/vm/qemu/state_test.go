@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -32,7 +33,7 @@ func bare(t *testing.T, m Machine) (*Process, *Monitor) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Program, m.Accel, m.CPU, m.Topology, m.Memory, m.Control = []string{Program()}, "tcg", "max", Topology{1, 1, 1}, 64<<20, theirs
+	m.Program, m.Accel, m.CPU, m.Topology, m.Memory, m.Control = []string{Program()}, "tcg", cmp.Or(m.CPU, "max"), Topology{1, 1, 1}, 64<<20, theirs
 	m.Console = filepath.Join(t.TempDir(), "console")
 	p, err := m.Start()
 	if err != nil {
