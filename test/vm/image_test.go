@@ -1,12 +1,60 @@
 package vm
 
 import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/testkit"
 )
+
+// mostOfAGuest, in bytes, is what a guest image may have on its way to a host.
+const mostOfAGuest = 250_000_000
+
+// layers gives the bytes of an image's layers in a registry.
+func layers(t *testing.T, manifest string) (size int64) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, manifest, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var m struct{ Layers []struct{ Size int64 } }
+	if err := json.NewDecoder(answer.Body).Decode(&m); err != nil {
+		t.Fatalf("%s: %v", answer.Status, err)
+	}
+	for _, l := range m.Layers {
+		size += l.Size
+	}
+	return size
+}
+
+// TestABundleRunsFromAnywhere: it is moved after it was made, and nothing tells it
+// where it lies or what there is. It boots as far as its firmware.
+func TestABundleRunsFromAnywhere(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.Once(t)
+	b := testkit.NewBee(t)
+	made := strings.TrimSpace(b.Must("vm", "bundle", filepath.Join(b.Work, "qemu")))
+	moved := filepath.Join(b.Work, "a b")
+	if err := os.Rename(filepath.Dir(made), moved); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(filepath.Join(moved, filepath.Base(made)), "-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg", "-monitor", "stdio")
+	c.Dir, c.Env, c.Stdin = "/", []string{}, strings.NewReader("info status\nquit\n")
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "VM status: running") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
 
 // TestGuestImages brings a guest image to a registry and back, into another
 // cache: it is the same image, and counts as a guest image there too.
@@ -21,6 +69,9 @@ func TestGuestImages(t *testing.T) {
 	}
 	ref := address + "/guest:1"
 	b.Must("vm", "image", "push", id, ref)
+	if size := layers(t, "http://"+address+"/v2/guest/manifests/1"); size < 1<<20 || size > mostOfAGuest {
+		t.Errorf("compressed it has %d bytes", size)
+	}
 
 	b.Env = append(b.Env, "BEE_CACHE="+filepath.Join(b.Dir, "other"))
 	if got := b.Must("vm", "image", "ls"); strings.Contains(got, id[7:19]) {

@@ -116,6 +116,9 @@ outputs: [{from: /work/*, to: ./results}]
 	if got := b.Must("vm", "shell", id, "--", "sh", "-c", runtimes); got != "crun\nby runc\n" {
 		t.Errorf("docker's runtimes: %q", got)
 	}
+	if got := b.Must("vm", "shell", id, "--", "sh", "-c", "modprobe rdma_rxe && grep -c ^rdma_rxe /proc/modules"); got != "1\n" {
+		t.Errorf("the guest's RDMA over its network: %q", got)
+	}
 	if got := b.Must("vm", "shell", id, "1", "--", "sh", "-c", "id -u; hostname"); got != "0\nlab-1\n" {
 		t.Errorf("in the guest we are %q", got)
 	}
