@@ -8,10 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -151,13 +155,31 @@ func TestMulticastIsFoundOut(t *testing.T) {
 	if !group.Addr().IsMulticast() || group != Group("run") || group == Group("other") {
 		t.Errorf("groups %v and %v", group, Group("other"))
 	}
+	const first, second = "10.9.1.1", "10.9.2.1"
+	if os.Getenv(insideVar) == "" {
+		// Two networks, from which each reaches the other, but with nobody who routes multicast.
+		const networks = "ip link set lo up; for n in 1 2; do ip link add a$n type veth peer name b$n; ip addr add 10.9.$n.1/24 dev a$n; ip link set a$n up; ip link set b$n up; done; ip route add 239.0.0.0/8 dev a1; "
+		testkit.RequireTool(t, "ip")
+		c := exec.Command("unshare", "--user", "--map-root-user", "--net", "sh", "-ec", networks+`exec "$0" -test.v -test.run '^TestMulticastIsFoundOut$'`, os.Args[0])
+		c.Env = append(os.Environ(), insideVar+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go Beacon(ctx, "run", "127.0.0.1")
-	if err := Hear(t.Context(), "run", "127.0.0.1"); err != nil {
-		t.Skipf("this host's loopback carries no multicast: %v", err) // many do not; emulated hosts show it end to end
+	go Beacon(ctx, "run", first)
+	if err := Hear(t.Context(), "run", first); err != nil {
+		t.Errorf("a network that carries it: %v", err)
+	}
+	if err := Hear(t.Context(), "run", second); core.KindOf(err) != core.Unsupported || !strings.Contains(err.Error(), "nothing was heard on a2") || !strings.Contains(core.Remedy(err), "fabric: switch") {
+		t.Errorf("a network that does not carry it: %v", err)
 	}
 }
+
+// insideVar tells a test that it runs in networks of its own.
+const insideVar = "BEE_TEST_IN_NETWORKS"
 
 func TestForeignAddressesAreLearned(t *testing.T) {
 	g := mesh(t, 3)
