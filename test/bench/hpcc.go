@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -10,13 +11,8 @@ import (
 // hpcc runs HPCC inside and outside, two ranks on one host, with the same
 // Debian packages.
 func (b *bench) hpcc(rounds int) error {
-	input, err := os.ReadFile("examples/hpcc/input/hpccinf.txt")
-	if err != nil {
-		return err
-	}
 	// The example's problem takes a blink, in which nothing can be measured.
-	larger := strings.Replace(string(input), "1000         Ns", "3000         Ns", 1)
-	if err := b.write("hpccinf.txt", larger); err != nil {
+	if err := b.hpccInput(3000); err != nil {
 		return err
 	}
 	if err := b.write("hpcc.yaml", `name: hpcc
@@ -35,6 +31,15 @@ outputs: [{from: /work/hpccoutf.txt, to: inside}]
 			{name: "MaxPingPongLatency_usec", unit: "µs"}, {name: "MinPingPongBandwidth_GBytes", unit: "GB/s"}, {name: "NaturallyOrderedRingBandwidth_GBytes", unit: "GB/s"}},
 		inside: []string{b.bee, "run", "-q", "hpcc.yaml"},
 		native: []string{"mpirun", "-n", "2", "hpcc"}})
+}
+
+// hpccInput writes the input of the example, with a problem of another size.
+func (b *bench) hpccInput(size int) error {
+	input, err := os.ReadFile("examples/hpcc/input/hpccinf.txt")
+	if err != nil {
+		return err
+	}
+	return b.write("hpccinf.txt", strings.Replace(string(input), "1000         Ns", fmt.Sprintf("%-12d Ns", size), 1))
 }
 
 // summaryLine is one figure of HPCC's summary.

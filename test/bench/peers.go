@@ -71,7 +71,7 @@ mkdir -p tree/home tree/mnt/0 tree/bin tree/dev tree/proc tree/sys tree/tmp tree
 cp "$(command -v busybox)" tree/bin/
 for a in sh true sleep cat; do ln -sf busybox tree/bin/$a; done
 echo root:x:0:0:root:/root:/bin/sh > tree/etc/passwd; touch tree/etc/group tree/etc/hosts tree/etc/resolv.conf
-tar -C tree -cf layer.tar .
+tar -C tree --owner=0 --group=0 --numeric-owner -cf layer.tar .
 `
 	if _, err := b.do("sh", "-c", script); err != nil {
 		return err

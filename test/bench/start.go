@@ -29,7 +29,7 @@ func (b *bench) ownStart(memory int) (took time.Duration, booted bool, err error
 
 // guests writes a job of some guests on this host, with so many MiB each.
 func (b *bench) guests(count, memory int) error {
-	return b.write("guests.yaml", fmt.Sprintf("name: nothing\nimage: docker-archive:busybox.tar\nnodes: %d\nvm: {per_host: %d, cpus: 2, memory: %dM, accel: tcg}\nrun: [\"true\"]\n", count, count, memory))
+	return b.write("guests.yaml", fmt.Sprintf("name: nothing\nimage: docker-archive:busybox.tar\nnodes: %d\nvm: {per_host: %d, cpus: 2, memory: %dM}\nrun: [\"true\"]\n", count, count, memory))
 }
 
 // newSize is a size of memory, in MiB, of which there is hardly a template yet:
