@@ -34,6 +34,7 @@ vm:
   cpu: Nehalem
   pin: true
   huge_pages: %t
+  bridge: true
   disks: [{size: 3G, to: /scratch}, {from: %s, to: /reference}]
 volume: /data
 run: |
@@ -41,6 +42,7 @@ run: |
   lscpu; grep MemTotal /proc/meminfo
   cat /reference/word; echo mine > /scratch/word; df -m --output=size /scratch | tail -n 1
   if touch /reference/new; then echo writable; fi
+  socat TCP-LISTEN:7000,fork SYSTEM:'echo the job' &
   touch /data/up; sleep 1000
 `, huge, disk))
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
@@ -60,6 +62,10 @@ run: |
 	}
 	if mib := testkit.Number(t, said, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
 		t.Errorf("the empty disk has %v MiB", mib)
+	}
+	const bridged = `docker run --rm --entrypoint sh "$(docker ps --format '{{.Image}}')" -c 'hostname -i; socat -u TCP:172.17.0.1:7000 -'`
+	if got := b.Must("vm", "shell", id, "--", "sh", "-c", bridged); got != "172.17.0.2\nthe job\n" {
+		t.Errorf("a container on docker's own network says %q", got)
 	}
 	machines := machinesOf(id)
 	if len(machines) != 1 {
