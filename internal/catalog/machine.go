@@ -79,7 +79,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		if m.Group != "" {
 			mtu = min(mtu, fabric.MulticastMTU)
 		}
-		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{MAC: fabric.MAC(m.Rank), MTU: mtu,
+		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{Name: fabric.Interface, MAC: fabric.MAC(m.Rank), MTU: mtu,
 			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits())}}
 	}
 	return vm.New(o), nil

@@ -14,6 +14,9 @@ const MaxRanks = 1<<16 - 2
 // frame counts little, and a whole number of pages.
 const MTU = 65280
 
+// Interface is what guests call theirs.
+const Interface = "bee0"
+
 // ethernetHeader is the least that a frame has.
 const ethernetHeader = 14
 

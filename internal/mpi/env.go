@@ -22,6 +22,9 @@ type Job struct {
 	// Interface is the name of that network's interface where it is the same
 	// on all hosts, else "".
 	Interface string
+	// Guests tells that the hosts are virtual machines, whose only other interface
+	// leads to no other host.
+	Guests bool
 	// Root tells that ranks run as uid 0, which Open MPI refuses unless told.
 	Root bool
 }
@@ -56,6 +59,12 @@ func Environment(j Job) []string {
 		// libfabric, which carries MPICH and Intel MPI, takes a name only. It
 		// concerns its TCP provider alone, so that InfiniBand stays usable.
 		env = append(env, "FI_TCP_IFACE="+j.Interface)
+		if j.Guests {
+			// UCX, which carries MPICH, tries every interface that hosts seem to share,
+			// and guests all have the same address on the side of their own host. On
+			// other hosts this would take InfiniBand away from it.
+			env = append(env, "UCX_NET_DEVICES="+j.Interface)
+		}
 	}
 	if j.Root {
 		env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")

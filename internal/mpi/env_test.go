@@ -42,7 +42,7 @@ func TestEnvironmentServesAllFamilies(t *testing.T) {
 	all := strings.Join(env, "\n")
 	// The first makes the launch of many hosts slow, the second makes Open
 	// MPI 5 warn on stderr, the rest are for other jobs than this.
-	for _, never := range []string{"no_tree_spawn", "PRTE_MCA_oob_tcp", "RUN_AS_ROOT", "binding_policy", "yield", "FI_TCP_IFACE"} {
+	for _, never := range []string{"no_tree_spawn", "PRTE_MCA_oob_tcp", "RUN_AS_ROOT", "binding_policy", "yield", "FI_TCP_IFACE", "UCX_NET_DEVICES"} {
 		if strings.Contains(all, never) {
 			t.Errorf("%s is set:\n%s", never, all)
 		}
@@ -57,6 +57,13 @@ func TestEnvironmentServesAllFamilies(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s", want)
 		}
+	}
+	if strings.Contains(all, "UCX_NET_DEVICES") {
+		t.Error("UCX is kept from InfiniBand")
+	}
+	j.Guests = true
+	if !slices.Contains(Environment(j), "UCX_NET_DEVICES=eth0") {
+		t.Error("UCX would try the interface of guests that leads to no other")
 	}
 }
 

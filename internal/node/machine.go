@@ -231,7 +231,7 @@ func (h *head) fabricNetwork() networkInfo {
 	if !h.fabricWanted() {
 		return networkInfo{}
 	}
-	return networkInfo{CIDR: fabric.Network().String()}
+	return networkInfo{CIDR: fabric.Network().String(), Interface: fabric.Interface}
 }
 
 // guest gives the container's virtual machine.

@@ -81,12 +81,28 @@ func TestMPIWithoutFlags(t *testing.T) {
 
 // One run for all families: the image goes to each host's own cache first.
 func TestMPIWithoutSharedFileSystem(t *testing.T) {
+	allFamilies(t, mpiJob{private: true, extra: []string{"timeout: 3m"}}, "", "")
+}
+
+// One run for all families: their hosts are virtual machines, and a rank's exit code
+// comes out of them.
+func TestMPIInVirtualMachines(t *testing.T) {
+	testkit.Once(t)
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	allFamilies(t, mpiJob{extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 20m"}}, " exit 2> err || echo code $?", "code 7\n")
+}
+
+// allFamilies has each family in turn work on the two nodes of a job; more ends the
+// command, and says further.
+func allFamilies(t *testing.T, j mpiJob, more, further string) {
+	t.Helper()
 	var run []string
 	for _, f := range mpiFamilies() {
-		run = append(run, "env "+strings.NewReplacer("{", "", "}", "", ": ", "=", ", ", " ").Replace(f.env)+" mpirun python3 probe.py")
+		run = append(run, "env "+strings.NewReplacer("{", "", "}", "", ": ", "=", ", ", " ").Replace(f.env)+" mpirun python3 probe.py"+more)
 	}
-	r := mpiJob{family: mpiFamilies()[0], nodes: 2, ranks: 1, private: true, run: strings.Join(run, "\n  "), extra: []string{"timeout: 3m"}}.try(t)
-	want := strings.Repeat("size 2 sum 3 hosts lab-0,lab-1 exported -\n", len(run))
+	j.family, j.nodes, j.ranks, j.run = mpiFamilies()[0], 2, 1, strings.Join(run, "\n  ")
+	r := j.try(t)
+	want := strings.Repeat("size 2 sum 3 hosts lab-0,lab-1 exported -\n"+further, len(run))
 	if r.Code != 0 || r.Stdout != want || r.Stderr != "" {
 		t.Errorf("want %q and nothing on stderr, got %+v", want, r)
 	}

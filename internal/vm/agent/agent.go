@@ -154,6 +154,8 @@ type Image struct {
 
 // Interface is the guest's place in the fabric.
 type Interface struct {
+	// Name it is to have; empty: the kernel's stays.
+	Name    string `json:"name,omitempty"`
 	MAC     string `json:"mac"`
 	Address string `json:"address"` // with prefix length
 	MTU     int    `json:"mtu"`

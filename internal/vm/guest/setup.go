@@ -242,8 +242,8 @@ func groups() []uint32 {
 	return nil
 }
 
-// network gives the interfaces their addresses: the fabric's by its MAC, any
-// other that of QEMU's user network.
+// network gives the interfaces their addresses: the fabric's, which also gets its
+// name, by its MAC, any other that of QEMU's user network.
 func network(c agent.Config) error {
 	lines := []string{"link set lo up"}
 	names, err := filepath.Glob("/sys/class/net/*/address")
@@ -262,6 +262,10 @@ func network(c agent.Config) error {
 		}
 		if c.Fabric != nil && strings.TrimSpace(string(raw)) == c.Fabric.MAC {
 			found = true
+			if to := c.Fabric.Name; to != "" {
+				lines = append(lines, "link set "+name+" name "+to)
+				name = to
+			}
 			lines = append(lines, fmt.Sprintf("link set %s mtu %d up", name, c.Fabric.MTU), fmt.Sprintf("addr add %s dev %s", c.Fabric.Address, name))
 			continue
 		}
