@@ -38,6 +38,8 @@ type fakeSite struct {
 	once     bool    // after one lease it is not usable any more
 	hostless bool    // the first attempt's lease has no hosts
 	over     bool    // its hosts are gone, their files are not
+	yields   bool    // it can give hosts back and keep files
+	yielded  bool    // it has
 	held     map[core.Owner]bool
 	released int
 	head     *fakeHead
@@ -106,10 +108,23 @@ func (f *fakeSite) lease(o core.Owner) driver.Lease {
 	if f.alone != nil {
 		return &fakeAlone{&fakeQueued{&fakeLease{f, o}}}
 	}
+	if f.yields {
+		return &fakeYielding{&fakeLease{f, o}}
+	}
 	if f.ready != nil {
 		return &fakeQueued{&fakeLease{f, o}}
 	}
 	return &fakeLease{f, o}
+}
+
+// fakeYielding is a lease of a site that keeps files without hosts.
+type fakeYielding struct{ *fakeLease }
+
+func (l *fakeYielding) Yield(context.Context) error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.yielded = true
+	return nil
 }
 
 // fakeQueued is a lease of a site with a queue.

@@ -21,8 +21,8 @@ import (
 // there, where the two reach each other (ADR 24). A run never depends on it: what counts
 // is in the store.
 
-// passFrom is how large a checkpoint has to be for that, where the next site may be
-// another. A smaller one has come from home before two hosts have met.
+// passFrom is how large a checkpoint has to be to be fetched straight from another site.
+// A smaller one has come from home before two hosts have met.
 const passFrom = 16 << 20
 
 // handOn lets go of an attempt; later, where it can pass its checkpoint on.
@@ -40,8 +40,8 @@ func (a *attempt) handOn(ctx context.Context, out outcome) error {
 	return nil
 }
 
-// passes tells whether the attempt can pass its checkpoint on, and whether that is
-// worth it. Nobody waits for its hosts then any more.
+// passes tells whether the attempt can pass its checkpoint on. Nobody waits for its hosts
+// then any more.
 func (a *attempt) passes(ctx context.Context) bool {
 	site, able := a.lease.(driver.Yielder)
 	if !able || a.lies == "" || !a.harmless(ctx) {
@@ -51,8 +51,7 @@ func (a *attempt) passes(ctx context.Context) bool {
 	if err != nil || len(list) == 0 {
 		return false
 	}
-	newest := list[len(list)-1]
-	if !a.made(newest) || len(a.sub.Sites) > 1 && newest.Manifest.Bytes < cmp.Or(a.c.passFrom, passFrom) {
+	if !a.made(list[len(list)-1]) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
@@ -120,7 +119,7 @@ type passedOn struct {
 // Restore implements checkpoint.Store.
 func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
 	t := to.(tree)
-	if !s.before.made(k) {
+	if !s.before.made(k) || k.Manifest.Bytes < cmp.Or(s.a.c.passFrom, passFrom) {
 		return s.Store.Restore(ctx, k, t)
 	}
 	return s.a.carry(ctx, s.route, t, t.bringing(), func(t tree) error {
