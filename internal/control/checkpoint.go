@@ -134,6 +134,9 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))
 			continue
 		}
+		if err == nil {
+			a.rec.From = fingerprint(only(k.Manifest.Files, &a.sub.Job))
+		}
 		if err == nil && a.sub.Job.SavesVM() {
 			a.saved, err = a.readSaved(ctx, k, remote)
 		}
@@ -180,7 +183,7 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	}
 	var err error
 	newest := 0
-	if c.Every > 0 || a.sub.Job.SavesVM() {
+	if c.Every > 0 || c.Command != nil || a.sub.Job.SavesVM() {
 		err = a.journalled(ctx, func(e protocol.Event) bool {
 			newest = max(newest, e.Snapshot)
 			return false

@@ -3,9 +3,11 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -203,6 +205,82 @@ func TestManyLostAttempts(t *testing.T) {
 		w.nothingHeld(t)
 		w.Store.Close()
 	})
+}
+
+// TestHostsThatAreLostAgainAndAgain: a job that brings down its host each time, perhaps by
+// all of its memory, comes to rest, though a copy is kept of each attempt, where those hold
+// nothing new; with progress the run goes on.
+func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes   func(try int) string
+		copies   func(try int) int
+		attempts int
+		ends     state.RunState
+	}{
+		"with the same copy":           {func(int) string { return "1" }, func(int) int { return 1 }, lostInARow + 2, state.Suspended},
+		"with many of them":            {func(int) string { return "1" }, func(int) int { return 3 }, lostInARow + 2, state.Suspended},
+		"with a copy now and then":     {func(int) string { return "1" }, func(try int) int { return try % 2 }, lostInARow + 2, state.Suspended},
+		"with a new copy each time":    {strconv.Itoa, func(int) int { return 2 }, 40, state.Succeeded},
+		"with a new one now and then":  {func(try int) string { return strconv.Itoa(try / 7) }, func(int) int { return 2 }, 40, state.Succeeded},
+		"with no copy at the very end": {strconv.Itoa, func(try int) int { return max(0, 10-try) }, 9 + lostInARow + 1, state.Suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a")
+				a, tries := w.sites["a"], 0
+				a.onAcquire = func() error {
+					if tries++; tries >= 40 {
+						a.head = succeeding()
+						return nil
+					}
+					a.head = events(protocol.Result{Kind: core.Lost.String(), Message: "host f0 was lost"})
+					journal := ""
+					for n := range c.copies(tries) {
+						writeFiles(t, protocol.SnapshotDir(a.dir, n+1), map[string]string{"state": c.writes(tries)})
+						journal += fmt.Sprintf(`{"seq":%d,"phase":"run","rank":-1,"snapshot":%d}`+"\n", n+1, n+1)
+						at := len(a.head.events) - 1
+						a.head.events = slices.Insert(a.head.events, at, protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n + 1})
+						a.head.lasts = time.Second
+					}
+					writeFiles(t, a.dir, map[string]string{"events.jsonl": journal})
+					return nil
+				}
+				job := movable()
+				job.Checkpoint.Every = time.Second
+				got := w.drive(t, w.submitJob(t, job), nil)
+				if got.State != c.ends || tries != c.attempts || c.ends == state.Suspended && !strings.Contains(got.Message, "10 attempts were lost since, the last one so: host f0 was lost") {
+					t.Errorf("after %d attempts %+v", tries, got)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
+}
+
+// TestASiteKeepsItsCopyUntilTheNextAttemptRuns, however small that is.
+func TestASiteKeepsItsCopyUntilTheNextAttemptRuns(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	a, kept := w.sites["a"], false
+	a.head, a.yields = saving(), true
+	leaveVolume(t, a.dir, "1")
+	w.sites["b"].onAcquire = func() error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		kept = len(a.held) == 1 && a.yielded
+		return nil
+	}
+	run := w.submitJob(t, movable())
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Errorf("got %+v", got)
+	}
+	if !kept {
+		t.Error("the first site's copy went before the second had the run")
+	}
+	w.nothingHeld(t)
+	if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) != 2 || !attempts[0].Released {
+		t.Errorf("attempts %+v, %v", attempts, err)
+	}
 }
 
 // TestALineThatBreaksCostsNoCheckpoint: what the head of a lost attempt has kept last is

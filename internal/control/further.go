@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,8 +18,8 @@ import (
 
 // What keeps a run that goes on and on from going round in circles.
 const (
-	// lostInARow is how many attempts may be lost without a new checkpoint before a
-	// run waits for its user: something is wrong with the sites, or with the job.
+	// lostInARow is how many attempts may be lost without a new checkpoint, or with
+	// copies that hold nothing new, before a run waits for its user: something is wrong with the sites, or with the job.
 	lostInARow = 10
 	// idleInARow is how many may end with a checkpoint that is the one before: one
 	// that is asked to save itself soon after its start has nothing new.
@@ -55,6 +57,13 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	if len(list) > 0 {
 		last = list[len(list)-1].Attempt
 	}
+	further := last == a.rec.N // by a copy that was made while it ran
+	if further {
+		if further, err = a.progressed(ctx); err != nil {
+			return outcome{}, false, err
+		}
+	}
+	a.rec.Vain = !further
 	lost, err := a.launchedSince(ctx, last)
 	switch {
 	case err != nil:
@@ -152,22 +161,39 @@ func (a *attempt) progressed(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	before := slices.DeleteFunc(slices.Clone(list), func(k checkpoint.Kept) bool { return k.Attempt >= a.rec.N })
-	if len(before) == 0 {
-		return true, nil
-	}
 	files := func(of []checkpoint.Kept) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
+	if len(before) == 0 { // copies that were made meanwhile may have taken their places
+		return len(list) == 0 || fingerprint(files(list)) != a.rec.From, nil
+	}
 	return !maps.Equal(files(before), files(list)), nil
 }
 
-// launchedSince counts the attempts after one that got as far as their hosts;
-// those that a site did not take say nothing.
+// fingerprint differs for files that differ.
+func fingerprint(files map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(sum, "%q %s\n", name, files[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// launchedSince counts the attempts up to this one that got as far as their hosts since
+// the one with the newest checkpoint, or, where all that was kept of that is what it began
+// with, since the last one of which more was. Those that a site did not take say nothing.
 func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
 	attempts, err := a.c.Store.Attempts(ctx, a.run.ID)
 	count := 0
-	for _, rec := range attempts {
-		if rec.N > n && rec.Launched {
-			count++
+	for _, rec := range slices.Backward(attempts) {
+		if rec.N == a.rec.N {
+			rec = a.rec
 		}
+		if !rec.Launched {
+			continue
+		}
+		if rec.N <= n && !rec.Vain {
+			break
+		}
+		count++
 	}
 	return count, err
 }

@@ -67,6 +67,10 @@ type Record struct {
 	// tells that it left that as it had found it.
 	Moved bool `json:"moved,omitempty"`
 	Idle  bool `json:"idle,omitempty"`
+	// From tells checkpoints apart: the one that the attempt began with. Vain tells of
+	// an attempt that was lost, and of which nothing new had been kept until then.
+	From string `json:"from,omitempty"`
+	Vain bool   `json:"vain,omitempty"`
 	// Over is set once the head is known to have ended by itself: nothing of the
 	// attempt computes any more. Saved tells that the job had saved itself then.
 	Over  bool `json:"over,omitempty"`
