@@ -4,16 +4,27 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) newCheckpointCommand() *cobra.Command {
-	return &cobra.Command{Use: "checkpoint RUN", Short: "Have a run save itself now, and go on in another attempt",
-		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
-the signal that the Beefile names, its volume comes home, and the run goes on
-from there on the next site that can take it. With checkpoint: {mode: vm} the
-job is not asked: its virtual machines are saved as they are.`,
+	return &cobra.Command{Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
+		Long: `Take a checkpoint of a run now. The job goes on where it is, and the checkpoint
+comes home meanwhile, where one can be taken of a job that runs. What is done is
+told by the Beefile's checkpoint:
+
+  mode: vm        the virtual machines stand still while they are saved
+  command:        it is run, and what it has the job write is copied
+  every:          what the job has last written by itself is copied
+  otherwise       the job gets its signal or its stop file, writes its checkpoint
+                  and ends, and the run goes on from there in another attempt, on
+                  the next site that can take it
+
+"bee move" has the run go on elsewhere in each case.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) }}
 }
@@ -24,9 +35,63 @@ func (a *app) checkpoint(ctx context.Context, word string) error {
 		return err
 	}
 	defer done()
-	if err := node.Save(ctx); err != nil {
+	kept, err := node.Save(ctx, false)
+	switch {
+	case err != nil:
+		return err
+	case kept > 0:
+		fmt.Fprintf(a.stderr, "bee: a checkpoint is taken and comes home now, and the job goes on; `bee show %s` lists it once it is there\n", word)
+	default:
+		fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end, and goes on in another attempt; `bee show %s` tells\n", word)
+	}
+	return nil
+}
+
+func (a *app) newMoveCommand() *cobra.Command {
+	var sites []string
+	c := &cobra.Command{Use: "move RUN", Short: "Have a run save itself now, and go on on another site",
+		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
+the signal that the Beefile names, its volume comes home, and the run goes on
+from there on the next site that can take it, or on those of --site. With
+checkpoint: {mode: vm} the job is not asked: its virtual machines are saved as
+they are, and go on there.
+
+A run that waits in a queue, or for any site to take it, goes to the sites of --site.`,
+		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		RunE: func(c *cobra.Command, args []string) error { return a.move(c.Context(), args[0], sites) }}
+	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
+	a.siteFlag(c)
+	return c
+}
+
+func (a *app) move(ctx context.Context, word string, names []string) error {
+	s, run, err := a.openRun(ctx, word)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "bee: the job is asked to save itself; `bee show %s` tells how it goes on\n", word)
+	defer s.close()
+	var sites []spec.Site
+	if len(names) > 0 {
+		if sites, err = a.loadSites(&spec.Job{Sites: names}); err != nil {
+			return err
+		}
+	}
+	conn, err := s.DialNode(ctx, run, 0)
+	switch {
+	case core.IsKind(err, core.NotFound) && len(sites) > 0 && !run.State.Final() && run.State != state.Suspended:
+		return a.sendElsewhere(ctx, s, run, sites)
+	case err != nil:
+		return err
+	}
+	node, err := client.New(conn)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	if err := s.Move(ctx, run, sites, func() error { _, err := node.Save(ctx, true); return err }); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end; `bee show %s` tells how it goes on\n", word)
 	return nil
 }

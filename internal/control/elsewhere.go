@@ -33,7 +33,7 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 	if n := len(attempts); n > 0 && !attempts[n-1].Released {
 		switch last := attempts[n-1]; {
 		case last.Launched:
-			return refuse("it runs on site "+last.Site, "`bee checkpoint "+run.ID+"` has a job save itself that can, and go on elsewhere.")
+			return refuse("it runs on site "+last.Site, "`bee move "+run.ID+"` has a job save itself that can, and go on elsewhere.")
 		case last.Site == sites[0].Name:
 			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
 		}
@@ -43,6 +43,33 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 		return err
 	}
 	return c.Store.SaySite(ctx, run.ID, raw)
+}
+
+// Move has a run go on on other sites, in that order, before those that it has; none: on
+// the next. ask has its job save itself and end.
+func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site, ask func() error) error {
+	if len(sites) == 0 {
+		return ask()
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if n := len(attempts); n > 0 && !attempts[n-1].Released && attempts[n-1].Site == sites[0].Name {
+		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
+	}
+	raw, err := json.Marshal(said{Leave: true, Sites: sites})
+	if err != nil {
+		return err
+	}
+	// Said first, for the job may have saved itself and ended before this goes on.
+	if err := c.Store.SaySite(ctx, run.ID, raw); err != nil {
+		return err
+	}
+	if err := ask(); err != nil {
+		return errors.Join(err, c.Store.SaySite(context.WithoutCancel(ctx), run.ID, nil))
+	}
+	return nil
 }
 
 // wish gives the sites that the run's user has sent it to, while it waited; none

@@ -53,7 +53,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 		return refuse("it cannot go on on "+last.Site+", which is the one", "Name other sites with --site.")
 	}
 	if c.answers(ctx, run) {
-		return refuse("site "+last.Site+" answers", "`bee stop "+run.ID+"` ends the run, and `bee checkpoint "+run.ID+"` moves it.")
+		return refuse("site "+last.Site+" answers", "`bee stop "+run.ID+"` ends the run, and `bee move "+run.ID+"` moves it.")
 	}
 	sub, err := SubmissionOf(run)
 	if err != nil {

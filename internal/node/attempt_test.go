@@ -269,6 +269,62 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
+// A checkpoint that its user wants is taken while the job goes on, where that can be.
+func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		run        string
+		checkpoint protocol.Checkpoint
+		kept       int
+		says       string
+	}{
+		{"by a command", "echo begun; until [ -e enough ]; do [ ! -e ask ] || { echo $$ > state; rm ask; }; sleep 0.05; done; echo $$ > pid",
+			protocol.Checkpoint{Command: []string{"/bin/sh", "-c", "touch ask; while [ -e ask ]; do sleep 0.05; done"}}, 2, ""},
+		{"of what it writes by itself", "echo $$ > state; echo begun; until [ -e enough ]; do sleep 0.05; done; echo $$ > pid",
+			protocol.Checkpoint{Every: time.Hour}, 2, ""},
+		{"of nothing yet", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Every: time.Hour}, 0, "nothing is there yet"},
+		{"by a command that fails", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Command: []string{"/bin/false"}}, 0, "exit code 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newCluster(t, 1, c.run, withPlan(func(p *protocol.Plan) {
+				p.Checkpoint = &c.checkpoint
+				p.Checkpoint.Signal, p.Checkpoint.Grace = int(syscall.SIGTERM), 30*time.Second
+				p.Checkpoint.Paths = []string{p.Volume + "/state"}
+			})).startAll()
+			cl.awaitPhase(protocol.PhaseRun)
+			testkit.Eventually(t, 20*time.Second, func() error {
+				if out, _ := cl.output(); out != "begun\n" {
+					return fmt.Errorf("output so far %q", out)
+				}
+				return nil
+			})
+			head, dir := cl.dial(0), cl.configs[0].Host.Dir
+			volume := protocol.VolumeDir(dir)
+			for n := 1; n <= max(1, c.kept); n++ {
+				kept, err := head.Save(t.Context(), false)
+				if kept != min(n, c.kept) || (err == nil) != (c.kept > 0) || err != nil && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("the call gave %d, %v", kept, err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(volume, "enough"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.kept > 0 {
+				testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(filepath.Join(volume, "pid")); return err })
+				state, serr := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, c.kept), "state"))
+				if pid, err := os.ReadFile(filepath.Join(volume, "pid")); errors.Join(err, serr) != nil || string(pid) != string(state) || len(pid) == 0 {
+					t.Errorf("the checkpoint holds %q, %v, and process %s has ended", state, serr, pid)
+				}
+			}
+			r := cl.result(20 * time.Second)
+			cl.awaitEnd(10*time.Second, 0)
+			if r.Continue || r.Exit == nil || r.Exit.Code != 0 {
+				t.Errorf("it ended with %+v", r)
+			}
+		})
+	}
+}
+
 // A job that its user has save itself is not killed when it is too slow for that, or
 // cannot be asked: it goes on, and its end after it was asked is its answer.
 func TestACheckpointThatItsUserWants(t *testing.T) {
@@ -304,7 +360,7 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 				return nil
 			})
 			head := cl.dial(0)
-			if err := head.Save(t.Context()); err != nil {
+			if _, err := head.Save(t.Context(), true); err != nil {
 				t.Fatal(err)
 			}
 			told := ""
@@ -313,7 +369,7 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 					return nil
 				}
 				if told += e.Message; len(c.checkpoint.Command) == 0 {
-					if err := head.Save(t.Context()); !core.IsKind(err, core.Busy) {
+					if _, err := head.Save(t.Context(), true); !core.IsKind(err, core.Busy) {
 						t.Errorf("asked again: %v", err)
 					}
 				}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -37,7 +38,7 @@ func (h *head) takeSnapshots(ctx context.Context) {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, c.Grace+c.Every)
-		_, err := h.keepSnapshot(bounded)
+		_, err := h.keepSnapshot(bounded, c.Grace+c.Every)
 		cancel()
 		text := ""
 		switch {
@@ -55,8 +56,45 @@ func (h *head) takeSnapshots(ctx context.Context) {
 	}
 }
 
-// keepSnapshot keeps one copy, and tells its number.
-func (h *head) keepSnapshot(ctx context.Context) (int, error) {
+// goesOn tells whether a checkpoint can be taken of the job while it runs: the machines
+// around it are saved, or what is copied is written by a command, or now and then by the
+// job itself, as `every:` says.
+func (h *head) goesOn() bool {
+	c := h.plan.Checkpoint
+	return h.plan.SavesVM() || len(c.Command) > 0 || c.Every > 0
+}
+
+// keepOnWish keeps a copy as the run's user wants it, while the job runs.
+func (h *head) keepOnWish(ctx, running context.Context) (int, error) {
+	h.n.serving.Add(1)
+	defer h.n.serving.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(running, func() { cancel(errors.New("the attempt has come to its end meanwhile")) })
+	defer stop()
+	grace := h.plan.Checkpoint.Grace
+	if h.plan.SavesVM() { // they stand still meanwhile
+		bounded, done := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
+		defer done()
+		ctx = bounded
+	}
+	n, err := h.keepSnapshot(ctx, grace)
+	if err == nil {
+		return n, nil
+	}
+	e := &core.Error{Kind: core.KindOf(err), Op: "take a checkpoint", Err: err, Remedy: "The job goes on. `bee logs --node 0 " + h.n.config.Owner.Run + "` may tell more."}
+	if cause := context.Cause(ctx); cause != nil {
+		e.Err = cause
+	}
+	if errors.Is(err, errNothingYet) || errors.Is(err, errRestless) {
+		e.Kind, e.Remedy = core.Transient, "The job goes on. Try again later; `bee move "+h.n.config.Owner.Run+"` asks it to save itself and to end, and has it go on from there."
+	}
+	return 0, e
+}
+
+// keepSnapshot keeps one copy, and tells its number. Patience is for how long a command
+// may write it, and for how long then a moment at which nobody does is waited for.
+func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, error) {
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	begun, n := time.Now(), h.taken+1
@@ -64,7 +102,7 @@ func (h *head) keepSnapshot(ctx context.Context) (int, error) {
 	if h.plan.SavesVM() {
 		err = h.snapshotMachines(ctx, n, true)
 	} else {
-		err = h.snapshotVolume(ctx, n)
+		err = h.snapshotVolume(ctx, n, patience)
 	}
 	if err != nil {
 		return 0, err
@@ -88,12 +126,17 @@ const steady = time.Second
 // hosts, as they were at one moment at which nobody wrote to them. They are copied
 // first: what a job appends to besides may be longer than its checkpoint says, never
 // shorter.
-func (h *head) snapshotVolume(ctx context.Context, n int) error {
+func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration) error {
 	if len(h.plan.Checkpoint.Command) > 0 {
-		if err := h.saveCommand(ctx); err != nil {
+		writing, cancel := context.WithTimeout(ctx, patience)
+		err := h.saveCommand(writing)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}
+	calm, cancel := context.WithTimeout(ctx, patience+3*steady)
+	defer cancel()
 	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"
 	defer filestream.RemoveAll(parts) //nolint:errcheck // the next attempt removes all
@@ -118,7 +161,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int) error {
 		}
 		select {
 		case <-time.After(steady):
-		case <-ctx.Done():
+		case <-calm.Done():
 			return errRestless
 		}
 	}

@@ -66,7 +66,7 @@ func TestACopyOfAVolume(t *testing.T) {
 			if whole, err := h.copyParts(t.Context(), filepath.Join(t.TempDir(), "parts")); err != nil || whole == c.waits {
 				t.Errorf("at once: whole %v, %v", whole, err)
 			}
-			if err := h.snapshotVolume(t.Context(), 1); err != nil {
+			if err := h.snapshotVolume(t.Context(), 1, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			if got := contents(t, protocol.SnapshotDir(h.n.config.Host.Dir, 1)); !maps.Equal(got, want) {
@@ -96,7 +96,7 @@ func TestNothingToCopyYet(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(volume, "deep"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 1); !errors.Is(err, errNothingYet) {
+	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -183,16 +183,15 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
 		return s.Reply(nil)
 	case client.CallSave:
-		if h.plan.Checkpoint == nil {
-			return &core.Error{Kind: core.Unsupported, Op: "take a checkpoint", Err: errors.New("the job does not say how it saves itself"), Remedy: "Give it `checkpoint:` in the Beefile."}
-		}
-		if h.n.health().Phase != protocol.PhaseRun {
-			return &core.Error{Kind: core.Transient, Op: "take a checkpoint", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
-		}
-		if err := h.wish(); err != nil {
+		var r client.SaveRequest
+		if err := s.Params(&r); err != nil {
 			return err
 		}
-		return s.Reply(nil)
+		kept, err := h.wish(ctx, r.Move)
+		if err != nil {
+			return err
+		}
+		return s.Reply(client.SaveReply{Kept: kept})
 	case client.CallSnapshot:
 		return h.giveSnapshot(ctx, s)
 	case client.CallAddresses:

@@ -52,7 +52,9 @@ type head struct {
 	asked    bool   // it was asked to save itself, and to end
 	snapshot int    // the one that the run goes on from, of saved machines
 
-	wishes chan struct{} // that it do so now
+	running context.Context // as long as the job's command does; nil: it has not begun
+
+	wishes chan struct{} // that it save itself now, and end
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
 	// unlockImage gives the data image free that is the volume; nil: it is none.
@@ -213,9 +215,12 @@ func (h *head) work(ctx context.Context) error {
 
 // run runs the job's command to its end, or takes it over where argv is nil.
 func (h *head) run(ctx context.Context, argv []string) error {
+	running, ran := context.WithCancel(ctx)
+	h.mu.Lock()
+	h.running = running
+	h.mu.Unlock()
 	h.n.setPhase(protocol.PhaseRun)
 	h.journal.begin(protocol.PhaseRun)
-	running, ran := context.WithCancel(ctx)
 	go h.takeSnapshots(running)
 	exit, err := h.task(ctx, argv)
 	ran()
@@ -387,8 +392,8 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	return core.Exit{}, cause
 }
 
-// wait waits for the task's end. When its user wants a checkpoint meanwhile, it is saved
-// and ended; where that cannot be done it goes on.
+// wait waits for the task's end. When its user wants it to save itself and end meanwhile,
+// it does; where that cannot be done it goes on.
 func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
 	for {
 		until, cancel := context.WithCancelCause(ctx)

@@ -158,19 +158,31 @@ func (h *head) setAsked() {
 	h.asked = true
 }
 
-// wish has the job save itself while it runs, as its user wants it.
-func (h *head) wish() error {
+// wish takes a checkpoint of the running job, as its user wants it, and gives its number;
+// 0: the job is asked to save itself and to end, for it can make none otherwise, or shall
+// move.
+func (h *head) wish(ctx context.Context, move bool) (int, error) {
+	const op = "take a checkpoint"
+	if h.plan.Checkpoint == nil {
+		return 0, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("the job does not say how it saves itself"), Remedy: "Give it `checkpoint:` in the Beefile."}
+	}
 	h.mu.Lock()
-	asked := h.asked
+	asked, running := h.asked, h.running
 	h.mu.Unlock()
+	if h.n.health().Phase != protocol.PhaseRun || running == nil {
+		return 0, &core.Error{Kind: core.Transient, Op: op, Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
+	}
 	if asked {
-		return &core.Error{Kind: core.Busy, Op: "take a checkpoint", Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run goes on from what it has saved."}
+		return 0, &core.Error{Kind: core.Busy, Op: op, Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run goes on from what it has saved."}
+	}
+	if !move && h.goesOn() {
+		return h.keepOnWish(ctx, running)
 	}
 	select {
 	case h.wishes <- struct{}{}:
 	default: // it is wanted already
 	}
-	return nil
+	return 0, nil
 }
 
 // signalRanks sends a signal to the ranks on all hosts at once, and tells

@@ -296,7 +296,7 @@ func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
 	}
 	h.n.serving.Add(1)
 	defer h.n.serving.Done()
-	n, err := h.keepSnapshot(ctx)
+	n, err := h.keepSnapshot(ctx, 0)
 	if err != nil {
 		return err
 	}

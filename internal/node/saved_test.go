@@ -61,7 +61,7 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 	m := &fakeMachine{}
 	h := headOf(t, m)
 	dir := h.n.config.Host.Dir
-	if n, err := h.keepSnapshot(t.Context()); n != 1 || err != nil {
+	if n, err := h.keepSnapshot(t.Context(), 0); n != 1 || err != nil {
 		t.Fatalf("snapshot %d, %v", n, err)
 	}
 	var saved protocol.Saved
@@ -89,7 +89,7 @@ func TestASnapshotThatFails(t *testing.T) {
 		t.Errorf("done is %q, saved %v, %v", m.done, h.saved, h.over.Err())
 	}
 	m.going = errors.New("QEMU has ended")
-	if _, err := h.keepSnapshot(t.Context()); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
+	if _, err := h.keepSnapshot(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
 		t.Errorf("with a machine that does not go on: %v, the attempt %v", err, context.Cause(h.over))
 	}
 }
@@ -107,7 +107,7 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 		case <-time.After(100 * time.Millisecond): // it waits, as it ought to
 		}
 	}
-	if _, err := h.keepSnapshot(t.Context()); err != nil {
+	if _, err := h.keepSnapshot(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	<-taken

@@ -176,14 +176,14 @@ func TestACopyOfADataImage(t *testing.T) {
 	if err := h.makeImage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 1); !errors.Is(err, errNothingYet) {
+	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("before the job has written anything: %v", err)
 	}
 	write(t, protocol.VolumeDir(dir), map[string]string{"state": "1"})
 	if err := h.makeImage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 2); err != nil {
+	if err := h.snapshotVolume(t.Context(), 2, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, protocol.SnapshotDir(dir, 2)); !maps.Equal(got, map[string]string{"other": "o", "state": "1"}) {

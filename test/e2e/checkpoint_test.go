@@ -63,7 +63,7 @@ func TestAskedByCommandOrFile(t *testing.T) {
 			id := strings.TrimSpace(b.Must("run", "-d", job))
 			begun(t, b, id)
 			time.Sleep(time.Second) // in which it counts
-			b.Must("checkpoint", id)
+			b.Must("move", id)
 			v := b.Await(id, time.Minute)
 			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Phases["save"] == 0 {
 				t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -72,6 +72,69 @@ func TestAskedByCommandOrFile(t *testing.T) {
 				t.Errorf("attempts began %q", log)
 			}
 		})
+	}
+}
+
+// TestACheckpointWhileTheJobGoesOn: one is taken and comes home, twice, and it is the same
+// process that goes on; a run that is moved then goes to the site that its user names.
+func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 30s, command: 'touch ask; while [ -e ask ]; do sleep 0.1; done', paths: [/work/state]}",
+		"outputs: [{from: /work/log, to: results}]", `run: |
+  n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
+  until [ -e enough ]; do n=$((n+1)); sleep 0.1; [ ! -e ask ] || { echo $n > state; rm ask; }; done
+  echo "until $n" >> log`)
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local}\n  - {name: two, provider: local}\n  - {name: three, provider: local}\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	begun(t, b, id)
+	last := ""
+	for range 2 {
+		if r := b.Try("checkpoint", id); r.Code != 0 || !strings.Contains(r.Stderr, "the job goes on") {
+			t.Fatalf("it says %+v", r)
+		}
+		testkit.Eventually(t, time.Minute, func() error {
+			var v struct {
+				State       string
+				Attempts    []struct{}
+				Checkpoints []struct {
+					Attempt int
+					Path    string
+				}
+			}
+			b.JSON(&v, "show", "--json", id)
+			if len(v.Checkpoints) == 0 || v.State != "running" || len(v.Attempts) != 1 {
+				return fmt.Errorf("no checkpoint is at home: %+v", v)
+			}
+			c := v.Checkpoints[len(v.Checkpoints)-1]
+			raw, err := os.ReadFile(filepath.Join(c.Path, "state"))
+			if err != nil || string(raw) == last || c.Attempt != 1 {
+				return fmt.Errorf("the newest checkpoint is %+v, its state %q, %v", c, raw, err)
+			}
+			last = string(raw)
+			return nil
+		})
+	}
+	if log := b.Must("exec", id, "--", "cat", "/work/log"); strings.Count(log, "from") != 1 || strings.Contains(log, "until") {
+		t.Fatalf("it did not go on: %s", log)
+	}
+	b.Must("--sites", sites, "move", "--site", "three", id)
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </work/log) = 2"); r.Code != 0 {
+			return errors.New(r.Stderr + b.Must("show", id))
+		}
+		return nil
+	})
+	if r := b.Try("--sites", sites, "move", "--site", "three", id); r.Code == 0 || !strings.Contains(r.Stderr, "runs on site three already") {
+		t.Errorf("moved to where it is: %+v", r)
+	}
+	b.Must("exec", id, "--", "touch", "/work/enough")
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "one" || v.Attempts[1].Site != "three" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\n") || strings.Count(log, "from 0\n") != 1 {
+		t.Errorf("attempts began %q", log)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 		return nil
 	})
 	time.Sleep(time.Second) // in which it makes some steps
-	b.Must("checkpoint", "pi")
+	b.Must("move", "pi")
 	v := b.Await("pi", 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "first" || v.Attempts[1].Site != "second" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", "pi"))

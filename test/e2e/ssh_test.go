@@ -209,7 +209,7 @@ func TestARunMovesFromSSHToThisMachine(t *testing.T) {
 		return nil
 	})
 	time.Sleep(time.Second) // in which it counts
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	v := b.Await(id, time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "rack" || v.Attempts[1].Site != "here" {
 		t.Fatalf("the run: %+v", v)

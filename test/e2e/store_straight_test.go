@@ -79,7 +79,7 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 	}
 	counts("1")
 	begun := farm.Carried(t)
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	counts("2")
 	carried = farm.Carried(t) - begun
 	b.Must("exec", id, "--", "touch", "/data/go")
@@ -105,7 +105,7 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 		}
 		return nil
 	})
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	v, shown := b.Await(id, 2*time.Minute), b.Must("show", id)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
@@ -192,7 +192,7 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 		return nil
 	})
 	begun := farm.Carried(t)
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	v, shown := b.Await(id, 2*time.Minute), b.Must("show", id)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "second" || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)

@@ -26,7 +26,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	printed(t, b, id, 1, 50)
 
 	t.Log("the controller, while the machines are saved at an attempt's end, and the next one, while it brings that home")
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	cutShort(t, b, id, "node0/memory.zst", func() { testkit.Kill(testkit.AwaitControllers(t, b, 1)[0]) })
 	b.Must("ps") // starts another
 	home := filepath.Join(b.Dir, "state/runs", id, "checkpoints/1")
@@ -57,7 +57,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	t.Log("the head, when its own machine is saved")
 	machines := machinesIn(id, 3)
 	head := parentOf(t, machines[0])
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	cutShort(t, b, id, "node1/memory.zst", func() { syscall.Kill(machines[1], syscall.SIGSTOP) }) // else it may be saved first
 	cutShort(t, b, id, "node0/machine.json", func() { testkit.Kill(head) })
 

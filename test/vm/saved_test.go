@@ -89,7 +89,7 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 }
 
 // TestMachinesAreSavedAndGoOn: all machines of a run are saved in the midst of
-// MPI communication; they go on here, then elsewhere, twice, and the ranks come
+// MPI communication; they go on here, twice, then elsewhere, twice, and the ranks come
 // to what they would have come to anyway. Of the output nothing is missing or
 // comes twice. What was saved at first still makes a run afterwards. The rings of
 // their network devices are saved with them; guests with sockets are saved in
@@ -105,8 +105,21 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 		t.Errorf("bringing up machines that still run: %d %s", r.Code, r.Stderr)
 	}
 	at = printed(t, b, id, 1, at+100)
+	b.Must("checkpoint", id)
+	testkit.Eventually(t, savedTime, func() error {
+		var v struct {
+			Attempts    []struct{}
+			Checkpoints []struct{ Attempt int }
+		}
+		b.JSON(&v, "show", "--json", id)
+		if len(v.Checkpoints) != 1 || v.Checkpoints[0].Attempt != 1 || len(v.Attempts) != 1 {
+			return fmt.Errorf("no checkpoint of the first attempt is at home: %+v", v)
+		}
+		return nil
+	})
+	at = printed(t, b, id, 1, at+100)
 	for attempt := 2; attempt <= 3; attempt++ {
-		b.Must("checkpoint", id)
+		b.Must("move", id)
 		at = printed(t, b, id, attempt, at+100)
 	}
 	b.Must("exec", id, "--", "touch", "enough")

@@ -86,7 +86,7 @@ outputs: [{from: /data/state, to: results}]
 		}
 		return fmt.Errorf("no checkpoint yet: %+v", v)
 	})
-	b.Must("checkpoint", id)
+	b.Must("move", id)
 	v := b.Await(id, 10*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 {
 		t.Fatalf("%+v\n%s", v, b.Try("logs", id).Stderr)

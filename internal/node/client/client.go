@@ -126,9 +126,28 @@ func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
 	return c.peer.Call(ctx, CallStop, StopRequest{grace}, nil)
 }
 
-// Save asks the task to write its checkpoint and end, as at the end of a time
-// slot; the run goes on in another attempt.
-func (c *Client) Save(ctx context.Context) error { return c.peer.Call(ctx, CallSave, nil, nil) }
+// SaveRequest asks for a checkpoint now.
+type SaveRequest struct {
+	// Move has the task end with it in any case.
+	Move bool `json:"move,omitempty"`
+}
+
+// SaveReply tells what became of that.
+type SaveReply struct {
+	// Kept is the number of the checkpoint, where the task goes on; 0: it was asked to
+	// write one and end.
+	Kept int `json:"kept,omitempty"`
+}
+
+// Save takes a checkpoint of the task, which goes on, and gives its number. Where the
+// task has to end for one, and with move, it gives 0: the task is asked to write its
+// checkpoint and end, as at the end of a time slot, and the run goes on in another
+// attempt.
+func (c *Client) Save(ctx context.Context, move bool) (int, error) {
+	var r SaveReply
+	err := c.peer.Call(ctx, CallSave, SaveRequest{move}, &r)
+	return r.Kept, err
+}
 
 // Snapshot saves the run's virtual machines, which go on, and takes the files
 // into a directory.
