@@ -19,7 +19,8 @@ import (
 // What keeps a run that goes on and on from going round in circles.
 const (
 	// lostInARow is how many attempts may be lost without a new checkpoint, or with
-	// copies that hold nothing new, before a run waits for its user: something is wrong with the sites, or with the job.
+	// copies that hold nothing new, before a run waits for its user: something is wrong
+	// with the sites, or with the job.
 	lostInARow = 10
 	// idleInARow is how many may end with a checkpoint that is the one before: one
 	// that is asked to save itself soon after its start has nothing new.
