@@ -41,7 +41,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Paths: c.Paths,
+		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Least: firstMargin(job).total, Paths: c.Paths,
 			File: c.File, Command: words(c.Command), Every: c.Every}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))

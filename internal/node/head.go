@@ -117,11 +117,7 @@ func (h *head) carryOut(ctx context.Context) {
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
-		grace := h.saveGrace()
-		margin := grace + h.plan.Grace
-		if c := h.plan.Checkpoint; c != nil {
-			margin = max(margin, c.Margin)
-		}
+		margin, grace := h.marginIn(time.Until(d))
 		slot, over := context.WithCancel(h.over)
 		defer over()
 		go h.endBefore(slot, d.Add(-margin), grace)
@@ -138,6 +134,32 @@ func (h *head) carryOut(ctx context.Context) {
 	r.Continue, r.Snapshot, r.SetupDone = h.saved, h.snapshot, h.setUp
 	r.Started = started
 	h.leave(r)
+}
+
+// marginIn is how long before the end of the time that is left the job is asked to
+// save itself, or to end, and how long of it is the job's own. The site may have
+// granted less than was asked for: what earlier checkpoints have taught counts only
+// as far as half of the time is left to compute, and where not even the Beefile's
+// own leaves any, half of it is all that there is. Else the run would save itself in
+// every slot and never get on.
+func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
+	grace = h.saveGrace()
+	margin = grace + h.plan.Grace
+	c := h.plan.Checkpoint
+	if c == nil {
+		return margin, grace
+	}
+	margin = max(margin, c.Margin)
+	most := left / 2
+	if c.Least < left {
+		most = max(most, c.Least)
+	}
+	if margin <= most {
+		return margin, grace
+	}
+	h.journal.remark(protocol.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
+		left.Round(time.Second), most.Round(time.Second), margin.Round(time.Second)))
+	return most, min(grace, max(most-h.plan.Grace, most/2))
 }
 
 // saveGrace is how long the job may take to end, with its checkpoint written

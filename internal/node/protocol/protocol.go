@@ -142,8 +142,10 @@ type Checkpoint struct {
 	Signal int           `json:"signal"`
 	Grace  time.Duration `json:"grace"`
 	// Margin is how long before the deadline it is asked; never less than
-	// Grace and the plan's own.
+	// Grace and the plan's own. In a time that turns out to be short it may come
+	// down to Least, which is that of a job of which no checkpoint is known.
 	Margin time.Duration `json:"margin,omitempty"`
+	Least  time.Duration `json:"least,omitempty"`
 	// File, in the volume, or Command ask for it in place of Signal, if set.
 	File    string   `json:"file,omitempty"`
 	Command []string `json:"command,omitempty"`
