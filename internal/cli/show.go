@@ -52,6 +52,9 @@ type attemptView struct {
 	ExitCode *int                       `json:"exit_code"`
 	Error    *errorView                 `json:"error,omitempty"`
 	Phases   map[protocol.Phase]float64 `json:"phases"`
+	// Expected is when the site means to grant the hosts, as long as they are
+	// waited for.
+	Expected *time.Time `json:"expected,omitempty"`
 	// MarginSeconds is how long before the end of its time the job is asked to
 	// save itself; what that took, and the way home.
 	MarginSeconds   float64    `json:"margin_seconds,omitempty"`
@@ -116,7 +119,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
+		Expected: timePointer(at.Expected), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
@@ -203,6 +206,9 @@ func (a *app) showRun(v runView) error {
 		}
 		if at.Error != nil && (v.Error == nil || *at.Error != *v.Error) { // the run's stands above
 			showError(row, "  ", at.Error)
+		}
+		if at.Expected != nil && v.State == state.Queued {
+			row("  expected", "to start at %s, as the site reckons now", at.Expected.Local().Format("2006-01-02 15:04"))
 		}
 		row("  phases", "%s", phasesText(at.Phases))
 		if at.MarginSeconds > 0 {

@@ -60,7 +60,9 @@ type attempt struct {
 	silent   time.Time
 	told     bool
 	toldOver bool
-	lost     *said
+	// expected is when the record was last told when the hosts are expected.
+	expected time.Time
+	lost  *said
 	// telling guards broke, which is when it was told last that the line broke.
 	telling sync.Mutex
 	broke   time.Time

@@ -135,11 +135,11 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
-	told, known, asked := "", true, time.Time{}
+	told, known, asked := telling{}, true, time.Time{}
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		text := waitingText(w)
-		if text != "" && text != told {
-			told = text
+		a.expect(ctx, w.Expected)
+		if text, is := told.news(w); is {
+			told = telling{w, time.Now()}
 			a.note(ctx, text)
 		}
 		// What may start by itself is given up only when it is known not to have.
@@ -173,13 +173,47 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 	}
 }
 
-// waitingText tells what is waited for, and until when if the site says so. An
-// expectation that is near says less than the reason.
-func waitingText(w driver.Waiting) string {
-	if w.Expected.IsZero() || time.Until(w.Expected) < time.Minute {
-		return w.Reason
+// telling is what was last told of a wait, and when.
+type telling struct {
+	driver.Waiting
+	at time.Time
+}
+
+// leastMove is by how much an expectation moves at least to be news, and how long
+// after the last that can be.
+const leastMove = 10 * time.Minute
+
+// news tells what is waited for, and until when if the site says so, where that is
+// worth a line after what was told last. A site reckons anew all the time: in a
+// wait of days each little move would be one.
+func (t telling) news(w driver.Waiting) (string, bool) {
+	text, left, due := w.Reason, time.Until(w.Expected), time.Since(t.at) >= leastMove
+	far := left >= time.Minute // an expectation that is near says less than the reason
+	if far {
+		text = fmt.Sprintf("%s; expected to start at %s", w.Reason, w.Expected.Local().Format("2006-01-02 15:04"))
 	}
-	return fmt.Sprintf("%s; expected to start at %s", w.Reason, w.Expected.Local().Format("2006-01-02 15:04"))
+	switch {
+	case w.Reason != t.Reason:
+		return text, w.Reason != ""
+	case far && t.Expected.IsZero():
+		return text, true
+	case far:
+		moved := w.Expected.Sub(t.Expected).Abs()
+		return text, due && moved >= leastMove && moved > time.Until(t.Expected)/4
+	}
+	return text, due && w.Expected.IsZero() && time.Until(t.Expected) > time.Minute
+}
+
+// expect records when the hosts are expected, as the site says now: the history has
+// only what was news.
+func (a *attempt) expect(ctx context.Context, at time.Time) {
+	if at = at.Truncate(time.Minute); at.Equal(a.rec.Expected) || time.Since(a.expected) < time.Minute {
+		return
+	}
+	a.rec.Expected, a.expected = at, time.Now()
+	if err := a.put(ctx); err != nil {
+		a.c.Log.Warn("when the hosts are expected could not be recorded", "run", a.run.ID, "err", err)
+	}
 }
 
 // start launches the nodes.

@@ -37,6 +37,9 @@ type Record struct {
 	Remedy   string                           `json:"remedy,omitempty"`
 	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
 	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
+	// Expected is when the site meant to grant them, by its last word; zero: it has
+	// not said.
+	Expected time.Time `json:"expected,omitzero"`
 	// Granted is when the hosts were there.
 	Granted time.Time `json:"granted,omitzero"`
 	// Margin is how long before the end of its time the job is asked to save

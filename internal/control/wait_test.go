@@ -1,0 +1,85 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestWhatOfAWaitIsNews: a site that reckons anew with every look does not fill the
+// history of a wait of days, and what it says last is known all the same.
+func TestWhatOfAWaitIsNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		begun := time.Now()
+		starts, looks := begun.Add(48*time.Hour), 0
+		w.sites["a"].ready = func() (driver.Waiting, error) {
+			if time.Now().After(starts) {
+				return driver.Waiting{Ready: true}, nil
+			}
+			looks++
+			expected := starts.Add(time.Duration(looks/40%7-3) * 4 * time.Minute)
+			return driver.Waiting{Reason: "others are before us", Expected: expected}, nil
+		}
+		run := w.submit(t)
+		time.AfterFunc(24*time.Hour, func() {
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || len(attempts) != 1 || attempts[0].Expected.IsZero() || attempts[0].Expected.Sub(starts).Abs() > 13*time.Minute {
+				t.Errorf("after a day: %+v, %v", attempts, err)
+			}
+		})
+		if run = w.drive(t, run, nil); run.State != state.Succeeded {
+			t.Fatalf("%+v", run)
+		}
+		notes, err := w.Store.Notes(t.Context(), run.ID)
+		told := 0
+		for _, n := range notes {
+			if strings.Contains(n.Text, "others are before us") {
+				told++
+			}
+		}
+		if err != nil || told < 1 || told > 20 || looks < 5000 {
+			t.Errorf("%d looks, %d lines of history, %v", looks, told, err)
+		}
+		w.Store.Close()
+	})
+}
+
+func TestNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+		for name, c := range map[string]struct {
+			told, now driver.Waiting
+			want      bool
+			dated     bool
+		}{
+			"nothing is said":          {driver.Waiting{}, driver.Waiting{}, false, false},
+			"the first":                {driver.Waiting{}, driver.Waiting{Reason: "r"}, true, false},
+			"the same":                 {driver.Waiting{Reason: "r"}, driver.Waiting{Reason: "r"}, false, false},
+			"another reason":           {driver.Waiting{Reason: "q", Expected: in(time.Hour)}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
+			"an expectation":           {driver.Waiting{Reason: "r"}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
+			"none any more":            {driver.Waiting{Reason: "r", Expected: in(time.Hour)}, driver.Waiting{Reason: "r"}, true, false},
+			"it is about to begin":     {driver.Waiting{Reason: "r", Expected: in(50 * time.Second)}, driver.Waiting{Reason: "r"}, false, false},
+			"or near":                  {driver.Waiting{Reason: "r", Expected: in(time.Hour)}, driver.Waiting{Reason: "r", Expected: in(30 * time.Second)}, false, false},
+			"a little move":            {driver.Waiting{Reason: "r", Expected: in(20 * time.Minute)}, driver.Waiting{Reason: "r", Expected: in(29 * time.Minute)}, false, true},
+			"a move":                   {driver.Waiting{Reason: "r", Expected: in(20 * time.Minute)}, driver.Waiting{Reason: "r", Expected: in(31 * time.Minute)}, true, true},
+			"to before":                {driver.Waiting{Reason: "r", Expected: in(10 * time.Hour)}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
+			"an hour of a week":        {driver.Waiting{Reason: "r", Expected: in(168 * time.Hour)}, driver.Waiting{Reason: "r", Expected: in(169 * time.Hour)}, false, true},
+			"two days of it":           {driver.Waiting{Reason: "r", Expected: in(168 * time.Hour)}, driver.Waiting{Reason: "r", Expected: in(216 * time.Hour)}, true, true},
+			"what was told has passed": {driver.Waiting{Reason: "r", Expected: in(-time.Minute)}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
+		} {
+			text, is := telling{c.told, in(-leastMove)}.news(c.now)
+			if is != c.want || strings.Contains(text, "expected to start at") != c.dated {
+				t.Errorf("%s: %q, %v", name, text, is)
+			}
+		}
+		told := telling{driver.Waiting{Reason: "r", Expected: in(time.Hour)}, in(-time.Minute)}
+		if text, is := told.news(driver.Waiting{Reason: "r", Expected: in(2 * time.Hour)}); is {
+			t.Errorf("a minute after the last: %q", text)
+		}
+	})
+}
