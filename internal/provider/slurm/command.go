@@ -88,81 +88,6 @@ func version(ctx context.Context) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(out), "slurm"))
 }
 
-// room is what a partition, or an allocation, offers.
-type room struct {
-	partition string
-	up        bool
-	nodes     int
-	cores     int           // least of a node
-	limit     time.Duration // of a job; 0: none
-}
-
-// takes tells whether jobs as long as the site's slot start there: Busy where
-// that may change.
-func (p *provider) takes(r room) error {
-	switch {
-	case !r.up:
-		return &core.Error{Kind: core.Busy, Err: fmt.Errorf("partition %s is down", r.partition),
-			Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
-	case p.s.Job == "" && r.limit > 0 && p.s.Slot > r.limit:
-		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than partition %s allows, %s", p.s.Slot, r.partition, r.limit),
-			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit)}
-	}
-	return nil
-}
-
-// room asks for the site's partition, the default one where none is named, or
-// for the allocation.
-func (p *provider) room(ctx context.Context) (room, error) {
-	if p.s.Job != "" {
-		return p.allocation(ctx)
-	}
-	out, err := call(ctx, "sinfo", "--noheader", "--format=%P|%a|%l|%D|%c")
-	if err != nil {
-		return room{}, err
-	}
-	r, err := parseRoom(out, p.s.Partition)
-	if err != nil {
-		return r, &core.Error{Kind: core.Unsupported, Err: err,
-			Remedy: "Name a partition of `sinfo` at the site: `slurm: {partition: …}`."}
-	}
-	return r, nil
-}
-
-// parseRoom reads lines of sinfo: partition, availability, time limit, number
-// of nodes, cores of a node; one for each group of nodes that are alike.
-func parseRoom(out, partition string) (room, error) {
-	r := room{partition: partition}
-	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		if len(f) != 5 {
-			return r, fmt.Errorf("sinfo said %q", line)
-		}
-		name, standard := strings.CutSuffix(f[0], "*")
-		if name != partition && (partition != "" || !standard) {
-			continue
-		}
-		nodes, err1 := strconv.Atoi(f[3])
-		cores, err2 := strconv.Atoi(strings.TrimSuffix(f[4], "+"))
-		limit, err3 := parseSpan(f[2])
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return r, fmt.Errorf("sinfo said %q: %w", line, err)
-		}
-		if r.nodes == 0 || cores < r.cores {
-			r.cores = cores
-		}
-		r.partition, r.up, r.limit = name, f[1] == "up", limit
-		r.nodes += nodes
-	}
-	switch {
-	case r.nodes == 0 && partition == "":
-		return r, errors.New("Slurm has no default partition") //nolint:staticcheck // a name
-	case r.nodes == 0:
-		return r, fmt.Errorf("Slurm has no partition %q with nodes", partition) //nolint:staticcheck // a name
-	}
-	return r, nil
-}
-
 // parseSpan reads Slurm's [days-][hours:]minutes:seconds; infinite is 0.
 func parseSpan(s string) (time.Duration, error) {
 	if s == "infinite" || s == "UNLIMITED" || s == "n/a" || s == "NOT_SET" {
@@ -263,22 +188,4 @@ func stepRuns(ctx context.Context, id string) (bool, error) {
 func jobsIn(ctx context.Context, dir string) ([]job, error) {
 	list, err := jobs(ctx, "--user="+strconv.Itoa(os.Getuid()))
 	return slices.DeleteFunc(list, func(j job) bool { return j.dir != dir }), err
-}
-
-// allocation is the room in a job of the user's.
-func (p *provider) allocation(ctx context.Context) (room, error) {
-	r := room{partition: "of job " + p.s.Job, up: true, cores: 1 << 19}
-	j, err := jobNumbered(ctx, p.s.Job)
-	if err != nil {
-		return r, err
-	}
-	if j == nil || j.state != "RUNNING" {
-		state := "unknown to Slurm"
-		if j != nil {
-			state = strings.ToLower(j.state)
-		}
-		return r, &core.Error{Kind: core.Unsupported, Op: "use Slurm job", Object: p.s.Job, Err: errors.New("it is " + state), Remedy: "Ask for a new allocation with salloc."}
-	}
-	r.nodes = j.nodes
-	return r, nil
 }

@@ -98,7 +98,7 @@ func (p *provider) Info() driver.Info { return p.s.Info() }
 // Probe asks Slurm for the partition, or the allocation.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f := driver.Facts{Detail: map[string]string{"scratch": p.s.Scratch}}
-	room, err := p.room(ctx)
+	rooms, err := p.rooms(ctx)
 	if ctx.Err() != nil {
 		return f, context.Cause(ctx)
 	}
@@ -106,38 +106,39 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		f.Reason, f.Remedy, f.Passing = err.Error(), core.Remedy(err), core.IsKind(err, core.Transient)
 		return f, nil
 	}
-	f.Usable, f.Hosts, f.Slots = true, room.nodes, room.cores
-	f.Version = version(ctx)
-	f.Detail["partition"] = room.partition
-	if err := p.takes(room); err != nil {
+	f.Usable, f.Version = true, version(ctx)
+	good, err := fitting(rooms, p.takes)
+	if err != nil {
 		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), core.IsKind(err, core.Busy)
+		good = rooms
 	}
+	var names []string
+	for _, r := range rooms {
+		names = append(names, r.partition)
+	}
+	for _, r := range good {
+		f.Hosts, f.Slots = max(f.Hosts, r.nodes(0, 0)), max(f.Slots, r.most())
+	}
+	f.Detail["partition"] = strings.Join(names, ",")
 	return f, nil
 }
 
-// fits checks what a run asks for against what the partition has.
+// fits checks what a run asks for against what the partitions have.
 func (p *provider) fits(ctx context.Context, r driver.Request) error {
-	refuse := func(remedy, format string, a ...any) error {
-		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name, Err: fmt.Errorf(format, a...), Remedy: remedy}
-	}
 	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
 		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
 	}
-	room, err := p.room(ctx)
+	rooms, err := p.rooms(ctx)
 	if err == nil {
-		err = p.takes(room)
+		_, err = fitting(rooms, func(room room) error {
+			if err := p.takes(room); err != nil {
+				return err
+			}
+			return p.holds(room, r)
+		})
 	}
 	if err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "use site", Object: p.s.Name, Err: err, Remedy: core.Remedy(err)}
-	}
-	slots := max(r.SlotsPerNode, p.s.Slots)
-	switch {
-	case r.Nodes > room.nodes && p.s.Job != "":
-		return refuse("Lower `nodes:`, or ask for a larger allocation.", "the job wants %d nodes, and allocation %s has %d", r.Nodes, p.s.Job, room.nodes)
-	case r.Nodes > room.nodes:
-		return refuse("Lower `nodes:`, or name a larger partition at the site.", "the job wants %d nodes, and partition %s has %d", r.Nodes, room.partition, room.nodes)
-	case slots > room.cores:
-		return refuse("Lower `ranks_per_node:`, or the site's `slots`.", "the job wants %d slots on each node, and the nodes of partition %s have %d cores", slots, room.partition, room.cores)
 	}
 	return nil
 }

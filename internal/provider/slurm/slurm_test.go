@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -234,18 +235,59 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestParseRoom(t *testing.T) {
-	const out = "batch*|up|1-00:00:00|10|32\nbatch*|up|1-00:00:00|2|16+\nlong|down|infinite|4|64\n"
-	if r, err := parseRoom(out, ""); err != nil || r != (room{"batch", true, 12, 16, 24 * time.Hour}) {
-		t.Errorf("%+v, %v", r, err)
+func TestParseRooms(t *testing.T) {
+	const out = "batch*|up|1-00:00:00|10|32|64000\nbatch*|up|1-00:00:00|2|16+|32000+\nlong|down|infinite|4|64|128000\n"
+	batch := room{"batch", true, []alike{{10, 32, 64000}, {2, 16, 32000}}, 24 * time.Hour}
+	long := room{"long", false, []alike{{4, 64, 128000}}, 0}
+	for names, want := range map[string][]room{"": {batch}, "batch": {batch}, "long": {long}, "long,batch": {batch, long}} {
+		p := &provider{s: Settings{Partition: names}}
+		if got, err := parseRooms(out, p.partitions()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", names, got, err)
+		}
 	}
-	if r, err := parseRoom(out, "long"); err != nil || r != (room{"long", false, 4, 64, 0}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	for _, bad := range []string{"", "a|b\n", "batch*|up|x|1|1\n", "batch*|up|10:00|many|1\n"} {
-		if r, err := parseRoom(bad, ""); err == nil {
+	for _, bad := range []string{"", "a|b\n", "batch*|up|x|1|1|1\n", "batch*|up|10:00|many|1|1\n", "batch*|up|10:00|1|1|much\n", "batch*|up|10:00|0|0|0\n"} {
+		if r, err := parseRooms(bad, nil); err == nil {
 			t.Errorf("%q gave %+v", bad, r)
 		}
+	}
+	if r, err := parseRooms(out, []string{"batch", "nowhere"}); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestUnlikeNodes: what some of them can take is not refused for the others.
+func TestUnlikeNodes(t *testing.T) {
+	rooms := []room{{"thin", true, []alike{{8, 16, 32000}, {4, 64, 256000}}, time.Hour}, {"fat", true, []alike{{2, 128, 1000000}}, 24 * time.Hour}}
+	for name, c := range map[string]struct {
+		s    Settings
+		r    driver.Request
+		want string // in the refusal; none: it fits
+	}{
+		"all":               {Settings{}, driver.Request{Nodes: 12, SlotsPerNode: 16}, ""},
+		"the larger":        {Settings{}, driver.Request{Nodes: 4, SlotsPerNode: 32}, ""},
+		"too many of them":  {Settings{}, driver.Request{Nodes: 5, SlotsPerNode: 32}, "partition thin has 4 with so many cores; the job wants 5 nodes, and partition fat has 2"},
+		"the other":         {Settings{}, driver.Request{Nodes: 2, SlotsPerNode: 128}, ""},
+		"for long":          {Settings{Slot: 2 * time.Hour}, driver.Request{Nodes: 2, SlotsPerNode: 16}, ""},
+		"many for long":     {Settings{Slot: 2 * time.Hour}, driver.Request{Nodes: 3}, "longer than partition thin allows, 1h0m0s; the job wants 3 nodes, and partition fat has 2"},
+		"more cores":        {Settings{}, driver.Request{Nodes: 1, SlotsPerNode: 129}, "the nodes of partition thin have 64 cores"},
+		"memory of some":    {Settings{Options: []string{"--mem=100G"}}, driver.Request{Nodes: 4}, ""},
+		"memory of few":     {Settings{Options: []string{"--mem=200G"}}, driver.Request{Nodes: 5}, "5 nodes with 204800 MiB of memory each, and partition thin has 4 that do"},
+		"all of the memory": {Settings{Options: []string{"--mem=0"}}, driver.Request{Nodes: 12}, ""},
+	} {
+		p := &provider{s: c.s}
+		_, err := fitting(rooms, func(room room) error {
+			if err := p.takes(room); err != nil {
+				return err
+			}
+			return p.holds(room, c.r)
+		})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || core.Remedy(err) == "" || !core.IsKind(err, core.Unsupported)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	rooms[1].up = false
+	if _, err := fitting(rooms, (&provider{s: Settings{Slot: 2 * time.Hour}}).takes); !core.IsKind(err, core.Busy) {
+		t.Errorf("a partition that would do is down: %v", err)
 	}
 }
 

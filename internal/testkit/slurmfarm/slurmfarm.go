@@ -19,7 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
-// Cores is the number of cores that each compute node offers.
+// Cores is the number of cores that a compute node offers, if nothing else is said.
 const Cores = 2
 
 // Farm is a running cluster. Host 0 is the login node, h0; the compute nodes
@@ -34,8 +34,9 @@ type Farm struct {
 }
 
 // Start starts a cluster of n compute nodes with these partitions: main, which
-// is the default; brief, of one minute; high, which preempts low.
-func Start(t testing.TB, n int) *Farm {
+// is the default; brief, of one minute; high, which preempts low. The first nodes
+// have as many cores as is said.
+func Start(t testing.TB, n int, cores ...int) *Farm {
 	t.Helper()
 	f := &Farm{tool: map[string]string{}}
 	var err error
@@ -54,7 +55,7 @@ func Start(t testing.TB, n int) *Farm {
 		must(t, os.Mkdir(filepath.Join(f.Slurm, dir), 0o755))
 	}
 	must(t, os.WriteFile(filepath.Join(f.Slurm, "munge.key"), bytes.Repeat([]byte("not a secret"), 12), 0o400))
-	must(t, os.WriteFile(conf, []byte(f.config(n)), 0o644))
+	must(t, os.WriteFile(conf, []byte(f.config(n, cores)), 0o644))
 	f.daemon(t, 0, "munged", "--foreground", "--force", "--socket="+f.file("munge.socket"), "--key-file="+f.file("munge.key"),
 		"--pid-file="+f.file("munge.pid"), "--log-file="+f.file("munge.log"), "--seed-file="+f.file("munge.seed"))
 	testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(f.file("munge.socket")); return err })
@@ -113,7 +114,7 @@ func (f *Farm) logs() string {
 	return out.String()
 }
 
-func (f *Farm) config(n int) string {
+func (f *Farm) config(n int, cores []int) string {
 	user := fmt.Sprint(os.Geteuid())
 	var b strings.Builder
 	fmt.Fprintf(&b, `ClusterName=farm
@@ -145,7 +146,11 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 `, f.Names[0], f.Addrs[0], user, user, f.file("munge.socket"), f.file("state"), f.file("spool"), f.Slurm, f.file("slurmctld.pid"))
 	for i := 1; i <= n; i++ {
-		fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s CPUs=%d RealMemory=4000 State=UNKNOWN\n", f.Names[i], f.Addrs[i], Cores)
+		has := Cores
+		if i <= len(cores) {
+			has = cores[i-1]
+		}
+		fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s CPUs=%d RealMemory=4000 State=UNKNOWN\n", f.Names[i], f.Addrs[i], has)
 	}
 	b.WriteString(`PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 State=UP PreemptMode=OFF
 PartitionName=brief Nodes=ALL MaxTime=1 State=UP PreemptMode=OFF
