@@ -62,6 +62,8 @@ type attempt struct {
 	toldOver bool
 	// expected is when the record was last told when the hosts are expected.
 	expected time.Time
+	// still is set while the site has the hosts stand still.
+	still bool
 	lost  *said
 	// telling guards broke, which is when it was told last that the line broke.
 	telling sync.Mutex

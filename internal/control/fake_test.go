@@ -57,6 +57,8 @@ type fakeSite struct {
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
 	silent  error
 	onFetch func(remote string)
+	// still, if set, is why its hosts stand still.
+	still string
 	// line, if set, is how the line to it does while something travels there or back.
 	line func(remote string) error
 }
@@ -73,6 +75,12 @@ func (f *fakeSite) travels(remote string) error {
 		return nil
 	}
 	return f.line(remote)
+}
+
+func (f *fakeSite) stand(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.still = why
 }
 
 func (f *fakeSite) silence(err error) {
@@ -192,7 +200,13 @@ func (l *fakeLease) Hosts() []core.Host {
 }
 func (l *fakeLease) Deadline() time.Time { return time.Time{} }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
-	return driver.Status{Live: !l.f.over, Reason: "its time is over"}, l.f.answer()
+	l.f.mu.Lock()
+	still := l.f.still
+	l.f.mu.Unlock()
+	if l.f.over {
+		return driver.Status{Reason: "its time is over"}, l.f.answer()
+	}
+	return driver.Status{Live: true, Reason: still}, l.f.answer()
 }
 func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	l.f.mu.Lock()
@@ -204,7 +218,10 @@ func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 	if err := l.f.answer(); err != nil {
 		return nil, err
 	}
-	if l.f.over {
+	l.f.mu.Lock()
+	still := l.f.still != ""
+	l.f.mu.Unlock()
+	if l.f.over || still {
 		return nil, &core.Error{Kind: core.Transient, Err: errors.New("no way to the host")}
 	}
 	if l.f.head == nil {

@@ -154,6 +154,10 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 						a.gone = a.lastSeen
 						return result, err
 					}
+				} else if err == nil && status.Reason != "" {
+					a.stand(ctx, status.Reason)
+				} else if err == nil {
+					a.proceed(ctx)
 				}
 				if lost, err := a.tooLong(ctx, err); err != nil {
 					return nil, &unreadError{err}
@@ -161,7 +165,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					return nil, errAway
 				}
 				longest := longestPause
-				if a.told { // it may be away for long
+				if a.told || a.still { // it may be away for long
 					longest = laterLook
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
@@ -179,6 +183,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			continue
 		}
 		pause, a.away, a.silent, a.told = 0, time.Time{}, time.Time{}, false
+		a.proceed(ctx)
 		if hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
@@ -203,6 +208,24 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			return result, nil
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
+	}
+}
+
+// stand notes that the site itself has the attempt's hosts stand still: they are
+// not away, however long that takes.
+func (a *attempt) stand(ctx context.Context, why string) {
+	a.away, a.silent = time.Time{}, time.Time{}
+	if !a.still {
+		a.still = true
+		a.note(ctx, fmt.Sprintf("site %s: %s", a.site.Name, why))
+	}
+}
+
+// proceed notes the end of that.
+func (a *attempt) proceed(ctx context.Context) {
+	if a.still {
+		a.still = false
+		a.note(ctx, fmt.Sprintf("site %s: its hosts go on", a.site.Name))
 	}
 }
 

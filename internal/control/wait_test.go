@@ -83,3 +83,30 @@ func TestNews(t *testing.T) {
 		}
 	})
 }
+
+// TestHostsThatStandStill, because their site has them do so, are no lost ones,
+// however long that takes.
+func TestHostsThatStandStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b")
+		a := w.sites["a"]
+		a.head.broken, a.head.lasts = 1, time.Minute
+		time.AfterFunc(30*time.Second, func() { a.stand("Slurm has suspended the job") })
+		time.AfterFunc(30*time.Hour, func() { a.stand("") })
+		begun := time.Now()
+		run := w.drive(t, w.submitJob(t, movable()), nil)
+		attempts, err := w.Store.Attempts(t.Context(), run.ID)
+		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || time.Since(begun) < 30*time.Hour {
+			t.Fatalf("after %v: %+v, %+v, %v", time.Since(begun), run, attempts, err)
+		}
+		notes, err := w.Store.Notes(t.Context(), run.ID)
+		var all strings.Builder
+		for _, n := range notes {
+			all.WriteString(n.Text + "\n")
+		}
+		if text := all.String(); err != nil || strings.Count(text, "site a: Slurm has suspended the job\n") != 1 || strings.Count(text, "site a: its hosts go on\n") != 1 || strings.Contains(text, "does not answer") {
+			t.Errorf("its history: %s%v", text, err)
+		}
+		w.Store.Close()
+	})
+}

@@ -79,7 +79,9 @@ type Request struct {
 type Status struct {
 	// Live is false once the hosts are gone or taken back.
 	Live bool
-	// Reason says why it is not live, or what it waits for.
+	// Reason says why it is not live. Of a live one it says why its hosts stand
+	// still, where the site has them do so: they do not answer then, and go on
+	// later.
 	Reason string
 }
 

@@ -92,6 +92,9 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if l.look() != nil && j.again() {
 		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
 	}
+	if j.still() {
+		return driver.Status{Live: true, Reason: l.words(j.standing())}, nil
+	}
 	if t := l.granted(); t != nil && !l.details.Own {
 		runs, err := stepRuns(ctx, l.details.Job+"."+t.Step)
 		if err != nil {

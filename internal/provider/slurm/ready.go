@@ -33,10 +33,8 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{}, l.lost("it was never submitted")
 	}
 	j, err := jobNumbered(ctx, l.details.Job)
-	if err == nil && j.gone() {
-		if t := l.look(); t != nil { // it came and went in between
-			return l.ready(t), nil
-		}
+	if t := l.look(); t != nil { // it came in between, and may have gone
+		return l.ready(t), nil
 	}
 	switch {
 	case err != nil:
@@ -49,6 +47,8 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
 	case j.state == "CONFIGURING":
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil
+	case j.still():
+		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.standing()}, nil
 	}
 	// A little more than the first agent waits, which then says what it lacks.
 	if patience := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > patience ||

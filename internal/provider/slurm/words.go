@@ -22,6 +22,14 @@ func (j *job) again() bool {
 	return j.state == "PENDING" || j.state == "CONFIGURING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT"
 }
 
+// still tells that Slurm has stopped the job's processes, and will have them go on.
+func (j *job) still() bool { return j.state == "SUSPENDED" || j.state == "STOPPED" }
+
+// standing says so in plain words.
+func (j *job) standing() string {
+	return "Slurm has suspended the job: its processes stand still, and go on when Slurm resumes it (`scontrol resume`, or the end of jobs that come first)"
+}
+
 // ending says in plain words how a job ended.
 func (j *job) ending() string {
 	if j == nil {
@@ -39,7 +47,6 @@ func (j *job) ending() string {
 		"PREEMPTED":     "the job had to make way for one of higher priority",
 		"OUT_OF_MEMORY": "the job used more memory than it was given",
 		"REVOKED":       "the job was revoked",
-		"SUSPENDED":     "the job is suspended",
 	}[j.state]
 	if words == "" {
 		words = "the job is " + strings.ToLower(j.state)
@@ -78,10 +85,10 @@ func (j *job) waiting() string {
 		return words
 	}
 	switch {
+	case strings.Contains(strings.ToLower(j.reason), "maint"): // Slurm says so of any reservation
+		return "nodes are reserved, mostly for maintenance, before it could end: a shorter `slot`, or a `min_slot`, may let it start before"
 	case strings.HasPrefix(j.reason, "ReqNodeNotAvail"), strings.HasPrefix(j.reason, "Nodes required for job are DOWN"):
 		return "nodes that it needs are down, drained or reserved, maybe for maintenance"
-	case strings.Contains(j.reason, "Maint"):
-		return "it would run into a maintenance window"
 	case strings.HasPrefix(j.reason, "QOS"), strings.HasPrefix(j.reason, "Assoc"), strings.HasPrefix(j.reason, "Max"):
 		return "a limit of its account or QOS is reached (" + j.reason + ")"
 	}

@@ -195,12 +195,17 @@ func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string
 
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
+	all := driver.Status{Live: true}
 	for i := range l.h.Hosts {
-		if s, err := l.status(ctx, i); err != nil || !s.Live {
+		s, err := l.status(ctx, i)
+		if err != nil || !s.Live {
 			return s, err
 		}
+		if all.Reason == "" {
+			all.Reason = s.Reason
+		}
 	}
-	return driver.Status{Live: true}, nil
+	return all, nil
 }
 
 // status is that of the lease on one host, or on all that an agent has.
