@@ -44,6 +44,15 @@ type Options struct {
 	// Progress is told of what providers send to hosts on their own account, in
 	// bytes, or is nil.
 	Progress func(what string, done, total int64)
+	// Clusters is what providers of one process share; nil: nothing.
+	Clusters *Clusters
+}
+
+// Clusters is what the providers of a process's runs share that work on clusters:
+// the connections to their login nodes, and the looks at their queues.
+type Clusters struct {
+	logins ssh.Logins
+	queue  slurm.Queue
 }
 
 // Ahead starts a node for a run that is about to begin, where the first of its
@@ -114,6 +123,9 @@ func slurmSite(s spec.Site, o Options) (driver.Provider, error) {
 		settings.Exclusive, settings.MinSlot, settings.Options, settings.Job = q.Exclusive, q.MinSlot, q.Options, q.Job
 	}
 	if s.Login == "" {
+		if o.Clusters != nil {
+			settings.Queue = &o.Clusters.queue
+		}
 		return slurm.New(settings)
 	}
 	there := s
@@ -124,6 +136,9 @@ func slurmSite(s spec.Site, o Options) (driver.Provider, error) {
 	}
 	behind := o.behind(s, []string{s.Login})
 	behind.Site = func(string) json.RawMessage { return raw }
+	if o.Clusters != nil {
+		behind.Logins = &o.Clusters.logins
+	}
 	return ssh.NewLogin(behind, settings.Info())
 }
 
@@ -202,13 +217,14 @@ func Agent() ssh.Agent {
 		}
 		return filepath.Join(dir, "bee")
 	}
+	clusters := &Clusters{}
 	return ssh.Agent{
 		Provider: func(raw json.RawMessage) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
 			}
-			return Provider(s, Options{Cache: cache()})
+			return Provider(s, Options{Cache: cache(), Clusters: clusters})
 		},
 		HasImage: hasImage,
 		Runtime:  workingRuntime,

@@ -63,8 +63,9 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
+	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire)})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
 	}
 	c.TryRuntime = func(ctx context.Context, site spec.Site, lease driver.Lease) (runtime, host string, err error) {
 		return catalog.TryRuntime(ctx, site, lease)

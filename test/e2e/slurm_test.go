@@ -276,3 +276,59 @@ func TestAKilledSlurmd(t *testing.T) {
 	}
 	farm.StartNode(t, 2) // so that Slurm can tidy up there
 }
+
+// jobOf gives Slurm's number of a run's job.
+func jobOf(t *testing.T, farm *slurmfarm.Farm, id string) string {
+	t.Helper()
+	return strings.TrimSpace(slurm(t, farm, "squeue", "--noheader", "--name=bee-"+id, "--format=%i"))
+}
+
+// TestASuspendedSlurmJobIsNoLostOne: its processes stand still as long as Slurm wants, and
+// then the run goes on.
+func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, farm, job := cluster(t, 2, ", slot: 20m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
+		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, id)
+	slurm(t, farm, "scontrol", "suspend", jobOf(t, farm, id))
+	said(t, b, id, "has suspended the job: its processes stand still")
+	time.Sleep(20 * time.Second) // in which any other silent host would be lost
+	var v struct {
+		State    string
+		Attempts []struct{}
+	}
+	if b.JSON(&v, "show", "--json", id); v.State != "running" || len(v.Attempts) != 1 {
+		t.Errorf("suspended, it is %+v\n%s", v, b.Must("show", id))
+	}
+	slurm(t, farm, "scontrol", "resume", jobOf(t, farm, id))
+	said(t, b, id, "its hosts go on")
+	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); log != "from 0\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestSlurmsOwnSignal, asked for among the free options, has a job save itself long before
+// its slot ends.
+func TestSlurmsOwnSignal(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, _, job := cluster(t, 1, ", slot: 3m, slurm: {options: ['--signal=TERM@160']}}\n  - {name: laptop, provider: local", "nodes: 1",
+		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", strings.Replace(countingJob, "60", "240", 1))
+	begun := time.Now()
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	v := b.Await(id, 5*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "cluster" || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("after %v the run: %+v\n%s", time.Since(begun), v, b.Must("show", id))
+	}
+	if told := b.Must("logs", "--controller", id); !strings.Contains(told, "the site takes its hosts back: asking the job to write its checkpoint") {
+		t.Errorf("its controller says %s", told)
+	}
+	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "240\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}

@@ -82,7 +82,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if l.details.Job == "" {
 		return driver.Status{Reason: "half-made by a process that ended"}, nil
 	}
-	j, err := jobNumbered(ctx, l.details.Job)
+	j, err := l.p.s.Queue.job(ctx, l.details.Job)
 	if err != nil {
 		return driver.Status{}, err
 	}

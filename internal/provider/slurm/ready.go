@@ -32,7 +32,7 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	if l.details.Job == "" {
 		return driver.Waiting{}, l.lost("it was never submitted")
 	}
-	j, err := jobNumbered(ctx, l.details.Job)
+	j, err := l.p.s.Queue.job(ctx, l.details.Job)
 	if t := l.look(); t != nil { // it came in between, and may have gone
 		return l.ready(t), nil
 	}

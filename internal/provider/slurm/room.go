@@ -218,7 +218,7 @@ func parseRooms(out string, partitions []string) ([]room, error) {
 // allocation is the room in a job of the user's.
 func (p *provider) allocation(ctx context.Context) (room, error) {
 	r := room{partition: "of job " + p.s.Job, up: true}
-	j, err := jobNumbered(ctx, p.s.Job)
+	j, err := p.s.Queue.job(ctx, p.s.Job)
 	if err != nil {
 		return r, err
 	}

@@ -46,6 +46,8 @@ type Settings struct {
 	// Job is an allocation of the user's (salloc, or a batch job that bee runs
 	// in), which is used instead of a job of our own.
 	Job string
+	// Queue, if not nil, is shared with others of this process.
+	Queue *Queue `json:"-"`
 	// HasImage asks the image cache in a directory.
 	HasImage func(cache, id string) bool `json:"-"`
 	// HostArgv and NodeArgv are the commands of a host's agent and of a node;

@@ -42,12 +42,14 @@ func TestMain(m *testing.M) {
 		case HostArg:
 			os.Exit(HostMain(os.Args[2:], drivertest.StandInStarter))
 		case ssh.RemoteArg:
+			queue := &Queue{}
 			os.Exit(ssh.Agent{HasImage: func(string, string) bool { return false },
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					var s Settings
 					if err := json.Unmarshal(raw, &s); err != nil {
 						return nil, err
 					}
+					s.Queue = queue
 					return New(s)
 				}}.Main())
 		}
@@ -58,6 +60,12 @@ func TestMain(m *testing.M) {
 // site gives a provider of the farm behind its login node: the one way in,
 // as it has a network of its own.
 func site(t testing.TB, f *slurmfarm.Farm, s Settings) driver.Provider {
+	t.Helper()
+	return siteAmong(t, f, s, &ssh.Logins{})
+}
+
+// siteAmong is site with a connection that others may have too.
+func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) driver.Provider {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -75,7 +83,7 @@ func site(t testing.TB, f *slurmfarm.Farm, s Settings) driver.Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ssh.NewLogin(ssh.Settings{Name: s.Name, Hosts: []string{f.Names[0]}, Client: filepath.Join(f.Bin, "ssh"),
+	p, err := ssh.NewLogin(ssh.Settings{Name: s.Name, Hosts: []string{f.Names[0]}, Client: filepath.Join(f.Bin, "ssh"), Logins: logins,
 		Site: func(string) json.RawMessage {
 			raw, err := json.Marshal(s)
 			if err != nil {
@@ -97,7 +105,8 @@ func site(t testing.TB, f *slurmfarm.Farm, s Settings) driver.Provider {
 
 func TestConformance(t *testing.T) {
 	f := slurmfarm.Start(t, 2)
-	drivertest.ProviderSuite{Nodes: 2, New: func(t testing.TB) driver.Provider { return site(t, f, Settings{}) }}.Run(t)
+	logins := &ssh.Logins{}
+	drivertest.ProviderSuite{Nodes: 2, New: func(t testing.TB) driver.Provider { return siteAmong(t, f, Settings{}, logins) }}.Run(t)
 	if out, err := f.Do("squeue", "--noheader"); err != nil || strings.TrimSpace(out) != "" {
 		t.Errorf("left in the queue: %v\n%s", err, out)
 	}

@@ -29,6 +29,9 @@ type link struct {
 	errs *lastWords
 	once sync.Once
 
+	// leave, if not nil, is what its end is to one of several users: see Logins.
+	leave func()
+
 	// adding is full while more sessions log in.
 	adding chan struct{}
 
@@ -37,9 +40,28 @@ type link struct {
 	closed bool
 }
 
-// connect opens a link. It never asks the user anything. A copy of the binary that
-// does not start may have come to harm since it was brought, so it is looked at.
+// connect gives a link of the caller's own, where that can be over a connection that
+// is there.
 func (p *provider) connect(ctx context.Context, host string) (*link, error) {
+	g, key := p.shareable(host)
+	if g == nil {
+		return p.open(ctx, host)
+	}
+	l, err := g.join(ctx, key, func(ctx context.Context) (*link, error) {
+		if g.answered(key) { // others wait for this login too: what it has against them counts
+			p.answered.Store(host, true)
+		}
+		return p.open(ctx, host)
+	})
+	if err == nil {
+		p.answered.Store(host, true)
+	}
+	return l, err
+}
+
+// open opens a connection. It never asks the user anything. A copy of the binary that
+// does not start may have come to harm since it was brought, so it is looked at.
+func (p *provider) open(ctx context.Context, host string) (*link, error) {
 	l, err := p.login(ctx, host, false)
 	if errors.Is(err, errNoStart) {
 		l, err = p.login(ctx, host, true)
@@ -173,18 +195,30 @@ func (l *link) usable() bool {
 	if l == nil {
 		return false
 	}
-	select {
-	case <-l.Done():
+	if l.broken() {
 		l.Close()
 		return false
-	default:
+	}
+	return true
+}
+
+func (l *link) broken() bool {
+	select {
+	case <-l.Done():
 		return true
+	default:
+		return false
 	}
 }
 
-// Close ends the connection; what it started on the host stays.
+// Close ends the connection, or this user's part in it; what it started on the host
+// stays.
 func (l *link) Close() error {
 	l.once.Do(func() {
+		if l.leave != nil {
+			l.leave()
+			return
+		}
 		l.Peer.Close() //nolint:errcheck // the process's end is what counts
 		// What a login's start-up files do is not for us to cut short.
 		select {

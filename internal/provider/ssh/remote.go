@@ -179,6 +179,9 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 		if c.Request.Binary, err = os.Executable(); err != nil {
 			return err
 		}
+		// Others may use the connection: that who asked has gone shows in the call.
+		ctx, end := s.Broken(ctx)
+		defer end()
 		l, err := p.Acquire(ctx, c.Request)
 		if err != nil {
 			return err

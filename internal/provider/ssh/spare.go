@@ -25,6 +25,10 @@ func (p *provider) again(ctx context.Context, host string) (*link, error) {
 
 // keep keeps a connection for who wants it again, for a while.
 func (p *provider) keep(l *link) {
+	if l.leave != nil { // others keep it, or Logins
+		l.Close()
+		return
+	}
 	p.mu.Lock()
 	if p.spare == nil {
 		p.spare = map[string]*link{}

@@ -36,6 +36,9 @@ type Settings struct {
 	Options map[string]string
 	// BinaryFor gives the bee binary for an architecture (GOARCH).
 	BinaryFor func(arch string) (string, error)
+	// Logins, if not nil, has the connections to login nodes that others of this
+	// process have too.
+	Logins *Logins
 	// Client is the ssh program; default "ssh".
 	Client string
 	// Progress, if not nil, is told how many bytes of the binary have gone to a host

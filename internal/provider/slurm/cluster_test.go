@@ -1,0 +1,293 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
+)
+
+// want is a request of one node for a run.
+func want(run string) driver.Request {
+	return driver.Request{Owner: core.Owner{User: "u", Run: run, Attempt: 1}, Nodes: 1}
+}
+
+// acquired is a lease that is released at the end.
+func acquired(t *testing.T, p driver.Provider, r driver.Request) driver.Lease {
+	t.Helper()
+	l, err := p.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Release(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// waits waits until a lease is ready, or waits for what the words say.
+func waits(t *testing.T, l driver.Lease, words string) driver.Waiting {
+	t.Helper()
+	var w driver.Waiting
+	testkit.Eventually(t, 90*time.Second, func() (err error) {
+		w, err = l.(driver.Queued).Ready(t.Context())
+		if err == nil && (words == "") != w.Ready || !strings.Contains(w.Reason, words) {
+			err = fmt.Errorf("%+v", w)
+		}
+		return err
+	})
+	return w
+}
+
+func scontrol(t *testing.T, f *slurmfarm.Farm, args ...string) {
+	t.Helper()
+	if out, err := f.Do(append([]string{"scontrol"}, args...)...); err != nil {
+		t.Fatal(err, out)
+	}
+}
+
+// TestWhatSitesDo is what the staff of a site do with its nodes, one after the other on
+// one cluster, whose nodes are unlike.
+func TestWhatSitesDo(t *testing.T) {
+	f := slurmfarm.Start(t, 2, 2, 4)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := func(t *testing.T, name string, more ...string) {
+		t.Helper()
+		scontrol(t, f, append([]string{"create", "reservation", "reservationname=" + name, "users=" + me.Username}, more...)...)
+		t.Cleanup(func() {
+			f.Do("scontrol", "delete", "reservationname="+name) //nolint:errcheck // the cluster goes too
+		})
+	}
+	t.Run("unlike nodes", func(t *testing.T) {
+		p := site(t, f, Settings{Partition: "brief,main"})
+		r := want("wide")
+		r.SlotsPerNode = 4
+		l := acquired(t, p, r)
+		waits(t, l, "")
+		if hosts := l.Hosts(); len(hosts) != 1 || hosts[0].Name != "h2" {
+			t.Errorf("%+v", hosts)
+		}
+		r.Nodes, r.Owner.Run = 2, "wider"
+		if _, err := p.Acquire(t.Context(), r); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "has 1 with so many cores") {
+			t.Errorf("two of them: %v", err)
+		}
+		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || facts.Hosts != 2 || facts.Slots != 4 || facts.Detail["partition"] != "main,brief" {
+			t.Errorf("%+v, %v", facts, err)
+		}
+	})
+	t.Run("a slot that one of two partitions allows", func(t *testing.T) {
+		acquired(t, site(t, f, Settings{Partition: "brief,main", Slot: time.Hour}), want("hour"))
+	})
+	t.Run("maintenance", func(t *testing.T) {
+		begins := time.Now().Add(6 * time.Minute)
+		reserve(t, "maintenance", "starttime="+begins.Format("2006-01-02T15:04:05"), "duration=60", "flags=maint", "nodes=ALL")
+		whole := acquired(t, site(t, f, Settings{Slot: 30 * time.Minute}), want("whole"))
+		waits(t, whole, "for maintenance, before it could end")
+		shorter := acquired(t, site(t, f, Settings{Slot: 30 * time.Minute, MinSlot: time.Minute}), want("shorter"))
+		waits(t, shorter, "")
+		if ends := shorter.Deadline(); ends.IsZero() || ends.After(begins.Add(time.Second)) {
+			t.Errorf("it may compute until %v, and maintenance begins at %v", ends, begins)
+		}
+	})
+	t.Run("a reservation", func(t *testing.T) {
+		reserve(t, "course", "starttime=now", "duration=60", "nodes=ALL")
+		waits(t, acquired(t, site(t, f, Settings{}), want("outside")), "reserved")
+		waits(t, acquired(t, site(t, f, Settings{Reservation: "course"}), want("inside")), "")
+		_, err := site(t, f, Settings{Reservation: "nowhere"}).Acquire(t.Context(), want("nowhere"))
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "scontrol show reservation") {
+			t.Errorf("one that there is not: %v (%s)", err, core.Remedy(err))
+		}
+	})
+	t.Run("suspending", func(t *testing.T) {
+		l := acquired(t, site(t, f, Settings{}), want("still"))
+		waits(t, l, "")
+		id, err := f.Do("squeue", "--noheader", "--format=%i", "--name=bee-still")
+		if err != nil {
+			t.Fatal(err)
+		}
+		scontrol(t, f, "suspend", strings.TrimSpace(id))
+		if s, err := l.Status(t.Context()); err != nil || !s.Live || !strings.Contains(s.Reason, "has suspended the job") {
+			t.Errorf("suspended: %+v, %v", s, err)
+		}
+		if alive, err := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || !core.IsKind(err, core.Transient) {
+			t.Errorf("a node that stands still: %v, %v", alive, err)
+		}
+		scontrol(t, f, "resume", strings.TrimSpace(id))
+		testkit.Eventually(t, 30*time.Second, func() error {
+			s, err := l.Status(t.Context())
+			if alive, aerr := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); err == nil && (!s.Live || s.Reason != "" || !alive) {
+				err = fmt.Errorf("%+v, %v, %w", s, alive, aerr)
+			}
+			return err
+		})
+	})
+	t.Run("one login", func(t *testing.T) {
+		scontrol(t, f, "update", "nodename=ALL", "state=drain", "reason=tests")
+		defer scontrol(t, f, "update", "nodename=ALL", "state=resume")
+		before, logins := sessions(t), &ssh.Logins{}
+		ours := func() []int {
+			return slices.DeleteFunc(sessions(t), func(pid int) bool { return slices.Contains(before, pid) })
+		}
+		leases := make([]driver.Lease, 12)
+		var wg sync.WaitGroup
+		for i := range leases { // each run makes its own provider
+			p := siteAmong(t, f, Settings{}, logins)
+			wg.Go(func() {
+				var err error
+				if leases[i], err = p.Acquire(t.Context(), want(fmt.Sprint("many-", i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+		look := func() {
+			testkit.Eventually(t, 30*time.Second, func() error {
+				errs := make([]error, len(leases))
+				for i, l := range leases {
+					wg.Go(func() {
+						var w driver.Waiting
+						if w, errs[i] = l.(driver.Queued).Ready(t.Context()); w.Ready {
+							errs[i] = fmt.Errorf("run %d: %+v", i, w)
+						}
+					})
+				}
+				wg.Wait()
+				return errors.Join(errs...)
+			})
+		}
+		look()
+		first := ours()
+		if len(first) != 1 {
+			t.Fatalf("there are logins %v for %d runs", first, len(leases))
+		}
+		testkit.Kill(first[0]) // the line breaks
+		look()
+		if second := ours(); len(second) != 1 || second[0] == first[0] {
+			t.Errorf("after a broken line there are logins %v, before %v", second, first)
+		}
+		for _, l := range leases {
+			wg.Go(func() {
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		testkit.Eventually(t, 30*time.Second, func() error {
+			if left := ours(); len(left) > 0 {
+				return fmt.Errorf("logins %v are left that nobody uses", left)
+			}
+			return nil
+		})
+	})
+}
+
+// sessions lists the ssh processes of this one that lead to agents.
+func sessions(t *testing.T) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		stat, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil || !strings.Contains(string(stat), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
+			continue
+		}
+		if argv, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil && strings.Contains(string(argv), "BatchMode") {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestOneLookForAll: many who ask for their jobs at a time share a squeue.
+func TestOneLookForAll(t *testing.T) {
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	script := "#!/bin/sh\necho \"$*\" >>" + calls + "\nsleep 0.3\nfor i in $(seq 1 300); do echo \"$i|PENDING|Priority|N/A|N/A|1|/x\"; done\n"
+	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	q := &Queue{}
+	var wg sync.WaitGroup
+	for i := 1; i <= 301; i++ {
+		wg.Go(func() {
+			j, err := q.job(t.Context(), fmt.Sprint(i))
+			if err != nil || (j == nil) != (i == 301) || j != nil && (j.id != fmt.Sprint(i) || j.state != "PENDING") {
+				t.Errorf("job %d: %+v, %v", i, j, err)
+			}
+		})
+	}
+	wg.Wait()
+	raw, err := os.ReadFile(calls)
+	if n := strings.Count(string(raw), "\n"); err != nil || n > 30 || !strings.Contains(string(raw), "--user=") {
+		t.Errorf("%d calls, %v: %s", n, err, raw[:min(len(raw), 500)])
+	}
+	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho 'squeue: error: Unable to contact slurm controller' >&2; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := q.job(t.Context(), "1"); j != nil || !core.IsKind(err, core.Transient) {
+		t.Errorf("no controller: %+v, %v", j, err)
+	}
+}
+
+// TestReasons: what squeue(1) names is said in plain words, and only what does not pass
+// by waiting ends the waiting.
+func TestReasons(t *testing.T) {
+	for reason, c := range map[string]struct {
+		words    string
+		hopeless bool
+	}{
+		"Priority": {"higher priority", false},
+		"ReqNodeNotAvail, Reserved for maintenance":      {"for maintenance, before it could end", false},
+		"ReqNodeNotAvail, May be reserved for other job": {"reserved", false},
+		"ReqNodeNotAvail, UnavailableNodes:h[1-2]":       {"down, drained or reserved", false},
+		"Reservation":             {"its reservation to begin", false},
+		"ReservationDeleted":      {"deleted", true},
+		"AssocGrpCpuLimit":        {"limit of its account", false},
+		"AssocGrpCPUMinutesLimit": {"limit of its account", false},
+		"AssocMaxJobsLimit":       {"limit of its account", false},
+		"AssocGrpBillingMinutes":  {"limit of its account", false},
+		"QOSMaxJobsPerUserLimit":  {"limit of its account or QOS", false},
+		"QOSGrpNodeLimit":         {"limit of its account or QOS", false},
+		"MaxMemPerLimit":          {"limit of its account or QOS", false},
+		"JobArrayTaskLimit":       {"JobArrayTaskLimit", false},
+		"PartitionTimeLimit":      {"more time than the partition allows", true},
+		"InvalidAccount":          {"account is not valid", true},
+		"InvalidQOS":              {"QOS is not valid", true},
+		"BadConstraints":          {"constraints", true},
+	} {
+		j := &job{state: "PENDING", reason: reason}
+		if got := j.waiting(); !strings.Contains(got, c.words) || j.hopeless() != c.hopeless {
+			t.Errorf("%s: %q, hopeless %v", reason, got, j.hopeless())
+		}
+	}
+}
