@@ -175,8 +175,18 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 	return nil
 }
 
-// cleanUp releases what an attempt of a run that is over still holds. A site that
-// does not answer has it end soon: its user may want to resume the run.
+// cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is
+// recorded first, so that not every command tries again.
+func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
+	rec.ReleaseTried = time.Now()
+	if err := (&attempt{drive: d, rec: rec}).put(ctx); err != nil {
+		return err
+	}
+	return d.cleanUp(ctx, rec)
+}
+
+// cleanUp releases what an attempt still holds whose run goes on without it, or is over.
+// A site that does not answer has it end soon: its user may want to resume the run.
 func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -189,10 +199,6 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 		return err
 	}
 	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
-	a.rec.ReleaseTried = time.Now()
-	if err := a.put(ctx); err != nil {
-		return err
-	}
 	err = d.c.releaseOwned(ctx, provider, a.owner())
 	if err != nil {
 		return err

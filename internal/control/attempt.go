@@ -98,6 +98,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := a.acquire(work); err != nil {
 		return a.abandon(ctx, err)
 	}
+	clear(d.told) // what comes after that is another wait
 	return a.carryOut(ctx, work)
 }
 

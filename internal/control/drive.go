@@ -79,7 +79,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		for _, rec := range attempts {
 			if !rec.Released {
-				err = errors.Join(err, d.cleanUp(ctx, rec))
+				err = errors.Join(err, d.cleanUpNow(ctx, rec))
 			}
 		}
 		return run, err
@@ -141,6 +141,8 @@ type drive struct {
 	before    *attempt         // that has left its checkpoint on its site too, for the next one's
 	retries   int              // attempts whose command failed
 	asked     time.Time        // since when no site has taken the run
+	unsent    time.Time        // when its user had last not sent it elsewhere
+	told      map[string]bool  // why no site has taken it, as its history says since then
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
 	during    context.Context  //nolint:containedctx // until this controller is done with the run

@@ -75,9 +75,16 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 // wish gives the sites that the run's user has sent it to, while it waited; none
 // where it was not sent.
 func (d *drive) wish(ctx context.Context) ([]spec.Site, error) {
+	if !d.unsent.IsZero() && time.Since(d.unsent) < wishAgain {
+		return nil, nil
+	}
 	raw, err := d.c.Store.Said(ctx, d.run.ID)
-	if err != nil || raw == nil {
+	if err != nil {
 		return nil, err
+	}
+	if raw == nil {
+		d.unsent = time.Now()
+		return nil, nil
 	}
 	var s said
 	if err := json.Unmarshal(raw, &s); err != nil || !s.Leave {
@@ -135,6 +142,10 @@ func (s *Submission) prefer(sites []spec.Site) {
 // wishLook is how often it is looked whether the user of a run that waits has sent it
 // to another site. With the time between two looks at a queue that is within a minute.
 const wishLook = 45 * time.Second
+
+// wishAgain is for how long it stays known that he has not: a round of the walk asks
+// after every site.
+const wishAgain = time.Second
 
 func (c *Controller) looksForWishes() time.Duration { return cmp.Or(c.wishLook, wishLook) }
 

@@ -165,8 +165,10 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					return nil, errAway
 				}
 				longest := longestPause
-				if a.told || a.still { // it may be away for long
+				if a.still {
 					longest = laterLook
+				} else if a.told { // it may be away for long
+					longest = longestLook(a.silent)
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
 				sleep(ctx, pause)

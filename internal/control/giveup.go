@@ -98,16 +98,18 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 		return false
 	}
 	a.heldAsked = time.Now()
-	run, err := a.c.Store.Run(ctx, a.run.ID)
-	if err != nil || run.Said == nil {
+	raw, err := a.c.Store.Said(ctx, a.run.ID)
+	var s said
+	if err != nil || raw == nil || json.Unmarshal(raw, &s) != nil || s.Attempt != a.rec.N || s.Leave {
 		return false
 	}
-	var s said
-	if json.Unmarshal(run.Said, &s) == nil && s.Attempt == a.rec.N && !s.Leave {
-		s.stop = run.StopAsked // which this controller may not have heard yet
-		a.lost = &s
+	run, err := a.c.Store.Run(ctx, a.run.ID)
+	if err != nil {
+		return false
 	}
-	return a.lost != nil
+	s.stop = run.StopAsked // which this controller may not have heard yet
+	a.lost = &s
+	return true
 }
 
 // giveUp leaves behind what an attempt holds on a site that does not answer: one

@@ -63,12 +63,23 @@ type model struct {
 	fullTo  time.Time // until when no record can be written
 	fulls   int       // how often that was so
 	faults  []string
-	log     []string
+	log     []saying
 	run     string
 	life    *life // the controller's
 	// boots is how often the controller's machine was started, and booted when.
 	boots  int
 	booted time.Time
+}
+
+// saying is a line of what happened, put into words only where a history went wrong.
+type saying struct {
+	at     time.Time
+	format string
+	args   []any
+}
+
+func (s saying) String() string {
+	return s.at.Format("02 15:04:05 ") + fmt.Sprintf(s.format, s.args...)
 }
 
 // life is one controller's, which dies at a step.
@@ -95,7 +106,7 @@ func (m *model) wrong(format string, a ...any) {
 }
 
 func (m *model) say(format string, a ...any) {
-	m.log = append(m.log, time.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, a...))
+	m.log = append(m.log, saying{time.Now(), format, a})
 }
 
 // of decides between n ways, unless all shall be well.
@@ -403,5 +414,9 @@ func (m *model) held() int {
 }
 
 func (m *model) String() string {
-	return strings.Join(m.faults, "\n") + "\n\t" + strings.Join(m.log, "\n\t") + "\nhistory: " + m.choose.String()
+	text := strings.Join(m.faults, "\n") + "\n"
+	for _, s := range m.log {
+		text += "\t" + s.String() + "\n"
+	}
+	return text + "history: " + m.choose.String()
 }

@@ -99,11 +99,19 @@ func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []stag
 	return nil
 }
 
-// How often a queue is looked at, at first and later.
+// How often a queue, or a site that does not answer, is looked at: at first, later, and
+// at least, however long it takes.
 const (
 	firstLook = 100 * time.Millisecond
 	laterLook = 10 * time.Second
+	longLook  = 30 * time.Second
 )
+
+// longestLook is the longest pause between two looks at what has been waited for since a
+// time: a part of that which nobody feels.
+func longestLook(since time.Time) time.Duration {
+	return min(max(time.Since(since)/60, laterLook), longLook)
+}
 
 // await waits in the site's queue until its hosts are there, for as long as
 // the site's `wait` says.
@@ -135,8 +143,8 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
-	told, known, asked := telling{}, true, time.Time{}
-	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+	told, known, asked, begun := telling{}, true, time.Time{}, time.Now()
+	for pause := firstLook; ; pause = min(2*pause, longestLook(begun)) {
 		a.expect(ctx, w.Expected)
 		if text, is := told.news(w); is {
 			told = telling{w, time.Now()}

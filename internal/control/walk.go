@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -90,7 +91,8 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		}
 		none = append(none, passed{site.Name, out.err})
 		if len(sites) > 1 {
-			d.note(ctx, fmt.Sprintf("passing over site %s: %v", site.Name, out.err))
+			text := fmt.Sprintf("passing over site %s: %v", site.Name, out.err)
+			d.noteOnce(ctx, text, text)
 		}
 		at++
 	}
@@ -127,10 +129,13 @@ func (d *drive) patient(none []passed) bool {
 
 // rest waits before the next round.
 func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (stopped bool, err error) {
-	d.note(ctx, fmt.Sprintf("no site can take the run now (%s); asking again at %s", whyNone(none), time.Now().Add(pause).Format("15:04:05")))
-	d.run.State = state.Queued
-	if err := d.c.Store.PutRun(ctx, d.run); err != nil {
-		return false, err
+	why := "no site can take the run now (" + whyNone(none) + "); asking again at "
+	d.noteOnce(ctx, why, why+time.Now().Add(pause).Format("15:04:05"))
+	if d.run.State != state.Queued {
+		d.run.State = state.Queued
+		if err := d.c.Store.PutRun(ctx, d.run); err != nil {
+			return false, err
+		}
 	}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
@@ -141,6 +146,21 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 		return true, nil
 	}
 	return false, context.Cause(ctx)
+}
+
+// noteOnce says something, and notes it in the run's history unless that says it, known
+// by a key, since a site last took the run: one that waits for days is asked for hundreds
+// of times, and mostly told the same.
+func (d *drive) noteOnce(ctx context.Context, key, text string) {
+	if d.told[key] {
+		d.c.say(protocol.PhaseQueue, text)
+		return
+	}
+	if d.told == nil {
+		d.told = map[string]bool{}
+	}
+	d.told[key] = true
+	d.note(ctx, text)
 }
 
 func whyNone(none []passed) string {
