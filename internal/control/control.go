@@ -50,7 +50,7 @@ type Controller struct {
 	between func()
 	// clock, if set, is the machine's clock that nobody sets.
 	clock func() state.Moment
-	// wishLook, if set, is in place of that constant: tests wait for days.
+	// wishLook, if set, is in place of that constant and heldLook: tests wait for days.
 	wishLook time.Duration
 	// passFrom, if set, is in place of that constant: tests have small volumes.
 	passFrom int64

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 	if a.lost != nil {
 		return true
 	}
-	if !a.heldAsked.IsZero() && time.Since(a.heldAsked) < heldLook {
+	if !a.heldAsked.IsZero() && time.Since(a.heldAsked) < cmp.Or(a.c.wishLook, heldLook) {
 		return false
 	}
 	a.heldAsked = time.Now()

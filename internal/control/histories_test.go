@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"database/sql"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -48,19 +47,24 @@ func scratch(t testing.TB) string {
 
 // newHome opens a home outside of any history's time.
 func newHome(t testing.TB, dir string) *home {
-	store, err := state.Open(t.Context(), dir)
+	store, err := state.OpenAlone(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
+	// A full disk is a table that is not empty: see disk.
+	statements := []string{"CREATE TABLE IF NOT EXISTS full (is_full INTEGER)"}
+	for _, table := range []string{"runs", "attempts", "history"} {
+		statements = append(statements, fmt.Sprintf("CREATE TRIGGER IF NOT EXISTS full_%s BEFORE INSERT ON %s WHEN EXISTS (SELECT 1 FROM full) BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END", table, table))
 	}
-	db.SetMaxOpenConns(1)
-	return &home{dir: dir, store: store, db: db}
+	for _, s := range statements {
+		if err := store.Exec(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &home{dir: dir, store: store}
 }
 
-func (h *home) close() { h.store.Close(); h.db.Close() }
+func (h *home) close() { h.store.Close() }
 
 // play plays one history and gives what was promised and not kept, or "".
 func (h *home) play(t *testing.T, c *choices) string {

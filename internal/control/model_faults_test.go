@@ -3,11 +3,8 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -58,18 +55,22 @@ func (m *model) shiftRecords(by time.Duration) error {
 			return err
 		}
 	}
-	_, err = m.db.Exec("UPDATE runs SET created=created+?1, ended=ended+?1 WHERE id=?2", int64(by), m.run)
-	return err
+	return m.store.Exec(ctx, "UPDATE runs SET created=created+?1, ended=ended+?1 WHERE id=?2", int64(by), m.run)
 }
 
 // rot damages the newest checkpoint at home, between two controllers.
 func (m *model) rot() {
+	m.mu.Lock()
+	way := m.of("rot", 40)
+	m.mu.Unlock()
+	if way == 0 || way > 4 {
+		return
+	}
 	attempts := m.attempts()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	way := m.of("rot", 40)
 	list := m.kept()
-	if way == 0 || way > 4 || len(list) == 0 {
+	if len(list) == 0 {
 		return
 	}
 	volume := list[len(list)-1].Volume()
@@ -111,9 +112,7 @@ func (m *model) disk() {
 		m.fulls++
 		m.fullTo = time.Now().Add(time.Duration(1+m.of("full.for", 300)) * time.Minute)
 		m.say("the disk at home is full until %s", m.fullTo.Format("02 15:04:05"))
-		for _, table := range []string{"runs", "attempts", "history"} {
-			m.sql(fmt.Sprintf("CREATE TRIGGER full_%s BEFORE INSERT ON %s BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END", table, table))
-		}
+		m.sql("INSERT INTO full VALUES (1)")
 	}
 }
 
@@ -124,18 +123,11 @@ func (m *model) space() {
 	}
 	m.fullTo = time.Time{}
 	m.say("the disk at home has space again")
-	for _, table := range []string{"runs", "attempts", "history"} {
-		m.sql("DROP TRIGGER full_" + table)
-	}
+	m.sql("DELETE FROM full")
 }
 
 func (m *model) sql(statement string) {
-	_, err := m.db.Exec(statement)
-	for err != nil && strings.Contains(err.Error(), "SQLITE_BUSY") { // a controller writes just now
-		goruntime.Gosched()
-		_, err = m.db.Exec(statement)
-	}
-	if err != nil {
+	if err := m.store.Exec(context.Background(), statement); err != nil {
 		m.wrong("the model could not %s: %v", statement, err)
 	}
 }

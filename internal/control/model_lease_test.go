@@ -304,7 +304,13 @@ func (l *modelLease) Release(context.Context) error {
 
 func (l *modelLease) release() error {
 	m := l.s.m
-	attempts := m.attempts()
+	m.mu.Lock()
+	saved := l.saved > 0
+	m.mu.Unlock()
+	var attempts []state.Attempt
+	if saved { // only then it matters what is recorded
+		attempts = m.attempts()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.sticks > 0 && !m.calm || l.s.cut() || m.once("release."+l.s.name, 10) {

@@ -104,7 +104,7 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 	defer l.s.m.mu.Unlock()
 	switch {
 	case l.s.cut():
-		return driver.Waiting{}, l.s.noAnswer()
+		return driver.Waiting{}, l.s.silence()
 	case l.s.alone && l.head != nil: // it was granted, whatever came then
 		return driver.Waiting{Ready: true, Since: l.ready}, nil
 	case !l.live:
@@ -118,6 +118,14 @@ func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
 		return driver.Waiting{}, l.s.noAnswer()
 	}
 	return driver.Waiting{Ready: true}, nil
+}
+
+// silence is noAnswer while the line is cut: the same for as long as it is.
+func (s *modelSite) silence() error {
+	if s.silent == nil || s.silentTo != s.cutTo {
+		s.silent, s.silentTo = s.noAnswer(), s.cutTo
+	}
+	return s.silent
 }
 
 // noAnswer is what the way to a queue says that has none, or the batch system's programs:

@@ -27,8 +27,11 @@ type modelSite struct {
 	shut   time.Time // from when on it takes nothing any more
 	cuts   int       // partitions that may still come
 	cutTo  time.Time // until when nobody gets through to it
-	dead   bool      // it does not answer any more, until all is calm
-	leases map[core.Owner]*modelLease
+	// silent is what a look at its queue says until silentTo.
+	silent   error
+	silentTo time.Time
+	dead     bool // it does not answer any more, until all is calm
+	leases   map[core.Owner]*modelLease
 }
 
 // cut tells whether the line to the site is cut now. The model is locked.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,8 +37,6 @@ import (
 type home struct {
 	dir   string
 	store *state.Store
-	// db is the same database by another way, for what no controller does.
-	db *sql.DB
 }
 
 // model is the world of one history.

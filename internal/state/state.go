@@ -69,7 +69,13 @@ ALTER TABLE runs ADD COLUMN site_lost BLOB;
 }
 
 // Open opens, and on first use makes, the state in dir.
-func Open(ctx context.Context, dir string) (*Store, error) {
+func Open(ctx context.Context, dir string) (*Store, error) { return openAs(ctx, dir, false) }
+
+// OpenAlone is Open for a test that plays many runs: their records are kept in memory, for
+// this process alone.
+func OpenAlone(ctx context.Context, dir string) (*Store, error) { return openAs(ctx, dir, true) }
+
+func openAs(ctx context.Context, dir string, alone bool) (*Store, error) {
 	fail := func(err error) (*Store, error) {
 		return nil, &core.Error{Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
 			Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE."}
@@ -82,14 +88,20 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	// What must outlive that goes through a connection of its own.
 	// The name is a URI: a directory's #, ? or % must not end or change it.
 	name := url.URL{Path: filepath.Join(dir, "state.db")}
-	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_txlock=immediate&_pragma=synchronous"
-	db, err := newConn(dsn + "(NORMAL)")
+	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_txlock=immediate&_pragma="
+	usual, lasting := dsn+"synchronous(NORMAL)", dsn+"synchronous(FULL)"
+	if alone {
+		usual = ":memory:"
+	}
+	db, err := newConn(usual)
 	if err != nil {
 		return fail(err)
 	}
-	durable, err := newConn(dsn + "(FULL)")
-	if err != nil {
-		return fail(err)
+	durable := db
+	if !alone {
+		if durable, err = newConn(lasting); err != nil {
+			return fail(err)
+		}
 	}
 	s := &Store{dir: dir, db: db, durable: durable}
 	// Changing to WAL, which happens once, does not wait for other processes
@@ -151,6 +163,11 @@ func migrate(ctx context.Context, db *sql.DB) error {
 
 // Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.db.close(), s.durable.close()) }
+
+// Exec does to the records, for a test, what no bee does.
+func (s *Store) Exec(ctx context.Context, statement string, args ...any) error {
+	return s.db.exec(ctx, statement, args...)
+}
 
 // Dir is the state directory.
 func (s *Store) Dir() string { return s.dir }
