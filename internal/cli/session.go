@@ -28,7 +28,8 @@ type session struct {
 }
 
 // open opens the state and hands runs that lost their controller to a new one
-// in the background, so that none is ever stuck.
+// in the background, so that none is ever stuck; so it does with those for which there
+// is a new site.
 func (a *app) open(ctx context.Context) (*session, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
@@ -38,6 +39,14 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		s.close()
 		return nil, err
+	}
+	awake, err := s.Awaken(ctx)
+	if err != nil { // they wait on
+		s.Log.Warn("look for new sites of suspended runs", "err", err)
+	}
+	for _, run := range awake {
+		fmt.Fprintf(a.stderr, "bee: run %s, which was suspended, goes on in the background: its sites file has a new site for it\n", run.ID)
+		orphans = append(orphans, run.ID)
 	}
 	if err := s.background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)

@@ -65,6 +65,24 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 	}
 }
 
+// TestACommandFindsNewSites: it has a suspended run go on that waits for one.
+func TestACommandFindsNewSites(t *testing.T) {
+	sites := filepath.Join(t.TempDir(), "sites.yaml")
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Message: "no site",
+		Submission: []byte(`{"version": 1, "sites": [{"Name": "a", "Provider": "local"}], "sites_file": "` + sites + `"}`)})
+	for _, c := range []struct{ text, state, told string }{
+		{"sites:\n  - {name: a, provider: local}\n", "suspended", ""},
+		{"sites:\n  - {name: a, provider: local}\n  - {name: b, provider: local}\n", "queued", "run aaaa1111, which was suspended, goes on in the background"},
+	} {
+		if err := os.WriteFile(sites, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.bee("ps"); err != nil || !strings.Contains(d.out.String(), c.state) || !strings.Contains(d.err.String(), c.told) || c.told == "" && d.err.Len() > 0 {
+			t.Errorf("got %v: %s%s", err, &d.out, &d.err)
+		}
+	}
+}
+
 // TestResumeSaysWhereARunStands, whoever has it.
 func TestResumeSaysWhereARunStands(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,11 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 			return control.Submission{}, err
 		}
 	}
-	return control.Submission{Job: *job, Sites: sites, Pull: o.pull}, nil
+	f, err := a.findSites()
+	if err == nil && f.Path != "" {
+		f.Path, err = filepath.Abs(f.Path)
+	}
+	return control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull}, err
 }
 
 // volumeHere finds a data image for the volume that is none.

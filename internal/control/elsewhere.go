@@ -100,16 +100,20 @@ func (d *drive) heed(ctx context.Context, from string) (bool, error) {
 	if err != nil || len(sites) == 0 {
 		return false, err
 	}
-	names := make([]string, len(sites))
-	for i, s := range sites {
-		names[i] = s.Name
-	}
-	d.note(ctx, "sent by its user to "+strings.Join(names, ", "))
+	d.note(ctx, "sent by its user to "+namesOf(sites))
 	if err := d.reroute(ctx, sites, from); err != nil {
 		return false, err
 	}
 	d.first = 0
 	return true, recorded(d.c.Store.SaySite(ctx, d.run.ID, nil))
+}
+
+func namesOf(sites []spec.Site) string {
+	names := make([]string, len(sites))
+	for i, s := range sites {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // reroute has the run go on on the sites that its user names before all others, and

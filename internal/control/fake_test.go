@@ -359,6 +359,7 @@ type world struct {
 	*Controller
 	sites map[string]*fakeSite
 	names []string
+	lock  *state.Lock // of the last run that was submitted
 }
 
 func newWorld(t *testing.T, names ...string) *world {
@@ -405,6 +406,7 @@ func (w *world) submitJob(t *testing.T, job spec.Job) state.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.lock = lock
 	t.Cleanup(func() { lock.Unlock() })
 	return run
 }

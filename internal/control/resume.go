@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -17,8 +18,8 @@ func NotSuspended(run state.Run) error {
 }
 
 // Resume has a suspended run go on from its checkpoint, on given sites, in that
-// order, in place of those it was submitted with; none: on the same. It needs a
-// Drive afterwards.
+// order, before those that it has; none: on these, and what its sites file has by now
+// beside them. It needs a Drive afterwards.
 func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
 	if run.State != state.Suspended {
 		return run, NotSuspended(run)
@@ -34,10 +35,109 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	}
 	if len(sites) > 0 {
 		sub.prefer(sites)
-		if run.Submission, err = json.Marshal(sub); err != nil {
-			return run, err
-		}
+	} else {
+		sub.Sites = append(sub.Sites, sub.newSites(spec.LoadSites)...)
+	}
+	if run.Submission, err = json.Marshal(sub); err != nil {
+		return run, err
 	}
 	run.State, run.Kind, run.Message, run.Remedy = state.Queued, "", "", ""
 	return run, c.Store.PutRun(ctx, run)
+}
+
+// Awaken has those suspended runs go on that wait for a site, and whose sites file has
+// one by now that they did not have. It gives them: each needs a Drive. A run that another
+// process has is left to that.
+func (c *Controller) Awaken(ctx context.Context) ([]state.Run, error) {
+	runs, err := c.Store.Suspended(ctx)
+	if err != nil {
+		return nil, err
+	}
+	load := loadOnce()
+	var (
+		awake []state.Run
+		errs  []error
+	)
+	for _, run := range runs {
+		if sub, err := SubmissionOf(run); err != nil || len(sub.newSites(load)) == 0 {
+			continue // no bee of this version's, or one that waits on
+		}
+		again, is, err := c.awaken(ctx, run.ID)
+		if err != nil && !core.IsKind(err, core.Busy) {
+			errs = append(errs, err)
+		}
+		if is {
+			awake = append(awake, again)
+		}
+	}
+	return awake, errors.Join(errs...)
+}
+
+// awaken has one of them go on.
+func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, error) {
+	lock, err := c.Store.Lock(id)
+	if err != nil {
+		return state.Run{}, false, err
+	}
+	defer lock.Unlock() //nolint:errcheck // it was only held
+	run, err := c.Store.Run(ctx, id)
+	if err != nil || run.State != state.Suspended || run.StopAsked {
+		return run, false, err
+	}
+	attempts, err := c.Store.Attempts(ctx, id)
+	if err != nil || !wantsSite(run, attempts) {
+		return run, false, err
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return run, false, err
+	}
+	names := namesOf(sub.newSites(spec.LoadSites))
+	if run, err = c.Resume(ctx, run, nil); err != nil {
+		return run, false, err
+	}
+	return run, true, c.Store.AddNote(ctx, id, "it goes on, as "+sub.SitesFile+" has new sites for it: "+names)
+}
+
+// wantsSite tells whether a suspended run waits for a site, and not, as its last attempt
+// says then, for its user to see what is wrong with it.
+func wantsSite(run state.Run, attempts []state.Attempt) bool {
+	n := len(attempts)
+	return n == 0 || attempts[n-1].Message != run.Message
+}
+
+// newSites gives the sites that a run's sites file has for it by now, and that it does not
+// have; none where the file cannot be read: the run waits on.
+func (s *Submission) newSites(load func(string) (spec.SitesFile, error)) []spec.Site {
+	if s.SitesFile == "" {
+		return nil
+	}
+	f, err := load(s.SitesFile)
+	if err != nil {
+		return nil
+	}
+	sites, err := spec.SelectSites(&s.Job, f.Sites, f.Path)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(sites), func(n spec.Site) bool {
+		return slices.ContainsFunc(s.Sites, func(old spec.Site) bool { return old.Name == n.Name })
+	})
+}
+
+// loadOnce reads each sites file once: many runs have the same.
+func loadOnce() func(string) (spec.SitesFile, error) {
+	type read struct {
+		f   spec.SitesFile
+		err error
+	}
+	known := map[string]read{}
+	return func(file string) (spec.SitesFile, error) {
+		r, is := known[file]
+		if !is {
+			r.f, r.err = spec.LoadSites(file)
+			known[file] = r
+		}
+		return r.f, r.err
+	}
 }

@@ -20,6 +20,8 @@ type Submission struct {
 	Version int         `json:"version"`
 	Job     spec.Job    `json:"job"`
 	Sites   []spec.Site `json:"sites"` // in order of priority
+	// SitesFile is where they come from, as a whole path: see Awaken.
+	SitesFile string `json:"sites_file,omitempty"`
 	// StoreName is what the run is called in its store, where another
 	// installation has begun it.
 	StoreName string `json:"store_name,omitempty"`

@@ -45,7 +45,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []s
 	if err != nil {
 		return run, err
 	}
-	sub.Job.Store, sub.StoreName, sub.Sites = store, name, sites
+	sub.Job.Store, sub.StoreName, sub.Sites, sub.SitesFile = store, name, sites, "" // that was another machine's
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return run, err
 	}

@@ -167,6 +167,11 @@ func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, err
 	return list, nil
 }
 
+// Suspended lists the runs that wait for a site, or for their user, oldest first.
+func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
+	return s.runs(ctx, "WHERE state='suspended' ORDER BY created")
+}
+
 // Unfinished gives the ids of all runs that a controller has to carry on.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
 	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running')")

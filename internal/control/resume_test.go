@@ -1,0 +1,93 @@
+package control
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestANewSiteContinuesASuspendedRun: one that waits for a site goes on as soon as its
+// sites file has a new one for it, and no other does.
+func TestANewSiteContinuesASuspendedRun(t *testing.T) {
+	const other = "  - {name: c, provider: local}\n"
+	for name, c := range map[string]struct {
+		change  func(*Submission, *state.Run)
+		added   string
+		goesOn  bool
+		resumed string // whether bee resume takes the new site
+	}{
+		"a new site":                       {func(*Submission, *state.Run) {}, other, true, "c"},
+		"none":                             {func(*Submission, *state.Run) {}, "", false, "a"},
+		"one that the Beefile leaves out":  {func(s *Submission, _ *state.Run) { s.Job.Sites = []string{"a"} }, other, false, "a"},
+		"a file that cannot be read":       {func(*Submission, *state.Run) {}, "  - {", false, "a"},
+		"no file":                          {func(s *Submission, _ *state.Run) { s.SitesFile = "" }, other, false, "a"},
+		"a run that shall end":             {func(_ *Submission, r *state.Run) { r.StopAsked = true }, other, false, ""},
+		"a job with which something wrong": {func(_ *Submission, r *state.Run) { r.Message = "" }, other, false, "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, run := savedWithNowhereToGo(t)
+			run = w.drive(t, run, nil)
+			if run.State != state.Suspended {
+				t.Fatalf("got %+v", run)
+			}
+			file := filepath.Join(t.TempDir(), "sites.yaml")
+			if err := os.WriteFile(file, []byte("sites:\n  - {name: a, provider: local}\n  - {name: b, provider: local}\n"+c.added), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			sub, err := SubmissionOf(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sub.SitesFile = file
+			c.change(&sub, &run)
+			if run.Submission, err = json.Marshal(sub); err != nil {
+				t.Fatal(err)
+			}
+			if run.Message == "" { // as the attempt that was the last straw says
+				attempts := w.attempts(t, run)
+				run.Message = attempts[len(attempts)-1].Message
+			}
+			if err := w.Store.PutRun(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			if run.StopAsked {
+				if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if awake, err := w.Awaken(t.Context()); err != nil || len(awake) > 0 {
+				t.Fatalf("while another process has it: %+v, %v", awake, err)
+			}
+			if err := w.lock.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+			awake, err := w.Awaken(t.Context())
+			if err != nil || (len(awake) == 1) != c.goesOn {
+				t.Fatalf("got %+v, %v", awake, err)
+			}
+			if c.goesOn {
+				run = awake[0]
+			} else if c.resumed != "" {
+				if run, err = w.Resume(t.Context(), run, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.resumed == "" {
+				return
+			}
+			w.sites["c"] = newWorld(t, "c").sites["c"]
+			run = w.drive(t, run, nil)
+			switch {
+			case c.resumed == "a" && run.State != state.Suspended, c.resumed == "c" && run.State != state.Succeeded:
+				t.Errorf("it ended as %s: %s\n%s", run.State, run.Message, history(t, w, run.ID))
+			case c.goesOn && !strings.Contains(history(t, w, run.ID), file+" has new sites for it: c"):
+				t.Errorf("its history does not say why:\n%s", history(t, w, run.ID))
+			}
+			w.nothingHeld(t)
+		})
+	}
+}
