@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,16 +17,115 @@ import (
 
 // modelHead is a head with its job.
 type modelHead struct {
-	l       *modelLease
-	plan    *protocol.Plan
-	skew    time.Duration // of its clock
-	count   int
-	begun   time.Time
+	l     *modelLease
+	plan  *protocol.Plan
+	skew  time.Duration // of its clock
+	count int
+	begun time.Time
+	// nodes tells what became of the others, by rank, and all is closed once they are
+	// there.
+	nodes   []int
+	all     chan struct{}
+	setUp   bool
 	events  []protocol.Event
 	over    chan struct{} // closed at its end, however it comes
 	stopped chan struct{} // closed when a stop is asked for
 	news    chan struct{} // closed, and made anew, with every event
 	ended   bool
+}
+
+// What may have become of a node.
+const (
+	absent = iota
+	joined
+	fallen
+)
+
+// join has another node come, which may have ended by then. The model is locked.
+func (h *modelHead) join(rank int) {
+	m := h.l.s.m
+	if rank == 0 || h.ended || h.nodes[rank] != absent {
+		return
+	}
+	if m.once("falls."+h.l.s.name, 40) {
+		m.say("node %d of attempt %d ends before it joins", rank, h.l.owner.Attempt)
+		h.nodes[rank] = fallen
+		return
+	}
+	h.nodes[rank] = joined
+	if !slices.Contains(h.nodes[1:], absent) && !slices.Contains(h.nodes[1:], fallen) {
+		close(h.all)
+	}
+}
+
+// madeName is the file that the job's setup makes in its volume.
+const madeName = "made"
+
+// runs has the job's command begin. The model is locked.
+func (h *modelHead) runs() {
+	m := h.l.s.m
+	if _, err := os.Stat(filepath.Join(protocol.VolumeDir(h.l.dir), madeName)); m.setup && err != nil {
+		m.wrong("attempt %d computes without what its setup has made", h.l.owner.Attempt)
+	}
+	h.begun = time.Now()
+	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+}
+
+// prepare is what comes before that: the other nodes join, and setup runs. until tells
+// whether something else has come before.
+func (h *modelHead) prepare(until func(<-chan struct{}, time.Duration) bool) bool {
+	m, at := h.l.s.m, h.l.s.name
+	if len(h.nodes) > 1 {
+		h.tell(protocol.Event{Phase: protocol.PhaseJoin, Begin: true})
+		if !until(h.all, h.plan.JoinTimeout) {
+			return false
+		}
+		select {
+		case <-h.all:
+		default:
+			h.result(&protocol.Result{Kind: core.Lost.String(), Message: "no word from a node"})
+			return false
+		}
+		h.tell(protocol.Event{Phase: protocol.PhaseJoin, End: true})
+	}
+	if h.plan.Setup == nil {
+		return true
+	}
+	h.tell(protocol.Event{Phase: protocol.PhaseSetup, Begin: true})
+	m.mu.Lock()
+	takes, fails := time.Duration(1+m.of("setup.for", 20))*time.Minute, m.once("setup.fails."+at, 15)
+	m.mu.Unlock()
+	if !until(nil, takes) {
+		return false
+	}
+	h.tell(protocol.Event{Phase: protocol.PhaseSetup, End: true})
+	if fails {
+		m.mu.Lock()
+		m.spoilt = true
+		m.mu.Unlock()
+		h.result(&protocol.Result{Exit: &core.Exit{Code: 3}, InSetup: true})
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h.ended {
+		return false
+	}
+	if err := os.WriteFile(filepath.Join(protocol.VolumeDir(h.l.dir), madeName), []byte("made"), 0o600); err != nil {
+		panic(err)
+	}
+	h.setUp = true
+	h.journal(protocol.Event{SetupDone: true})
+	return true
+}
+
+// tell is journal for who has not locked the model.
+func (h *modelHead) tell(e protocol.Event) {
+	h.l.s.m.mu.Lock()
+	defer h.l.s.m.mu.Unlock()
+	if !h.ended {
+		h.journal(e)
+	}
 }
 
 func (h *modelHead) journal(e protocol.Event) {
@@ -59,7 +159,10 @@ func (h *modelHead) end() {
 func (h *modelHead) live() {
 	m, at := h.l.s.m, h.l.s.name
 	h.begun = time.Now()
-	left := time.Duration(m.target-h.count) * time.Minute
+	ready := len(h.nodes) == 1 && h.plan.Setup == nil
+	if ready {
+		h.runs()
+	}
 	fate := m.of("fate."+at, 16)
 	when := time.Duration(1+m.of("fate.at", 90)) * time.Minute
 	saves := m.of("saves."+at, 8)
@@ -81,12 +184,42 @@ func (h *modelHead) live() {
 		if fate > 0 && fate < 5 {
 			fault = time.After(when)
 		}
+		until := func(come <-chan struct{}, d time.Duration) bool {
+			select {
+			case <-h.over:
+			case <-h.stopped:
+				h.result(&protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
+			case <-slot:
+				h.saveAndEnd(unsaved)
+			case <-fault:
+				h.meet(fate, unsaved)
+			case <-come:
+				return true
+			case <-time.After(d):
+				return true
+			}
+			return false
+		}
+		if !ready {
+			if !h.prepare(until) {
+				return
+			}
+			m.mu.Lock()
+			over := h.ended
+			if !over {
+				h.runs()
+			}
+			m.mu.Unlock()
+			if over {
+				return
+			}
+		}
 		if e := h.plan.Checkpoint.Every; e > 0 {
 			ticker := time.NewTicker(e)
 			defer ticker.Stop()
 			snap = ticker.C
 		}
-		end := time.After(max(0, left))
+		end := time.After(max(0, time.Duration(m.target-h.count)*time.Minute))
 		for n := 1; ; n++ {
 			select {
 			case <-h.over:
@@ -131,11 +264,14 @@ func (h *modelHead) meet(fate, saves int) {
 	}
 }
 
+// unsaved is of the job's ways to save itself the one where it does not.
+const unsaved = 1
+
 // saveAndEnd has the job save itself, which may go wrong.
 func (h *modelHead) saveAndEnd(saves int) {
 	volume := protocol.VolumeDir(h.l.dir)
 	switch saves {
-	case 1: // it is killed as its grace is over
+	case unsaved: // it is killed as its grace is over
 		h.result(&protocol.Result{Kind: core.Lost.String(), Message: "the time slot has ended"})
 		return
 	case 2: // it is killed in the midst of writing
@@ -175,8 +311,11 @@ func (h *modelHead) save(count int, volume string) {
 	if h.ended {
 		return
 	}
-	text := []byte(strconv.Itoa(count))
-	if err := errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "count"), text, 0o600), os.WriteFile(filepath.Join(volume, "twin"), text, 0o600)); err != nil {
+	text, err := []byte(strconv.Itoa(count)), os.MkdirAll(volume, 0o700)
+	if raw, merr := os.ReadFile(filepath.Join(protocol.VolumeDir(h.l.dir), madeName)); merr == nil { // a snapshot is of the whole volume
+		err = errors.Join(err, os.WriteFile(filepath.Join(volume, madeName), raw, 0o600))
+	}
+	if err := errors.Join(err, os.WriteFile(filepath.Join(volume, "count"), text, 0o600), os.WriteFile(filepath.Join(volume, "twin"), text, 0o600)); err != nil {
 		panic(err)
 	}
 }
@@ -192,6 +331,7 @@ func (h *modelHead) result(r *protocol.Result) {
 	if r.Continue && !h.l.unsure { // only who hears of it can bring it home
 		h.l.saved = readCount(protocol.VolumeDir(h.l.dir))
 	}
+	r.SetupDone = h.setUp
 	raw, err := json.Marshal(r)
 	if err == nil {
 		err = os.WriteFile(protocol.ResultPath(h.l.dir), raw, 0o600)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -86,11 +87,17 @@ func (l *modelLease) Handle() core.Handle {
 }
 
 func (l *modelLease) Hosts() []core.Host {
-	name := l.s.name + "-0"
-	if l.s.alone && time.Now().Before(l.ready) {
-		name = ""
+	hosts := make([]core.Host, l.s.m.nodes)
+	for i := range hosts {
+		hosts[i] = core.Host{Index: i, Name: fmt.Sprintf("%s-%d", l.s.name, i), Dir: l.dir, Cache: "same", Slots: 1}
+		if i > 0 {
+			hosts[i].Dir = filepath.Join(l.dir, "host", strconv.Itoa(i))
+		}
+		if l.s.alone && time.Now().Before(l.ready) {
+			hosts[i].Name = ""
+		}
 	}
-	return []core.Host{{Name: name, Dir: l.dir, Cache: "same", Slots: 1}}
+	return hosts
 }
 
 func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
@@ -106,13 +113,13 @@ func (l *modelLease) Status(context.Context) (driver.Status, error) {
 	return driver.Status{Live: l.live, Reason: "its hosts are gone"}, nil
 }
 
-func (l *modelLease) NodeAlive(context.Context, int) (bool, error) {
+func (l *modelLease) NodeAlive(_ context.Context, host int) (bool, error) {
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()
 	if l.s.cut() {
 		return false, l.s.m.passing("a look at a node")
 	}
-	return l.live && l.head != nil && !l.head.ended, nil
+	return l.live && l.head != nil && !l.head.ended && (host == 0 || l.head.nodes[host] != fallen), nil
 }
 
 // lose takes the hosts away, with everything on them.
@@ -246,7 +253,11 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	if l.orders != nil {
 		m.wrong("attempt %d, which %s starts by itself, is launched", l.owner.Attempt, l.s.name)
 	}
-	l.begin(config.Plan)
+	if config.Rank == 0 {
+		l.begin(config.Plan)
+	} else if l.head != nil {
+		l.head.join(config.Rank)
+	}
 	if m.once("launched."+l.s.name, 15) {
 		l.unsure = true
 		return m.passing("launch, which has worked,")
@@ -264,7 +275,8 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	}
 	skew := m.offset("skew."+l.s.name, 40)
 	plan.Begin(time.Now().Add(skew))
-	h := &modelHead{l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
+	h := &modelHead{l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), nodes: make([]int, m.nodes),
+		all: make(chan struct{}), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
 	m.reached = max(m.reached, m.good())
 	if h.count < m.reached {
 		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
@@ -275,7 +287,6 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	m.say("attempt %d begins at %d on %s", l.owner.Attempt, h.count, l.s.name)
 	l.head = h
 	m.heads = append(m.heads, h)
-	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
 	h.live()
 }
 

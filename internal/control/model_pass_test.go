@@ -172,7 +172,10 @@ func (l *modelLease) Outgoing(context.Context, driver.Transfer) (io.ReadWriteClo
 	panic("the model passes trees as a whole")
 }
 
-func (l *modelLease) Sees(context.Context, string) (bool, error) { return false, nil }
+func (l *modelLease) Sees(context.Context, string) (bool, error) {
+	l.s.m.step()
+	return l.s.sees, l.reach("look for the store")
+}
 
 func (l *modelLease) Serve(ctx context.Context, q json.RawMessage) (json.RawMessage, error) {
 	l.s.m.step()

@@ -84,6 +84,9 @@ func (l *modelLease) obey() {
 		return
 	}
 	l.begin(o.Plan)
+	for rank := range m.nodes {
+		l.head.join(rank)
+	}
 }
 
 // tire gives hosts back that nobody uses.

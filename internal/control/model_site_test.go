@@ -21,6 +21,7 @@ type modelSite struct {
 	keeps  bool // files outlive the hosts, as on a shared scratch
 	alone  bool // it starts by itself what was left with it
 	strict bool // it takes its hosts back when the slot is over, as Slurm does
+	sees   bool // its hosts have the store's file system
 	passes bool // it keeps a checkpoint for the next attempt, and other sites reach it
 	wait   time.Duration
 	price  float64

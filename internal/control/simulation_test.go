@@ -49,7 +49,12 @@ type model struct {
 	heads   []*modelHead // all that ever were
 	order   string
 	every   time.Duration
-	shared  bool          // all sites are on one machine
+	shared  bool // all sites are on one machine
+	nodes   int
+	setup   bool          // the job has one
+	far     string        // the store of its checkpoints; "": at home
+	spoilt  bool          // its setup has failed
+	farTo   time.Time     // until when nobody gets through to it
 	size    time.Duration // of the volume: what it takes to bring it home
 	target  int           // what the job counts to
 	reached int           // the highest count of any checkpoint that was good at home
@@ -156,6 +161,16 @@ func newModel(h *home, c *choices, dir string) *model {
 		m.size = 2 * time.Minute
 	}
 	m.shared = c.of("shared", 4) == 1
+	m.nodes = 1
+	if c.of("nodes", 4) == 1 {
+		m.nodes = 3
+	}
+	m.setup = c.of("setup", 3) == 1
+	if c.of("store", 3) == 1 {
+		if m.far = filepath.Join(dir, "store"); os.MkdirAll(m.far, 0o700) != nil {
+			panic("no place for a store")
+		}
+	}
 	if c.of("order", 3) == 1 {
 		m.order = spec.OrderCheapest
 	}
@@ -170,6 +185,7 @@ func newModel(h *home, c *choices, dir string) *model {
 			s.keeps, s.alone = true, true
 		}
 		s.passes = c.of("passes."+name, 2) == 1
+		s.sees = m.far != "" && c.of("sees."+name, 3) == 1
 		if c.of("impatient."+name, 3) == 1 {
 			s.wait = 15 * time.Minute
 		}
@@ -182,8 +198,11 @@ func newModel(h *home, c *choices, dir string) *model {
 }
 
 func (m *model) submission() Submission {
-	s := Submission{Job: spec.Job{Name: "count", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
+	s := Submission{Job: spec.Job{Name: "count", Nodes: m.nodes, Store: m.far, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
 		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/data/count", To: filepath.Join(m.dir, "results")}}}}
+	if m.setup {
+		s.Job.Setup = &spec.Command{Shell: "make"}
+	}
 	for _, site := range m.sites {
 		s.Sites = append(s.Sites, spec.Site{Name: site.name, Provider: "model", Slot: site.slot, Wait: site.wait, Price: site.price})
 	}
@@ -212,6 +231,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			}
 			return nil, fs.ErrNotExist
 		},
+		Place:   m.place,
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
 		Ways:    &Ways{meet: m.meet},
 		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1}, ctx
@@ -223,7 +243,11 @@ func (m *model) clock() state.Moment {
 }
 
 func (m *model) kept() []checkpoint.Kept {
-	list, _ := checkpoint.List(filepath.Join(m.store.RunDir(m.run), checkpointsDir)) // none at all is found by its lack
+	dir := filepath.Join(m.store.RunDir(m.run), checkpointsDir)
+	if m.far != "" {
+		dir = filepath.Join(m.far, checkpoint.RunName(m.store.User(), m.run))
+	}
+	list, _ := checkpoint.List(dir) // none at all is found by its lack
 	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken })
 }
 
@@ -363,7 +387,7 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 		if run.Message == "" {
 			m.wrong("it failed without a reason")
 		}
-		if own := strings.Contains(run.Message, hostFull); m.good() > 0 && !own {
+		if own := strings.Contains(run.Message, hostFull) || m.spoilt; m.good() > 0 && !own {
 			m.wrong("it failed (%s), and could go on from its checkpoint", run.Kind)
 		}
 	case state.Suspended:

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// The store of a run's checkpoints that is not at home.
+
+// place opens it.
+func (m *model) place(string) (checkpoint.Place, error) {
+	return modelPlace{checkpoint.Root(m.far), m}, nil
+}
+
+// modelPlace is a directory that may be out of reach for a while, or fail.
+type modelPlace struct {
+	checkpoint.Root
+	m *model
+}
+
+func (p modelPlace) Run(name string) checkpoint.Store {
+	return modelStore{checkpoint.Stepped{Dir: checkpoint.Dir(filepath.Join(string(p.Root), name)), Between: p.m.step}, p.m}
+}
+
+// Mark implements checkpoint.Marker.
+func (p modelPlace) Mark(ctx context.Context) (string, func(), error) {
+	if err := p.m.storeWay("mark"); err != nil {
+		return "", nil, err
+	}
+	return p.Root.Mark(ctx)
+}
+
+type modelStore struct {
+	checkpoint.Stepped
+	m *model
+}
+
+// storeWay fails where nothing gets through to the store.
+func (m *model) storeWay(what string) error {
+	m.step()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.calm:
+		return nil
+	case time.Now().Before(m.farTo):
+	case m.once("store.away", 150):
+		m.farTo = time.Now().Add([]time.Duration{30 * time.Second, 3 * time.Minute, time.Hour, 10 * time.Hour}[m.of("store.for", 4)])
+		m.say("the store cannot be reached until %s", m.farTo.Format("02 15:04:05"))
+	case m.once("store", 60):
+		return m.passing(what + " in the store")
+	default:
+		return nil
+	}
+	return &core.Error{Kind: core.Transient, Op: what, Err: errors.New("the store does not answer")}
+}
+
+func (s modelStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+	if err := s.m.storeWay("list"); err != nil {
+		return nil, err
+	}
+	return s.Stepped.List(ctx)
+}
+
+func (s modelStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+	if err := s.m.storeWay("keep"); err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	return s.Stepped.Keep(ctx, g, site, from)
+}
+
+func (s modelStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+	if err := s.m.storeWay("restore"); err != nil {
+		return err
+	}
+	return s.Stepped.Restore(ctx, k, to)
+}
+
+func (s modelStore) Note(ctx context.Context, record []byte) error {
+	if err := s.m.storeWay("note"); err != nil {
+		return err
+	}
+	return s.Stepped.Note(ctx, record)
+}
+
+func (s modelStore) Noted(ctx context.Context) ([]byte, error) {
+	if err := s.m.storeWay("read"); err != nil {
+		return nil, err
+	}
+	return s.Stepped.Noted(ctx)
+}
