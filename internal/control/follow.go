@@ -120,6 +120,9 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(r.Message), Remedy: r.Remedy}
 	if dead := a.dead.Load(); dead != nil && !a.stopAsked() {
 		err = dead
+	} else if err.Kind == core.Stopped && !a.ran && !a.stopAsked() { // its user's word would be on record
+		err = &core.Error{Kind: core.Lost, Op: "start on site", Object: a.site.Name, Err: errors.New("its nodes were told to end before the job began"),
+			Remedy: fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)}
 	}
 	switch {
 	case err.Kind == core.Stopped || a.stopAsked():
