@@ -94,6 +94,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 // does not answer is waited for where the run can go on without it after a while;
 // lost tells that it has come to that.
 func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
+	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
 		if err == nil || core.IsKind(err, core.NotFound) {
@@ -106,11 +107,13 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		if a.heldLost(ctx) {
 			return true, nil
 		}
-		if is, derr := a.dispensable(ctx); !is || derr != nil {
-			return false, errors.Join(err, derr)
-		}
-		if lost, terr := a.overdue(ctx, err); lost || terr != nil {
-			return lost, terr
+		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
+			if !is || derr != nil {
+				return false, errors.Join(err, derr)
+			}
+			if lost, terr := a.overdue(ctx, err); lost || terr != nil {
+				return lost, terr
+			}
 		}
 		if serr := sleep(ctx, pause); serr != nil {
 			return false, serr
@@ -123,7 +126,7 @@ func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }
 // remembered is the outcome that an earlier controller had recorded before it
 // died in the midst of releasing.
 func (a *attempt) remembered() outcome {
-	out := outcome{state: state.Failed, exit: a.rec.ExitCode, moved: a.rec.Moved}
+	out := outcome{state: state.Failed, exit: a.rec.ExitCode, moved: a.rec.Moved, next: a.rec.Passed}
 	switch {
 	case a.rec.ExitCode != nil && *a.rec.ExitCode == 0:
 		out.state = state.Succeeded

@@ -97,7 +97,7 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 		return false, nil
 	}
 	is, err := a.dispensable(ctx)
-	if err != nil {
+	if err != nil && !core.IsKind(err, core.Transient) { // else the store may be asked at the next look
 		return false, err
 	}
 	if is {
@@ -165,6 +165,12 @@ func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 
 // oneLine is an error as it stands in a history.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// unsure tells whether an attempt cannot be told to be dispensable just now, as the store
+// does not answer: one line that breaks must not have the wait for its site begin anew.
+func unsure(err error, begun time.Time) bool {
+	return core.IsKind(err, core.Transient) && time.Since(begun) < 2*awayPatience
+}
 
 // goesOn tells whether a run goes on after an outcome, by itself or once its
 // user resumes it.

@@ -71,6 +71,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 // patiently has something brought home. Where the site stops answering, and the run
 // can go on without what is left there, it is waited for; errAway: in vain.
 func (a *attempt) patiently(ctx context.Context, bring func() error) error {
+	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		err := bring()
 		if err == nil || ctx.Err() != nil || !unreached(err) { // what is wrong may be here
@@ -83,13 +84,15 @@ func (a *attempt) patiently(ctx context.Context, bring func() error) error {
 		if a.heldLost(ctx) {
 			return errAway
 		}
-		if is, derr := a.dispensable(ctx); !is || derr != nil {
-			return errors.Join(err, derr)
-		}
-		if lost, terr := a.overdue(ctx, serr); terr != nil {
-			return terr
-		} else if lost {
-			return errAway
+		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
+			if !is || derr != nil {
+				return errors.Join(err, derr)
+			}
+			if lost, terr := a.overdue(ctx, serr); terr != nil {
+				return terr
+			} else if lost {
+				return errAway
+			}
 		}
 		if serr := sleep(ctx, pause); serr != nil {
 			return serr

@@ -57,6 +57,10 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
+	if core.KindNamed(result.Kind) == core.Stopped && a.dead.Load() == nil && !a.stopAsked() { // its user's word would be on record
+		result.Kind, result.Message = core.Lost.String(), "its nodes were told to end, and not by the run's user"
+		result.Remedy = fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)
+	}
 	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
 	a.account(ctx, result)
 	if len(result.Runtimes) > 0 {
@@ -94,7 +98,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		out = outcome{state: state.Stopped, err: errStopped()}
 		a.blame(out)
 	}
-	a.rec.Moved = is && goesOn(out) // recorded together with Fetched
+	a.rec.Moved, a.rec.Passed = is && goesOn(out), out.next // recorded together with Fetched
 	if err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
 		return outcome{}, err
 	}
@@ -120,9 +124,6 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(r.Message), Remedy: r.Remedy}
 	if dead := a.dead.Load(); dead != nil && !a.stopAsked() {
 		err = dead
-	} else if err.Kind == core.Stopped && !a.ran && !a.stopAsked() { // its user's word would be on record
-		err = &core.Error{Kind: core.Lost, Op: "start on site", Object: a.site.Name, Err: errors.New("its nodes were told to end before the job began"),
-			Remedy: fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)}
 	}
 	switch {
 	case err.Kind == core.Stopped || a.stopAsked():

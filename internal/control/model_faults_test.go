@@ -87,9 +87,11 @@ func (m *model) rot() {
 	}
 	if err == nil {
 		m.reached, m.homed = m.good(), 0
-		// What is recorded as being at home is not looked for on the site again.
+		// What is recorded as being at home is not looked for on the site again, nor what has
+		// once come to a store, which is trusted.
+		rotten := list[len(list)-1].Attempt
 		for _, h := range m.heads {
-			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp || m.far != "" && n == rotten {
 				h.l.saved = 0
 			}
 			h.l.s.dead = false // what it has may be the only copy again: it is waited for

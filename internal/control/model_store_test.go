@@ -49,7 +49,8 @@ func (m *model) storeWay(what string) error {
 	case m.calm:
 		return nil
 	case time.Now().Before(m.farTo):
-	case m.once("store.away", 150):
+	case m.aways < mostFulls && m.once("store.away", 150):
+		m.aways++
 		m.farTo = time.Now().Add([]time.Duration{30 * time.Second, 3 * time.Minute, time.Hour, 10 * time.Hour}[m.of("store.for", 4)])
 		m.say("the store cannot be reached until %s", m.farTo.Format("02 15:04:05"))
 	case m.once("store", 60):

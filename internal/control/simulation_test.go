@@ -55,6 +55,7 @@ type model struct {
 	far     string        // the store of its checkpoints; "": at home
 	spoilt  bool          // its setup has failed
 	farTo   time.Time     // until when nobody gets through to it
+	aways   int           // how often that was so
 	size    time.Duration // of the volume: what it takes to bring it home
 	target  int           // what the job counts to
 	reached int           // the highest count of any checkpoint that was good at home

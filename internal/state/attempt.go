@@ -74,6 +74,9 @@ type Record struct {
 	// an attempt that was lost, and of which nothing new had been kept until then.
 	From string `json:"from,omitempty"`
 	Vain bool   `json:"vain,omitempty"`
+	// Passed tells that it ended before the user's command had begun, and another site is
+	// asked.
+	Passed bool `json:"passed,omitempty"`
 	// Over is set once the head is known to have ended by itself: nothing of the
 	// attempt computes any more. Saved tells that the job had saved itself then.
 	Over  bool `json:"over,omitempty"`
