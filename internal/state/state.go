@@ -22,8 +22,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"modernc.org/sqlite" // registers itself with database/sql
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Store is the state directory: state.db, and runs/<id>/ for what belongs to
@@ -34,11 +32,9 @@ type Store struct {
 	// durable is the same file, for what must outlive a power failure: many
 	// runs may write at once, and each connection has but one way to.
 	durable *conn
+	journal journal
 	user    string
 }
-
-// busyTimeout is how long a process waits for others that write.
-const busyTimeout = 20 * time.Second
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
@@ -69,52 +65,68 @@ ALTER TABLE runs ADD COLUMN site_lost BLOB;
 }
 
 // Open opens, and on first use makes, the state in dir.
-func Open(ctx context.Context, dir string) (*Store, error) { return openAs(ctx, dir, false) }
+func Open(ctx context.Context, dir string) (*Store, error) {
+	err := os.MkdirAll(dir, 0o700)
+	var j journal
+	if err == nil {
+		j, err = journalFor(dir)
+	}
+	if err != nil {
+		return nil, unopened(dir, err)
+	}
+	return openWith(ctx, dir, j)
+}
 
 // OpenAlone is Open for a test that plays many runs: their records are kept in memory, for
 // this process alone.
-func OpenAlone(ctx context.Context, dir string) (*Store, error) { return openAs(ctx, dir, true) }
-
-func openAs(ctx context.Context, dir string, alone bool) (*Store, error) {
-	fail := func(err error) (*Store, error) {
-		return nil, &core.Error{Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
-			Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE."}
-	}
+func OpenAlone(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fail(err)
+		return nil, unopened(dir, err)
 	}
-	// WAL with synchronous=NORMAL survives the death of any process; only a
-	// power failure may take back the last moments, never corrupt the file.
-	// What must outlive that goes through a connection of its own.
+	return openWith(ctx, dir, alone)
+}
+
+func unopened(dir string, err error) error {
+	return &core.Error{Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
+		Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE."}
+}
+
+func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 	// The name is a URI: a directory's #, ? or % must not end or change it.
 	name := url.URL{Path: filepath.Join(dir, "state.db")}
-	dsn := "file:" + name.EscapedPath() + "?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_txlock=immediate&_pragma="
-	usual, lasting := dsn+"synchronous(NORMAL)", dsn+"synchronous(FULL)"
-	if alone {
+	dsn := "file:" + name.EscapedPath() + "?" + j.pragmas() + "&_txlock=immediate&_pragma=synchronous"
+	usual := dsn + "(" + j.usual + ")"
+	if j == alone {
 		usual = ":memory:"
 	}
 	db, err := newConn(usual)
 	if err != nil {
-		return fail(err)
+		return nil, unopened(dir, err)
 	}
+	// What must outlive a power failure goes through a connection of its own.
 	durable := db
-	if !alone {
-		if durable, err = newConn(lasting); err != nil {
-			return fail(err)
+	if !j == alone {
+		if durable, err = newConn(dsn + "(FULL)"); err != nil {
+			return nil, unopened(dir, err)
 		}
 	}
-	s := &Store{dir: dir, db: db, durable: durable}
-	// Changing to WAL, which happens once, does not wait for other processes
-	// by itself, nor do they for it.
+	s := &Store{dir: dir, db: db, durable: durable, journal: j}
+	// Changing the journal, which happens once, does not wait for other processes by
+	// itself, nor do they for it.
+	waited := false
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		err := s.db.do(ctx, s.prepare)
 		if err == nil {
 			return s, nil
 		}
-		if e, ok := errors.AsType[*sqlite.Error](err); !ok || e.Code()&0xff != sqlite3.SQLITE_BUSY || ctx.Err() != nil || time.Since(begun) > busyTimeout {
-			s.Close() //nolint:errcheck // the first error says it
-			return fail(err)
+		if waited = waited || isBusy(err); isBusy(err) && ctx.Err() == nil && time.Since(begun) < changeTimeout {
+			continue
 		}
+		s.Close() //nolint:errcheck // the first error says it
+		if waited && j == rollback && usesMemory(dir) {
+			return nil, inMemory(dir)
+		}
+		return nil, unopened(dir, err)
 	}
 }
 
@@ -127,16 +139,18 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("state.db has version %d, written by a newer bee; this one knows %d", version, schemaVersion)
 	}
 	if version < schemaVersion {
-		if err := migrate(ctx, db); err != nil {
+		if err := s.migrate(ctx, db); err != nil {
 			return err
 		}
 	}
 	return db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='user'").Scan(&s.user)
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
-		return err
+func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
+	if s.journal == memory {
+		if _, err := db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
+			return err
+		}
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +17,10 @@ import (
 
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openWith(t.Context(), dir, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestManyProcessesOpenOneStateAtOnce(t *testing.T) {
 	users := make([]string, 8)
 	for i := range users {
 		wg.Go(func() {
-			s, err := Open(context.Background(), dir)
+			s, err := openWith(context.Background(), dir, mode)
 			if err != nil {
 				t.Error(err)
 				return
@@ -179,7 +181,7 @@ func TestNewerStateIsRefusedAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	_, err := Open(t.Context(), dir)
+	_, err := openWith(t.Context(), dir, mode)
 	if err == nil || !strings.Contains(err.Error(), "newer bee") {
 		t.Errorf("got %v", err)
 	}
@@ -192,8 +194,7 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 		t.Error("controlled before anyone locked it")
 	}
 	// Another process holds the lock: this test, executed again.
-	holder := exec.Command(os.Args[0], "-test.run=^TestHelperHoldsLock$")
-	holder.Env = append(os.Environ(), "BEE_TEST_LOCK="+dir)
+	holder := helper("TestHelperHoldsLock", "BEE_TEST_LOCK="+dir)
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestManyOpenANewStore(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				s, err := Open(t.Context(), dir)
+				s, err := openWith(t.Context(), dir, mode)
 				if err != nil {
 					t.Error(err)
 					return

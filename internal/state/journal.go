@@ -1,0 +1,114 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite" // registers itself with database/sql
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// journal is how the database survives a process that ends while it writes, and how
+// those that read and write keep out of each other's way (ADR 29).
+type journal struct {
+	// mode is set by each connection. That of WAL stays in the file, and is set once.
+	mode string
+	// usual is how far what is written usually gets before the next thing is.
+	usual string
+	// busy is how long a process waits for others.
+	busy time.Duration
+}
+
+// memory is for a directory of this machine: all who use the database share memory. With
+// synchronous=NORMAL it survives the death of any process; only a power failure may take
+// back the last moments, never corrupt the file.
+//
+// rollback is for a directory that other machines may use as well, with which no memory
+// can be shared: only locks on the file tell them of each other. Readers and writers wait
+// for each other there, and each write for the file server. The journal is emptied, not
+// removed: a machine may think for a while that a file is not there which another one
+// has just made. It needs FULL to never corrupt the file.
+//
+// alone keeps the records in memory, for this process only.
+var ( //nolint:gochecknoglobals // constants
+	memory   = journal{usual: "NORMAL", busy: 20 * time.Second}
+	rollback = journal{mode: "TRUNCATE", usual: "FULL", busy: time.Minute}
+	alone    = journal{}
+)
+
+// changeTimeout is how long others may stand in the way of a change of the journal, or of
+// tables.
+const changeTimeout = 20 * time.Second
+
+func (j journal) pragmas() string {
+	text := fmt.Sprintf("_pragma=busy_timeout(%d)", j.busy.Milliseconds())
+	if j.mode != "" {
+		text += "&_pragma=journal_mode(" + j.mode + ")"
+	}
+	return text
+}
+
+// journalFor tells which one a database in dir needs.
+func journalFor(dir string) (journal, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return journal{}, fmt.Errorf("find the file system of %s: %w", dir, err)
+	}
+	if ofManyMachines(uint32(st.Type)) {
+		return rollback, nil
+	}
+	return memory, nil
+}
+
+// ofManyMachines tells whether several machines may have a file system mounted, by its
+// type as statfs(2) gives it. FUSE is counted among those, as it may be any.
+func ofManyMachines(magic uint32) bool {
+	switch magic {
+	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.NCP_SUPER_MAGIC,
+		unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC, unix.OCFS2_SUPER_MAGIC,
+		unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC:
+		return true
+	}
+	// The kernel's headers do not name these, the list in stat.c of GNU coreutils does.
+	switch magic {
+	case 0x0BD00BD0, // Lustre
+		0x47504653, // GPFS, which is Storage Scale
+		0x19830326, // BeeGFS, once FhGFS
+		0x01161970, // GFS2
+		0x20030528, // OrangeFS, once PVFS2
+		0xAAD7AAEA, // PanFS
+		0xBEEFDEAD, // StorNext
+		0x013111A8, // Ibrix
+		0x61636673, // ACFS
+		0xA501FCF5, // VxFS
+		0x786F4256, // a folder of VirtualBox's host
+		0xBACBACBC, // of VMware's
+		0x7C7C6673: // of Parallels'
+		return true
+	}
+	return false
+}
+
+func isBusy(err error) bool {
+	e, is := errors.AsType[*sqlite.Error](err)
+	return is && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// usesMemory tells whether someone has the database open who shares it by memory.
+func usesMemory(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "state.db-wal"))
+	return err == nil
+}
+
+// inMemory is the error of a database that cannot be made one for several machines yet.
+func inMemory(dir string) error {
+	return &core.Error{Kind: core.Busy, Op: "open state", Object: dir,
+		Err: errors.New("its file system may be shared by several machines, and bee processes have it open, of a version from before, in a way that works on one machine alone"),
+		Remedy: "End those that carry runs in the background, on every machine that has the directory: `pkill -KILL -u \"$USER\" -f 'bee drive'`. The runs go on, and the next bee command sees to them. " +
+			"Or choose another directory with --state or BEE_STATE."}
+}
