@@ -53,6 +53,8 @@ func (c *carrier) serve(ctx context.Context) error {
 	defer signal.Stop(signals)
 	look := time.NewTicker(takeLook)
 	defer look.Stop()
+	stops := time.NewTicker(stopLook)
+	defer stops.Stop()
 	defer c.all.Wait()
 	for {
 		names, err := namesLeft(c.box)
@@ -67,6 +69,8 @@ func (c *carrier) serve(ctx context.Context) error {
 		}
 		select {
 		case <-look.C:
+		case <-stops.C:
+			c.lookForStops(ctx)
 		case got := <-signals:
 			if got != syscall.SIGHUP {
 				c.lookForStops(ctx)
@@ -178,10 +182,17 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 
 // lookForStops ends the runs that their user wants to end.
 func (c *carrier) lookForStops(ctx context.Context) {
+	if c.idle() {
+		return
+	}
+	ids, err := c.s.Store.Stopping(ctx)
+	if err != nil {
+		return // it is looked again soon
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, r := range c.runs {
-		if run, err := c.s.Store.Run(ctx, id); err == nil && run.StopAsked {
+	for _, id := range ids {
+		if r := c.runs[id]; r != nil {
 			r.once.Do(func() { close(r.stop) })
 		}
 	}

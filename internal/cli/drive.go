@@ -119,7 +119,7 @@ func ofTheTerminal() []string {
 
 // environmentKey tells environments apart in which a run may go another way:
 // secrets, the way to an ssh agent, an allocation of Slurm's, PATH, the umask,
-// and which bee it is.
+// and which bee it is, on which of the hosts that share the state directory.
 func environmentKey(env []string, binary string, further ...string) string {
 	kept := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -127,6 +127,9 @@ func environmentKey(env []string, binary string, further ...string) string {
 	})
 	slices.Sort(kept)
 	kept = append(append(kept, binary), further...)
+	if host, err := os.Hostname(); err == nil {
+		kept = append(kept, host)
+	}
 	if info, err := os.Stat(binary); err == nil {
 		kept = append(kept, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))
 	}

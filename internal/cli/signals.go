@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Why a controller in the foreground ends before its run.
@@ -13,6 +14,10 @@ var (
 	errDetach = errors.New("the run goes on in the background")
 	errLeave  = errors.New("left in the midst of stopping; `bee ps` finishes it")
 )
+
+// stopLook is how often a controller looks whether a run of its was asked to stop by a
+// command that cannot send it a signal, as it is on another machine.
+const stopLook = 2 * time.Second
 
 // watchSignals makes Ctrl-C, TERM and the closing of the terminal what their
 // sender means by them: closing stop ends the run cleanly, the context ends
@@ -23,11 +28,19 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		stopping := false
+		look := time.NewTicker(stopLook)
+		defer look.Stop()
+		// A stop that was seen before its signal came must not make that a second one.
+		stopping, seen := false, false
 		for {
 			var got os.Signal
 			select {
 			case got = <-signals:
+			case <-look.C:
+				if stopping || !s.stopAsked(ctx, run) {
+					continue
+				}
+				got, seen = syscall.SIGTERM, true
 			case <-ctx.Done():
 				return
 			}
@@ -35,6 +48,9 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 			switch {
 			case got == syscall.SIGHUP: // the terminal is gone: stay as the background controller
 				ui.silence()
+				continue
+			case stopping && seen && got == syscall.SIGTERM:
+				seen = false
 				continue
 			case stopping:
 				ui.note("leaving; `bee ps` finishes the clean-up")
@@ -58,4 +74,11 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 		}
 	}()
 	return ctx, stop, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// stopAsked tells whether a run was asked to stop. Where that cannot be read, it is
+// looked again soon.
+func (s *session) stopAsked(ctx context.Context, run string) bool {
+	r, err := s.Store.Run(ctx, run)
+	return err == nil && r.StopAsked
 }

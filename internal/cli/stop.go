@@ -144,7 +144,11 @@ func (s *session) named(ctx context.Context, words []string, why state.Meaning) 
 // nudge makes a run's controller look at the record; a run without one gets
 // a new controller, which looks first of all.
 func (s *session) nudge(id string) error {
-	if told, err := s.Store.Nudge(id); err != nil || told {
+	told, err := s.Store.Nudge(id)
+	if host := s.Store.Elsewhere(id); err == nil && told && host != "" {
+		fmt.Fprintf(s.app.stderr, "bee: run %s: its controller on host %s looks within %v\n", id, host, stopLook)
+	}
+	if err != nil || told {
 		return err
 	}
 	return s.background(id)
@@ -221,6 +225,9 @@ func (s *session) endingText(ctx context.Context, run state.Run) string {
 		text = "its results are at home, and what it has left on site " + attempts[n-1].Site + " is being removed"
 	default:
 		text += " on site " + attempts[n-1].Site
+	}
+	if host := s.Store.Elsewhere(run.ID); host != "" {
+		text += ", by its controller on host " + host
 	}
 	return text + ", which is waited for; Ctrl-C leaves it to end by itself"
 }

@@ -33,7 +33,7 @@ func allowed() map[string][]string {
 		"internal/mpi":                  {"internal/core"},
 		"internal/mpi/ranks":            {},
 		"internal/mpi/rsh":              {"internal/core", "internal/node/client", "internal/wire"},
-		"internal/state":                {"internal/core", "internal/node/protocol"},
+		"internal/state":                {"internal/core", "internal/node/protocol", "internal/procid"},
 		"internal/image":                {"internal/core", "internal/filestream", "internal/image/debian", "internal/image/erofs", "internal/image/source", "internal/image/unpack", "internal/spec", "internal/wire"},
 		"internal/image/debian":         {"internal/core", "internal/shell", "internal/spec"},
 		"internal/image/erofs":          {},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,8 +20,11 @@ type Lock struct{ f *os.File }
 // Lock takes the run for this process, or gives a Busy error when another
 // process controls it. The kernel frees it when the holder dies.
 func (s *Store) Lock(id string) (*Lock, error) {
-	l, err := lock(filepath.Join(s.RunDir(id), "lock"), "lock run", id, "another bee process controls it")
+	l, err := lock(s.lockPath(id), "lock run", id, "another bee process controls it")
 	if e, busy := errors.AsType[*core.Error](err); busy {
+		if host := s.Elsewhere(id); host != "" {
+			e.Err = errors.New("a bee process on host " + host + " controls it")
+		}
 		e.Remedy = "`bee show " + id + "` tells what it does with it; `bee stop " + id + "` ends the run."
 	}
 	return l, err
@@ -59,8 +63,12 @@ func lock(path, op, object, held string) (*Lock, error) {
 		}
 		return fail(err)
 	}
-	// The process id is only an address for Nudge; the flock is the lock.
-	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid()))); err != nil {
+	// What is written is only an address for Nudge; the flock is the lock.
+	self, err := address()
+	if err == nil {
+		err = errors.Join(f.Truncate(0), writeAt(f, self))
+	}
+	if err != nil {
 		f.Close()
 		return fail(err)
 	}
@@ -89,7 +97,7 @@ func (l *Lock) Unlock() error { return l.f.Close() }
 
 // Controlled tells whether some process controls the run right now.
 func (s *Store) Controlled(id string) bool {
-	f, err := os.Open(filepath.Join(s.RunDir(id), "lock"))
+	f, err := os.Open(s.lockPath(id))
 	if err != nil {
 		return false
 	}
@@ -99,22 +107,80 @@ func (s *Store) Controlled(id string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// Nudge sends TERM to the process that controls a run, so that it looks for a
-// stop that AskStop recorded. False: no process controls the run.
+// Nudge has the process that controls a run look for a stop that AskStop recorded: one
+// on this machine gets TERM. One on another machine that shares the directory looks by
+// itself: see Stopping. False: no process controls the run.
 func (s *Store) Nudge(id string) (bool, error) {
 	if !s.Controlled(id) {
 		return false, nil
 	}
-	raw, err := os.ReadFile(filepath.Join(s.RunDir(id), "lock"))
-	if err != nil {
-		return false, fmt.Errorf("find controller of run %s: %w", id, err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		return false, nil // it has the lock, and is about to write its id: it will look by itself
-	}
-	if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+	// Where there is no process of that name here, it is elsewhere, or has just taken
+	// the lock, or let go of it: whoever has it looks by itself.
+	holder, _ := holder(s.lockPath(id))
+	if _, err := holder.Signal(unix.SIGTERM); err != nil {
 		return false, fmt.Errorf("tell controller of run %s: %w", id, err)
 	}
 	return true, nil
+}
+
+// Elsewhere names the host on which a process controls a run, where it is another one
+// that shares the directory; else "".
+func (s *Store) Elsewhere(id string) string {
+	holder, host := holder(s.lockPath(id))
+	boot, err := procid.Boot()
+	if err != nil || holder.Boot == "" || holder.Boot == boot || !s.Controlled(id) {
+		return ""
+	}
+	return host
+}
+
+func (s *Store) lockPath(id string) string { return filepath.Join(s.RunDir(id), "lock") }
+
+// address is what the holder of a lock writes into it: its process, whose number means
+// nothing on another machine and after the next boot, and the host's name for people.
+func address() (string, error) {
+	id, err := procid.Of(os.Getpid())
+	if err != nil {
+		return "", err
+	}
+	host, err := os.Hostname()
+	return id.String() + "\n" + host + "\n", err
+}
+
+// holder reads which process has written itself into a lock, and on which host. The
+// zero ID: none that is known.
+func holder(path string) (procid.ID, string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return procid.ID{}, ""
+	}
+	text, host, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	id, err := procid.Parse(text)
+	if err == nil {
+		return id, host
+	}
+	// Before, it was a number alone: it means the process that has the file open.
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return procid.ID{}, ""
+	}
+	if id, err = procid.Of(pid); err != nil || !hasOpen(pid, path) {
+		return procid.ID{}, ""
+	}
+	return id, ""
+}
+
+// hasOpen tells whether a process of this machine has a file open.
+func hasOpen(pid int, path string) bool {
+	want, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) //nolint:errcheck // the pattern is a good one
+	for _, fd := range fds {
+		if is, err := os.Stat(fd); err == nil && os.SameFile(want, is) {
+			return true
+		}
+	}
+	return false
 }

@@ -101,6 +101,13 @@ func (s *Store) AskStop(ctx context.Context, id string) error {
 	return s.db.exec(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
 }
 
+// Stopping gives those runs that are not over and that their user wants to end. It
+// reads no more of them than that: whoever controls some asks every few seconds, for
+// all of them at once.
+func (s *Store) Stopping(ctx context.Context) ([]string, error) {
+	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running','suspended') AND stop_asked=1")
+}
+
 // SaySite notes what its user says of the site of its present attempt; nil: nothing
 // any more.
 func (s *Store) SaySite(ctx context.Context, id string, said json.RawMessage) error {

@@ -38,7 +38,7 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 3
+const schemaVersion = 4
 
 func migrations() []string {
 	return []string{`
@@ -61,6 +61,8 @@ CREATE TABLE history (run TEXT NOT NULL, time INTEGER NOT NULL, text TEXT NOT NU
 CREATE INDEX history_by_run ON history(run);
 `, `
 ALTER TABLE runs ADD COLUMN site_lost BLOB;
+`, `
+CREATE INDEX runs_to_stop ON runs(state) WHERE stop_asked=1;
 `}
 }
 

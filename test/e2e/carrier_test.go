@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -92,5 +94,38 @@ func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 	})
 	if v := b.Await(id, 20*time.Second); v.State != "succeeded" {
 		t.Errorf("the run: %+v", v)
+	}
+}
+
+// TestARunOfAnotherMachinesIsStopped: where several share the state, the process that
+// carries a run cannot be sent a signal, and its number may be a stranger's here.
+func TestARunOfAnotherMachinesIsStopped(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, job := busyboxJob(t, "run: 'touch log; sleep 600'", "volume: /data", "workdir: /data")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	counting(t, b, id)
+	stranger := exec.Command("sleep", "600")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- stranger.Wait() }()
+	defer func() { stranger.Process.Kill(); <-ended }()
+	lock := b.Dir + "/state/runs/" + id + "/lock"
+	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d 1 another-boot\nlogin2\n", stranger.Process.Pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("stop", id); r.Code != 0 || !strings.Contains(r.Stderr, "its controller on host login2") {
+		t.Errorf("%+v", r)
+	}
+	if v := b.Await(id, 20*time.Second); v.State != "stopped" {
+		t.Errorf("the run: %+v", v)
+	}
+	select {
+	case err := <-ended:
+		ended <- err
+		t.Errorf("the stranger ended: %v", err)
+	default:
 	}
 }

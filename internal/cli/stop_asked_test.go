@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// asElsewhere has the lock of a run say that a process of another machine has it.
+func (d *desk) asElsewhere(id string) {
+	d.t.Helper()
+	path := filepath.Join(d.store.RunDir(id), "lock")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%d 1 another\nlogin2\n", os.Getpid()), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestStopSaysThatItIsAskedElsewhere, and starts no controller here.
+func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
+	controller, err := d.store.Lock("aaaa1111")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer controller.Unlock() //nolint:errcheck // as its process ends, too
+	d.asElsewhere("aaaa1111")
+	if err := d.bee("stop", "--no-wait", "pi"); err != nil || !strings.Contains(d.err.String(), "its controller on host login2") {
+		t.Errorf("%v, and it says %q", err, d.err.String())
+	}
+	if run, err := d.store.Run(t.Context(), "aaaa1111"); err != nil || !run.StopAsked {
+		t.Errorf("nothing was asked: %+v, %v", run, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "s", "controllers.log")); err == nil {
+		t.Error("a controller was started here")
+	}
+}
+
+// TestACarrierSeesStopsThatAreOnlyWrittenDown, of its own runs.
+func TestACarrierSeesStopsThatAreOnlyWrittenDown(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "stopped1", State: state.Running}, state.Run{ID: "another1", State: state.Running}, state.Run{ID: "goeson11", State: state.Running})
+	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, filepath.Join(d.dir, "box"))
+	for _, id := range []string{"stopped1", "goeson11"} {
+		c.runs[id] = &carried{stop: make(chan struct{})}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- c.serve(ctx) }()
+	for _, id := range []string{"stopped1", "another1"} {
+		if err := d.store.AskStop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-c.runs["stopped1"].stop
+	cancel()
+	if err := <-served; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	select {
+	case <-c.runs["goeson11"].stop:
+		t.Error("a run ends that nobody has asked to")
+	default:
+	}
+}
+
+// TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown; the signal of the same command
+// that comes late is no second one.
+func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", State: state.Running})
+	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+	s := &session{Controller: &control.Controller{Store: d.store}, app: a}
+	ctx, stop, done := s.watchSignals(t.Context(), "aaaa1111", newProgress(a, true))
+	defer done()
+	select {
+	case <-stop:
+		t.Fatal("it ends though nobody has asked for it")
+	default:
+	}
+	if err := d.store.AskStop(t.Context(), "aaaa1111"); err != nil {
+		t.Fatal(err)
+	}
+	<-stop
+	term := func() {
+		p, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = p.Signal(syscall.SIGTERM)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	term()
+	time.Sleep(200 * time.Millisecond) // that it is heeded cannot be seen
+	if ctx.Err() != nil {
+		t.Fatalf("it has left: %v", context.Cause(ctx))
+	}
+	term()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if ctx.Err() == nil {
+			return errors.New("a second TERM is not heeded")
+		}
+		return nil
+	})
+}
