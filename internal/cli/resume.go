@@ -100,6 +100,7 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 	if err != nil {
 		return err
 	}
+	s.Report = newProgress(a, false).report // it tells what the other one has left
 	run, err := s.TakeOver(ctx, store, word, sites)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 		case run.State != state.Suspended:
 			return nil, control.NotSuspended(run)
 		case time.Since(begun) > tidying:
-			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(tidyingText), Remedy: "Try again in a while; `bee show " + run.ID + "` tells more."}
+			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "Try again in a while; `bee show " + run.ID + "` tells more."}
 		}
 		if !told && time.Since(begun) > silence {
 			told = true

@@ -73,7 +73,7 @@ func (c *Controller) lockTidied(ctx context.Context, run string) (*state.Lock, e
 		case !core.IsKind(err, core.Busy):
 			return lock, err
 		case time.Since(begun) > releaseTimeout:
-			return nil, &core.Error{Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New("another bee process removes what it has left on its sites"),
+			return nil, &core.Error{Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.Store.Who(run) + " removes what it has left on its sites"),
 				Remedy: "Try again in a while; `bee show " + run + "` tells more."}
 		}
 		if err := sleep(ctx, firstLook); err != nil {

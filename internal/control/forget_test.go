@@ -2,6 +2,8 @@ package control
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,10 +58,17 @@ func TestForgettingKeepsWhatASiteStillHolds(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer lock.Unlock() //nolint:errcheck // its file goes with the test
+					elsewhere := []byte("1 1 another-boot\nlogin2\n")
+					if err := os.WriteFile(filepath.Join(w.Store.RunDir(run.ID), "lock"), elsewhere, 0o600); err != nil {
+						t.Fatal(err)
+					}
 				}
 				err = w.Forget(t.Context(), run, Leaving{Sites: c.leave})
 				if c.kept && (!core.IsKind(err, core.Busy) || core.Remedy(err) == "") || !c.kept && err != nil {
 					t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+				}
+				if c.tidied && c.kept && !strings.Contains(err.Error(), "on host login2") {
+					t.Errorf("got %v, want that one on login2 has it", err)
 				}
 				_, err = w.Store.Run(t.Context(), run.ID)
 				if kept := !core.IsKind(err, core.NotFound); kept != c.kept || len(w.attempts(t, run)) > 0 != c.kept {

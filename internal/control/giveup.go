@@ -180,11 +180,7 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 func (a *attempt) whatIsLost(ctx context.Context) string {
 	there := fmt.Sprintf("nothing of attempt %d computes there any more", a.rec.N)
 	if !a.harmless(ctx) {
-		hosts := make([]string, len(a.rec.Hosts))
-		for i, h := range a.rec.Hosts {
-			hosts[i] = h.Name
-		}
-		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(strings.Join(hosts, ", "), "its hosts"))
+		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(hostNames(a.rec.Hosts), "its hosts"))
 		if left, bounded := a.canComputeFor(ctx); bounded {
 			there += ", until " + time.Now().Add(left).Format(time.DateTime) + " at the latest"
 		}
@@ -196,4 +192,12 @@ func (a *attempt) whatIsLost(ctx context.Context) string {
 		since = "what it has computed there since the checkpoint of " + list[len(list)-1].Manifest.Taken.Local().Format(time.DateTime) + " is lost"
 	}
 	return there + "; " + since + ", with what it has printed; what is left there is ended and removed once the site answers"
+}
+
+func hostNames(hosts []core.Host) string {
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = h.Name
+	}
+	return strings.Join(names, ", ")
 }

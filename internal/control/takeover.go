@@ -64,6 +64,9 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 		return err
 	}
 	for _, a := range attempts {
+		if !a.Released {
+			d.note(ctx, leftByOther(a))
+		}
 		// What it may still hold somewhere is not ours to give back.
 		a.Lease, a.Released, a.Launched = nil, true, false
 		a.Moved = a.Moved || a.N == list[len(list)-1].Attempt
@@ -82,6 +85,21 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 		return err
 	}
 	return d.noteRun(ctx, store)
+}
+
+// leftByOther tells what becomes of the hosts of an attempt that another installation
+// has made, and had not given back when it last wrote to the store.
+func leftByOther(a state.Attempt) string {
+	does := "may have been asked for"
+	if a.Lease != nil {
+		does = "may still be held"
+	}
+	if a.Launched && !a.Over {
+		does += ", and compute,"
+	}
+	return fmt.Sprintf("taken over: %s of site %s %s by attempt %d of the other installation; they are not this one's to give back. "+
+		"That one gives them back when it runs again; if it is gone for good, end and remove there by hand what has %s in its name",
+		firstOf(hostNames(a.Hosts), "hosts"), a.Site, does, a.N, a.Run)
 }
 
 // findIn finds the run that a user means among those in a store.

@@ -20,11 +20,9 @@ type Lock struct{ f *os.File }
 // Lock takes the run for this process, or gives a Busy error when another
 // process controls it. The kernel frees it when the holder dies.
 func (s *Store) Lock(id string) (*Lock, error) {
-	l, err := lock(s.lockPath(id), "lock run", id, "another bee process controls it")
+	l, err := lock(s.lockPath(id), "lock run", id, "")
 	if e, busy := errors.AsType[*core.Error](err); busy {
-		if host := s.Elsewhere(id); host != "" {
-			e.Err = errors.New("a bee process on host " + host + " controls it")
-		}
+		e.Err = errors.New(s.Who(id) + " controls it")
 		e.Remedy = "`bee show " + id + "` tells what it does with it; `bee stop " + id + "` ends the run."
 	}
 	return l, err
@@ -132,6 +130,14 @@ func (s *Store) Elsewhere(id string) string {
 		return ""
 	}
 	return host
+}
+
+// Who says which other process controls a run, as far as it is known.
+func (s *Store) Who(id string) string {
+	if host := s.Elsewhere(id); host != "" {
+		return "a bee process on host " + host
+	}
+	return "another bee process"
 }
 
 func (s *Store) lockPath(id string) string { return filepath.Join(s.RunDir(id), "lock") }

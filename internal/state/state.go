@@ -107,7 +107,7 @@ func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 	}
 	// What must outlive a power failure goes through a connection of its own.
 	durable := db
-	if !j == alone {
+	if j != alone {
 		if durable, err = newConn(dsn + "(FULL)"); err != nil {
 			return nil, unopened(dir, err)
 		}
