@@ -39,6 +39,8 @@ type Options struct {
 	StateDir string // of this installation
 	Cache    string // the image cache
 	Binary   string // the bee binary
+	// Machine is this one's name, where other machines share StateDir; else "".
+	Machine string
 	// Ahead is a node that was started already, or nil: see local.Ahead.
 	Ahead *local.Ahead
 	// Progress is told of what providers send to hosts on their own account, in
@@ -73,7 +75,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 			scratch = os.Getenv("BEE_SCRATCH")
 		}
 		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
-			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Ahead: o.Ahead})
+			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead})
 	case "slurm":
 		return slurmSite(s, o)
 	case "ssh":

@@ -71,10 +71,17 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	machine := ""
+	if store.Shared() {
+		if machine, err = os.Hostname(); err != nil {
+			store.Close() //nolint:errcheck // the first error says it
+			return nil, err
+		}
+	}
 	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
 	}
 	c.TryRuntime = func(ctx context.Context, site spec.Site, lease driver.Lease) (runtime, host string, err error) {
 		return catalog.TryRuntime(ctx, site, lease)

@@ -202,8 +202,12 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 		return err
 	}
 	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
-	err = d.c.releaseOwned(ctx, provider, a.owner())
-	if err != nil {
+	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
+		if _, err := provider.Recover(ctx, *rec.Lease); err != nil && !core.IsKind(err, core.NotFound) {
+			return err
+		}
+	}
+	if err := d.c.releaseOwned(ctx, provider, a.owner()); err != nil {
 		return err
 	}
 	a.rec.Released = true

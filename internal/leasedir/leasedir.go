@@ -137,11 +137,15 @@ type Kind struct {
 	Leases  string
 	// Mounted is set where bases lie on a file system that may be away for a while.
 	Mounted bool
+	// Machine names that on which bases lie, where handles may come to other machines,
+	// too; else "".
+	Machine string
 }
 
 // handleData is the Data of the handles of all kinds.
 type handleData struct {
-	Dir string `json:"dir"`
+	Dir     string `json:"dir"`
+	Machine string `json:"machine,omitempty"`
 }
 
 // Dir is an owner's lease in a base.
@@ -149,7 +153,7 @@ func (k Kind) Dir(base string, o core.Owner) string { return filepath.Join(base,
 
 // Handle is that of a lease's directory.
 func (k Kind) Handle(dir string, o core.Owner) core.Handle {
-	data, err := json.Marshal(handleData{dir})
+	data, err := json.Marshal(handleData{dir, k.Machine})
 	if err != nil {
 		panic(err) // plain data: this cannot happen
 	}
@@ -157,7 +161,7 @@ func (k Kind) Handle(dir string, o core.Owner) core.Handle {
 }
 
 // Find gives the directory of a handle, and the base that it lies in. NotFound
-// when it is gone.
+// when it is gone; Transient where it is another machine's: nothing can be told of it here.
 func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	invalid := func(format string, a ...any) error {
 		return &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf(format, a...)}
@@ -170,6 +174,10 @@ func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	leases := filepath.Dir(data.Dir)
 	if !ok || owner != h.Owner || filepath.Base(leases) != k.Leases || !filepath.IsAbs(data.Dir) {
 		return "", "", invalid("%q is no lease", data.Dir)
+	}
+	if data.Machine != "" && k.Machine != "" && data.Machine != k.Machine {
+		return "", "", &core.Error{Kind: core.Transient, Op: "find lease", Object: data.Dir, Err: fmt.Errorf("it is on host %s, and this is %s", data.Machine, k.Machine),
+			Remedy: "Deal with the run there."}
 	}
 	return data.Dir, filepath.Dir(leases), k.Check(data.Dir)
 }

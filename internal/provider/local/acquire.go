@@ -24,7 +24,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{owner: r.Owner, base: p.base, dir: kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead}
+	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -154,24 +154,24 @@ func dropOldProbes(dir string) {
 	}
 }
 
-func kind() leasedir.Kind {
-	return leasedir.Kind{Driver: "local", Version: handleVersion, Leases: leasesDir}
+func (p *provider) kind() leasedir.Kind {
+	return leasedir.Kind{Driver: "local", Version: handleVersion, Leases: leasesDir, Machine: p.s.Machine}
 }
 
 // Recover gives the lease of a handle. One that is half-made, or whose hosts
 // are gone, is given too, as not live: its files can be fetched, and it has to
 // be released.
 func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
-	dir, base, err := kind().Find(h)
+	dir, base, err := p.kind().Find(h)
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead}
+	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead}
 	l.details, _ = readDetails(l.dir)
 	return l, nil
 }
 
 // List gives every lease of the owner's, whole or not.
 func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
-	return kind().List(q, p.bases()...)
+	return p.kind().List(q, p.bases()...)
 }

@@ -19,6 +19,7 @@ import (
 )
 
 type lease struct {
+	kind    leasedir.Kind
 	owner   core.Owner
 	base    string
 	dir     string // the lease's own
@@ -27,7 +28,7 @@ type lease struct {
 	ahead   *Ahead // a node that waits for orders, or nil
 }
 
-func (l *lease) Handle() core.Handle { return kind().Handle(l.dir, l.owner) }
+func (l *lease) Handle() core.Handle { return l.kind.Handle(l.dir, l.owner) }
 func (l *lease) Hosts() []core.Host  { return l.details.Hosts }
 func (l *lease) Deadline() time.Time { return time.Time{} }
 

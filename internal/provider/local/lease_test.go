@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestOwnerNames(t *testing.T) {
 func TestForeignHandles(t *testing.T) {
 	p := newProvider(t, Settings{Scratch: scratch(t)})
 	o := core.Owner{User: "u", Run: "r", Attempt: 1}
-	good := kind().Handle("/nonexistent/bee/.leases/u@r@1", o)
+	good := (&provider{}).kind().Handle("/nonexistent/bee/.leases/u@r@1", o)
 	if _, err := p.Recover(t.Context(), good); !core.IsKind(err, core.NotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
@@ -220,4 +221,33 @@ func BenchmarkLease(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestAnotherMachinesLease: of a lease of another machine that shares the state of runs
+// nothing can be told here, least of all that it is gone.
+func TestAnotherMachinesLease(t *testing.T) {
+	dir := scratch(t)
+	o := core.Owner{User: "u", Run: "r", Attempt: 1}
+	there := newProvider(t, Settings{Scratch: dir, Machine: "login1"})
+	l, err := there.Acquire(t.Context(), driver.Request{Owner: o, Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := l.Handle()
+	for _, elsewhere := range []string{dir, scratch(t)} {
+		if _, err := newProvider(t, Settings{Scratch: elsewhere, Machine: "login2"}).Recover(t.Context(), h); !core.IsKind(err, core.Transient) || !strings.Contains(err.Error(), "login1") {
+			t.Errorf("on another machine: got %v", err)
+		}
+	}
+	for _, same := range []string{"login1", ""} {
+		if _, err := newProvider(t, Settings{Scratch: dir, Machine: same}).Recover(t.Context(), h); err != nil {
+			t.Errorf("on %q: %v", same, err)
+		}
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := there.Recover(t.Context(), h); !core.IsKind(err, core.NotFound) {
+		t.Errorf("when it is gone: got %v", err)
+	}
 }

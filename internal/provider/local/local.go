@@ -43,6 +43,9 @@ type Settings struct {
 	// StateDir, if set, keeps note of the scratch directories ever used, so
 	// that List finds leases also after Scratch was changed.
 	StateDir string
+	// Machine is this one's name, where others may be given its leases, as they share
+	// the state of runs; else "".
+	Machine string
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
 	// Ahead is a node that was started already, for the first that is launched on
