@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
-.PHONY: build demo test race bench lint dist clean
+.PHONY: build demo test histories race bench lint dist clean
 
 build:                    ## the static binary, bin/bee
 	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
@@ -17,6 +17,10 @@ demo: build               ## GROMACS on two emulated hosts of this machine
 test: build               ## everything: unit, conformance, end to end
 	hack/deps.sh test
 	hack/test.sh
+
+N ?= 100000
+histories:                ## N new random histories of runs, in virtual time
+	BEE_TEST_HISTORIES=$(N) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 -run 'TestRandomHistories$$' ./internal/control
 
 race: build               ## data races, where much happens at once; takes a C compiler
 	hack/deps.sh race

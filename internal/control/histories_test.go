@@ -22,16 +22,17 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// histories is how many random histories are played: 100,000 in each `make
-// test`. BEE_TEST_HISTORIES asks for another number.
-func histories() int {
+// histories is how many random histories are played, and from which seed. Each `make
+// test` plays the same ones, so that its verdict is about the change and not about its
+// luck; `make histories`, by BEE_TEST_HISTORIES, plays new ones.
+func histories() (n int, seed uint64) {
 	if n, err := strconv.Atoi(os.Getenv("BEE_TEST_HISTORIES")); err == nil {
-		return n
+		return n, uint64(time.Now().UnixNano())
 	}
 	if testkit.Strict() {
-		return 100_000
+		return 20_000, 1
 	}
-	return 2000
+	return 2000, 1
 }
 
 // scratch is a directory in memory where there is one: a history writes many
@@ -80,9 +81,7 @@ func (h *home) play(t *testing.T, c *choices) string {
 		if len(m.faults) > 0 {
 			fault = m.String()
 		}
-		m.mu.Lock()
-		m.calm = true
-		m.mu.Unlock()
+		m.quiet()
 		time.Sleep(400 * time.Hour) // for all that the model has begun to end
 	})
 	return fault
@@ -171,7 +170,7 @@ func drawn(seed, n uint64) *choices {
 // checkpoint, never anything left, always an end.
 func TestRandomHistories(t *testing.T) {
 	testkit.Once(t)
-	n, seed := histories(), uint64(time.Now().UnixNano())
+	n, seed := histories()
 	t.Logf("%d histories from seed %d", n, seed)
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	root := scratch(t)

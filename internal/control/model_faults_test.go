@@ -100,9 +100,8 @@ func (m *model) rot() {
 	}
 }
 
-// mostFulls is how often the disk at home fills up in one history. A run that waits
-// for sites which are gone for good would else, once in 60,000, wear out maxLives
-// controllers that can write nothing.
+// mostFulls is how often the disk at home fills up in one history, and its store is
+// away, so that not all of the history is about that.
 const mostFulls = 5
 
 // disk fills the disk at home, or frees it. The model is locked.

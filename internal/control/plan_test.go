@@ -35,7 +35,6 @@ func TestCommandsAreThoseOfDockerRun(t *testing.T) {
 		{"list for CMD", "run: [app, -x]", core.ImageConfig{Cmd: cmd}, []string{"app", "-x"}},
 		{"list for ENTRYPOINT", "run: [app, -x]", core.ImageConfig{Entrypoint: entry}, argv(entry, []string{"app", "-x"})},
 		{"list for both", "run: [app, -x]", both, argv(entry, []string{"app", "-x"})},
-		{"empty list", "run: []", both, argv(entry, cmd)},
 
 		{"other entrypoint voids CMD", "entrypoint: [/other, -o]", both, []string{"/other", "-o"}},
 		{"other entrypoint, string", "entrypoint: [/other, -o]\nrun: app -x", both, argv([]string{"/other", "-o"}, shell("app -x"))},

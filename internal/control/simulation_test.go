@@ -262,11 +262,13 @@ func (m *model) good() int {
 	return best
 }
 
-// maxLives bounds how many controllers a history may wear out, and longest how
-// long each may take.
+// After stormyLives controllers nothing goes wrong any more: faults that follow each
+// other closely enough keep any run from its end, as a disk that is always full does.
+// Then calmLives must be enough. longest is how long each may take.
 const (
-	maxLives = 120
-	longest  = 30 * 24 * time.Hour
+	stormyLives = 120
+	calmLives   = 10
+	longest     = 30 * 24 * time.Hour
 )
 
 // play plays a history to its end.
@@ -277,12 +279,11 @@ func (m *model) play(ctx context.Context) {
 		err     error
 	)
 	for lives := 0; ; lives++ {
-		if lives == maxLives {
-			if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // they only try to clean up
-				m.judge(ctx, run)
-			} else {
-				m.wrong("no end after %d controllers", lives)
-			}
+		switch lives {
+		case stormyLives:
+			m.quiet()
+		case stormyLives + calmLives:
+			m.wrong("no end after %d controllers, the last %d of them in peace", lives, calmLives)
 			return
 		}
 		if m.run != "" {
@@ -404,10 +405,7 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 	}
 	// What could not be released at once is released by later commands, once
 	// the sites can be reached again.
-	m.mu.Lock()
-	m.calm = true
-	m.space()
-	m.mu.Unlock()
+	m.quiet()
 	for try := 0; try < 10 && m.held() > 0; try++ {
 		time.Sleep(2 * retryRelease) // in virtual time, until a later command
 		c, alive := m.controller(ctx)
@@ -424,6 +422,15 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 			m.wrong("a head of attempt %d still runs on %s", h.l.owner.Attempt, h.l.s.name)
 		}
 	}
+}
+
+// quiet has nothing go wrong from now on.
+func (m *model) quiet() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.say("all is quiet now")
+	m.calm = true
+	m.space()
 }
 
 // held is the number of leases on all sites.
