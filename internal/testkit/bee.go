@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,11 +35,14 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return binary, os.Chmod(dir, 0o755)
 })
 
+// untilTheEnd is closed by the end of this process, and not by the garbage collector.
+var untilTheEnd io.Closer //nolint:gochecknoglobals // nothing else lives as long
+
 // removeAtEnd has a directory removed when this process has ended, however it does:
 // no test of it is the last to know.
-func removeAtEnd(dir string) error {
+func removeAtEnd(dir string) (err error) {
 	c := exec.Command("/bin/sh", "-c", `trap '' HUP INT TERM; cat; rm -rf "$0"`, dir)
-	_, err := c.StdinPipe() // which the end of this process closes
+	untilTheEnd, err = c.StdinPipe()
 	return errors.Join(err, c.Start())
 }
 
