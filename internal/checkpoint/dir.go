@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -131,7 +130,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	if err != nil {
 		return m, false, err
 	}
-	if err := renameio.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
+	if err := filestream.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
 		return m, false, err
 	}
 	d.Between()
@@ -206,7 +205,7 @@ func (d Dir) manifest(g Generation) (Manifest, error) {
 
 // writeDurably writes a small file so that it is there whole or not at all.
 func writeDurably(name string, raw []byte) error {
-	if err := renameio.WriteFile(name, raw, 0o600); err != nil {
+	if err := filestream.WriteFile(name, raw, 0o600); err != nil {
 		return err
 	}
 	return filestream.SyncDir(filepath.Dir(name))

@@ -87,8 +87,8 @@ const tellSilence = 10 * time.Second
 
 // tooLong tells whether a site that does not answer has not done so for so long
 // that the run goes on without it. It never is where the run needs what is
-// there, or the site has its hosts stand still, unless its user says so; an error tells that it cannot be told, or that
-// the run has to wait.
+// there, or the site has its hosts stand still, unless its user says so; an error
+// tells that it cannot be told, or that the run has to wait.
 func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 	if a.heldLost(ctx) {
 		return true, nil

@@ -30,7 +30,7 @@ func histories() (n int, seed uint64) {
 		return n, uint64(time.Now().UnixNano())
 	}
 	if testkit.Strict() {
-		return 20_000, 1
+		return 100_000, 1
 	}
 	return 2000, 1
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/google/renameio/v2"
 )
 
 // readSaved reads what a checkpoint, which has been brought to the head, says of
@@ -86,7 +86,7 @@ func (e export) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(dir, exportName), raw, 0o600)
+	return filestream.WriteFile(filepath.Join(dir, exportName), raw, 0o600)
 }
 
 // Export saves a run's virtual machines into a directory, from which Import

@@ -12,8 +12,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/google/renameio/v2"
 )
 
 // checkpointsDir, below a run's directory, is where its checkpoints lie that
@@ -216,7 +216,7 @@ func (d *drive) remember(list []checkpoint.Kept) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), keptName), raw, 0o600)
+	return filestream.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), keptName), raw, 0o600)
 }
 
 // Checkpoints lists those that a run has, oldest first: what its store had when

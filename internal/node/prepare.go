@@ -17,7 +17,6 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
-	"github.com/google/renameio/v2"
 )
 
 // prepare brings the attempt to where the job's commands can run: all nodes
@@ -356,5 +355,5 @@ func writeResult(path string, r *protocol.Result) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, raw, 0o600)
+	return filestream.WriteFile(path, raw, 0o600)
 }

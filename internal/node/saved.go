@@ -14,7 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
-	"github.com/google/renameio/v2"
 )
 
 // guestPeers is what this node's machine has to know to reach the others of the
@@ -256,7 +255,7 @@ func (h *head) sealSnapshot(fresh, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
+	if err := filestream.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
 		return err
 	}
 	if err := filestream.RemoveAll(target); err != nil {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,7 +90,7 @@ func settle(file string, try func() (verdict, error)) (verdict, error) {
 		return v, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err == nil { // a verdict that cannot be kept is found again
-		renameio.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
+		filestream.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
 	}
 	return v, nil
 }

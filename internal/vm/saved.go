@@ -16,7 +16,6 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/google/renameio/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -108,7 +107,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
+	if err := filestream.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
 		return err
 	}
 	return filestream.SyncDir(dir)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -74,7 +74,7 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 	}
 	// Nothing need be on the disk: what a crash spoils does not match its sum.
 	record := filepath.Join(dir, templateRecord)
-	if err := errors.Join(renameio.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
+	if err := errors.Join(filestream.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
 		return err
 	}
 	return os.Rename(dir, t.path())

@@ -10,13 +10,12 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/leasedir"
-	"github.com/google/renameio/v2"
 )
 
 // Entrust implements driver.Unattended: the orders lie in the lease's
 // directory, for the user alone, under a name that no agent looks at.
 func (l *lease) Entrust(_ context.Context, orders []byte) error {
-	if err := renameio.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
+	if err := filestream.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
 		return leasedir.Unusable(l.dir, err)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/google/renameio/v2"
 )
 
 const (
@@ -57,7 +57,7 @@ func runSSHD() error {
 		text string
 		mode os.FileMode
 	}{filepath.Join(sshDir, "host_key"): {keys.Host, 0o600}, filepath.Join(sshDir, "authorized_keys"): {keys.Authorized, 0o644}, config: {sshConfig + setEnv(environment(c)), 0o644}} {
-		if err := renameio.WriteFile(name, []byte(file.text), file.mode, renameio.WithTempDir(sshDir)); err != nil { // others may connect now
+		if err := filestream.WriteFile(name, []byte(file.text), file.mode); err != nil { // others may connect now
 			return err
 		}
 	}
