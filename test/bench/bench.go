@@ -27,7 +27,7 @@ type bench struct {
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == wayArg {
-		if err := way(os.Args[2:]); err != nil {
+		if err := carry(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -167,11 +168,16 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	bare := run("sh", "-c", ssh+" -o Ciphers=aes128-gcm@openssh.com "+host+" 'find "+there+" -type f -exec cat {} +' > /dev/null")
 	times := map[string][]time.Duration{}
 	share := 0.0
+	iperf, stop, err := b.iperf(host, v.total())
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for range rounds {
 		for _, s := range []struct {
 			name string
 			do   func() error
-		}{{"bare", bare}, {"first", fetch("")}, {"rsync first", rsync}} {
+		}{{"iperf3", iperf}, {"bare", bare}, {"first", fetch("")}, {"rsync first", rsync}} {
 			if err := clocked(times, s.name, s.do); err != nil {
 				return err
 			}
@@ -202,8 +208,41 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	load, _ := os.ReadFile("/proc/loadavg")
 	b.row(what+" (load "+strings.Fields(string(load))[0]+")", m("first"), "rsync -a", m("rsync first"))
 	b.row("the same", m("first"), "ssh HOST cat", m("bare"))
+	b.row("the same", m("first"), "iperf3 of as many bytes", m("iperf3"))
 	b.row(fmt.Sprintf("the same after 1 %% of its pages changed, with %.1f %% of the bytes", share*100), m("again"), "rsync -a", m("rsync again"))
 	return nil
+}
+
+// iperf gives what has iperf3 carry as many bytes from a host as are given, by the same
+// way, by one connection.
+func (b *bench) iperf(host string, bytes int64) (run func() error, stop func(), err error) {
+	server, err := freeAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	stopServer, err := b.serve("iperf3", "-s", "-B", "127.0.0.1", "-p", fmt.Sprint(server.Port))
+	if err != nil {
+		return nil, nil, err
+	}
+	port, closer := server.Port, func() {}
+	if w, is := ways()[host]; is {
+		l, err := w.listen(server.String())
+		if err != nil {
+			stopServer()
+			return nil, nil, err
+		}
+		port, closer = l.Addr().(*net.TCPAddr).Port, func() { l.Close() }
+	}
+	stop = func() {
+		closer()
+		stopServer()
+	}
+	client := []string{"iperf3", "-c", "127.0.0.1", "-p", fmt.Sprint(port), "-R"}
+	if err := b.until(append(client, "-n", "1")...); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return func() error { _, err := b.do(append(client, "-n", fmt.Sprint(bytes))...); return err }, stop, nil
 }
 
 // clocked adds the time that something takes, once nothing is left to be written to

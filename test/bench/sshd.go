@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
-// The ways to the hosts named far and long, each direction: of a whole connection, of
-// which bee makes several to long.
-const (
-	farDelay  = "25ms"
-	farRate   = 200_000_000 / 8
-	longDelay = "50ms"
-	longRate  = 1_000_000_000 / 8
-)
+// ways are those to the hosts named far and long, each direction: of a whole connection,
+// of which bee makes several to long.
+func ways() map[string]way {
+	return map[string]way{"far": {25 * time.Millisecond, 200_000_000 / 8}, "long": {50 * time.Millisecond, 1_000_000_000 / 8}}
+}
 
 // sshHosts starts an sshd of this machine, which an ssh reaches as near, and as far
 // over an emulated way; it is the program whose path it gives.
@@ -42,19 +40,19 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 	if err != nil {
 		return "", nil, err
 	}
-	config := fmt.Sprintf(`Host far
-  ProxyCommand %[1]s %[2]s %[3]s %[4]s %[5]d
-Host long
-  ProxyCommand %[1]s %[2]s %[3]s %[8]s %[9]d
-Host *
+	config := ""
+	for host, w := range ways() {
+		config += fmt.Sprintf("Host %s\n  ProxyCommand %s %s %s %s %d\n", host, self, wayArg, addr, w.delay, w.rate)
+	}
+	config += fmt.Sprintf(`Host *
   HostName 127.0.0.1
-  Port %[6]d
+  Port %[1]d
   HostKeyAlias bench
-  IdentityFile %[7]s/user
-  UserKnownHostsFile %[7]s/known
+  IdentityFile %[2]s/user
+  UserKnownHostsFile %[2]s/known
   StrictHostKeyChecking yes
   BatchMode yes
-`, self, wayArg, addr, farDelay, farRate, addr.Port, dir, longDelay, longRate)
+`, addr.Port, dir)
 	ssh = filepath.Join(dir, "ssh")
 	if err := b.write("ssh/config", config); err != nil {
 		return "", nil, err

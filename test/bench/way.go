@@ -15,8 +15,14 @@ import (
 // limited of its own; not every kernel has netem, and this needs no root.
 const wayArg = "emulated-way"
 
-// way joins standard input and output with an address.
-func way(args []string) error {
+// way is how something travels: all of it later by a time, and so many bytes a second.
+type way struct {
+	delay time.Duration
+	rate  int64
+}
+
+// carry joins standard input and output with an address, by a way.
+func carry(args []string) error {
 	if len(args) != 3 {
 		return errors.New(wayArg + ": ADDRESS DELAY BYTES-A-SECOND")
 	}
@@ -28,15 +34,41 @@ func way(args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := net.Dial("tcp", args[0])
+	return way{delay, rate}.join(os.Stdin, os.Stdout, args[0])
+}
+
+// join joins who reads and writes with an address, until one of them ends.
+func (w way) join(from io.Reader, to io.Writer, address string) error {
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	done := make(chan error, 2)
-	go func() { done <- travel(c, os.Stdin, delay, rate) }()
-	go func() { done <- travel(os.Stdout, c, delay, rate) }()
+	go func() { done <- w.travel(c, from) }()
+	go func() { done <- w.travel(to, c) }()
 	return <-done
+}
+
+// listen has an address of this machine lead to another by the way.
+func (w way) listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil { // it is closed
+				return
+			}
+			go func() {
+				defer c.Close()
+				w.join(c, c, address) //nolint:errcheck // who uses it sees that
+			}()
+		}
+	}()
+	return l, nil
 }
 
 // parcel is what is on its way, and when it arrives.
@@ -47,10 +79,10 @@ type parcel struct {
 
 // travel carries one direction. What is read leaves at the rate of the way, and
 // arrives the delay later: as much is on the way as rate and delay make.
-func travel(to io.Writer, from io.Reader, delay time.Duration, rate int64) error {
+func (w way) travel(to io.Writer, from io.Reader) error {
 	const most = 16 << 10
 	// Twice what is on the way at a time: who does not take it has the way blocked.
-	parcels := make(chan parcel, 2+2*int64(delay.Seconds()*float64(rate))/most)
+	parcels := make(chan parcel, 2+2*int64(w.delay.Seconds()*float64(w.rate))/most)
 	arrived := make(chan error, 1)
 	go func() {
 		for p := range parcels {
@@ -70,9 +102,9 @@ func travel(to io.Writer, from io.Reader, delay time.Duration, rate int64) error
 			if now := time.Now(); free.Before(now) {
 				free = now
 			}
-			free = free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+			free = free.Add(time.Duration(n) * time.Second / time.Duration(w.rate))
 			select {
-			case parcels <- parcel{buf[:n], free.Add(delay)}:
+			case parcels <- parcel{buf[:n], free.Add(w.delay)}:
 			case err := <-arrived:
 				return err
 			}
