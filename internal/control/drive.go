@@ -142,6 +142,7 @@ type drive struct {
 	retries   int              // attempts whose command failed
 	asked     time.Time        // since when no site has taken the run
 	unsent    time.Time        // when its user had last not sent it elsewhere
+	avoid     string           // the site that he has sent it away from just now
 	told      map[string]bool  // why no site has taken it, as its history says since then
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened

@@ -48,14 +48,18 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 // Move has a run go on on other sites, in that order, before those that it has; none: on
 // the next. ask has its job save itself and end.
 func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site, ask func() error) error {
-	if len(sites) == 0 {
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return err
+	}
+	if len(sites) == 0 && sub.listed() { // it goes on to the next by itself
 		return ask()
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return err
 	}
-	if n := len(attempts); n > 0 && !attempts[n-1].Released && attempts[n-1].Site == sites[0].Name {
+	if n := len(attempts); n > 0 && !attempts[n-1].Released && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
 	raw, err := json.Marshal(said{Leave: true, Sites: sites})
@@ -72,37 +76,48 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 	return nil
 }
 
-// wish gives the sites that the run's user has sent it to, while it waited; none
-// where it was not sent.
-func (d *drive) wish(ctx context.Context) ([]spec.Site, error) {
+// wish gives the sites that the run's user has sent it to; sent without any: to any but
+// the one that has it.
+func (d *drive) wish(ctx context.Context) (sites []spec.Site, sent bool, err error) {
 	if !d.unsent.IsZero() && time.Since(d.unsent) < wishAgain {
-		return nil, nil
+		return nil, false, nil
 	}
 	raw, err := d.c.Store.Said(ctx, d.run.ID)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if raw == nil {
 		d.unsent = time.Now()
-		return nil, nil
+		return nil, false, nil
 	}
 	var s said
 	if err := json.Unmarshal(raw, &s); err != nil || !s.Leave {
-		return nil, nil //nolint:nilerr // it was said to another bee
+		return nil, false, nil //nolint:nilerr // it was said to another bee
 	}
-	return s.Sites, nil
+	return s.Sites, true, nil
+}
+
+// sentAway tells whether the user has sent the run to other sites while it waited.
+func (d *drive) sentAway(ctx context.Context) bool {
+	sites, _, err := d.wish(ctx)
+	return err == nil && len(sites) > 0
 }
 
 // heed puts the sites first that the run's user has sent it to, if any, and the one
 // that it comes from last.
 func (d *drive) heed(ctx context.Context, from string) (bool, error) {
-	sites, err := d.wish(ctx)
-	if err != nil || len(sites) == 0 {
+	sites, sent, err := d.wish(ctx)
+	if err != nil || !sent {
 		return false, err
 	}
-	d.note(ctx, "sent by its user to "+namesOf(sites))
-	if err := d.reroute(ctx, sites, from); err != nil {
-		return false, err
+	if len(sites) == 0 {
+		d.avoid = firstOf(from, d.movedFrom) // the one that an earlier controller had seen it leave
+		d.note(ctx, "sent by its user away from site "+d.avoid)
+	} else {
+		d.note(ctx, "sent by its user to "+namesOf(sites))
+		if err := d.reroute(ctx, sites, from); err != nil {
+			return false, err
+		}
 	}
 	d.first = 0
 	return true, recorded(d.c.Store.SaySite(ctx, d.run.ID, nil))
@@ -163,7 +178,7 @@ func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
 		if err := sleep(ctx, min(left, d.c.looksForWishes())); err != nil {
 			return err
 		}
-		if sites, err := d.wish(ctx); err == nil && len(sites) > 0 {
+		if d.sentAway(ctx) {
 			return nil
 		}
 	}

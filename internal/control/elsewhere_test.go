@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,4 +126,44 @@ func TestOnlyARunThatWaitsIsSentElsewhere(t *testing.T) {
 	refused("it runs on site a")
 	run.State = state.Failed
 	refused("it is over (failed)")
+}
+
+// TestAMoveLeavesTheSite also where that is the first by the job's own order, which counts
+// again afterwards.
+func TestAMoveLeavesTheSite(t *testing.T) {
+	for _, order := range []string{spec.OrderListed, spec.OrderCheapest, spec.OrderSoonest} {
+		t.Run(order, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a", "b")
+				job := movable()
+				job.Order = order
+				run := w.submitJob(t, job)
+				for name, site := range w.sites {
+					leaveVolume(t, site.dir, name)
+					site.head, site.starts = saving(), time.Now()
+				}
+				asked := false
+				w.sites["a"].onAcquire = func() error { // which its attempt knows nothing of
+					if asked {
+						return nil
+					}
+					return w.Move(context.Background(), run, nil, func() error { asked = true; return nil })
+				}
+				w.sites["b"].onAcquire = func() error { w.sites["a"].head = succeeding(); return nil }
+				run = w.drive(t, run, nil)
+				var sites []string
+				for _, a := range w.attempts(t, run) {
+					sites = append(sites, a.Site)
+				}
+				if run.State != state.Succeeded || !asked || !slices.Equal(sites, []string{"a", "b", "a"}) {
+					t.Errorf("%s on %v\n%s", run.State, sites, history(t, w, run.ID))
+				}
+				if raw, err := w.Store.Said(t.Context(), run.ID); err != nil || raw != nil {
+					t.Errorf("its user's word is still %s, %v", raw, err)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
 }

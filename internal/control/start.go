@@ -157,7 +157,7 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 		}
 		if time.Since(asked) >= a.c.looksForWishes() {
 			asked = time.Now()
-			if sites, err := a.wish(ctx); err == nil && len(sites) > 0 {
+			if a.sentAway(ctx) {
 				return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
 			}
 		}

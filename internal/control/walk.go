@@ -67,6 +67,9 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 			return outcome{}, nil, err
 		}
 		sent := false
+		if out.moved { // an attempt takes its time
+			d.unsent = time.Time{}
+		}
 		if out.moved || out.next {
 			if sent, err = d.heed(ctx, site.Name); err != nil {
 				return outcome{}, nil, err
@@ -192,7 +195,7 @@ func (d *drive) noSite(none []passed) outcome {
 // follower is the place of the site at which a run goes on that was moved from
 // another: in order of priority, the one after it.
 func (d *drive) follower(name string) int {
-	if !d.listed() {
+	if !d.sub.listed() {
 		return 0
 	}
 	return (d.place(name) + 1) % len(d.sub.Sites)
@@ -202,7 +205,7 @@ func (d *drive) place(name string) int {
 	return max(0, slices.IndexFunc(d.sub.Sites, func(s spec.Site) bool { return s.Name == name }))
 }
 
-func (d *drive) listed() bool { return d.sub.Job.Order == "" || d.sub.Job.Order == spec.OrderListed }
+func (s *Submission) listed() bool { return s.Job.Order == "" || s.Job.Order == spec.OrderListed }
 
 // reason says why a site is tried, for people.
 func (d *drive) reason(site spec.Site, none []passed) string {
@@ -234,6 +237,11 @@ func (d *drive) ordered(ctx context.Context) []spec.Site {
 	sites := make([]spec.Site, 0, len(d.sub.Sites))
 	for _, i := range inOrder(d.sub, starts) {
 		sites = append(sites, d.sub.Sites[i])
+	}
+	if at := slices.IndexFunc(sites, func(s spec.Site) bool { return s.Name == d.avoid }); at >= 0 {
+		last := sites[at]
+		sites = append(slices.Delete(sites, at, at+1), last)
+		d.avoid = ""
 	}
 	return sites
 }
