@@ -36,7 +36,7 @@ func run(ctx context.Context, name string, args ...string) (output, words string
 		return strings.HasPrefix(v, "SQUEUE_") || strings.HasPrefix(v, "SINFO_") || strings.HasPrefix(v, "SBATCH_") || strings.HasPrefix(v, "SCANCEL_")
 	}), "LC_ALL=C", "SLURM_TIME_FORMAT=%s")
 	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &errs, time.Second // it may be a script of the site's, with children
 	err = c.Run()
 	if err == nil {
 		return out.String(), errs.String(), nil
