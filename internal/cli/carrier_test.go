@@ -26,3 +26,27 @@ func TestACarrierForgetsNoRunThatIsHandedOverLate(t *testing.T) {
 		}
 	}
 }
+
+// TestARunThatIsHandedOverIsNoOrphan, to no command that comes before a busy carrier has
+// taken it: each would start a process, and all of these take the carrier's processors.
+// Where the carrier is gone it is one.
+func TestARunThatIsHandedOverIsNoOrphan(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "handed11", State: state.Queued}, state.Run{ID: "orphan11", State: state.Queued})
+	s := &session{Controller: &control.Controller{Store: d.store}}
+	lock, err := d.store.LockCarrier("key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leaveNames(d.store.Carrier("key"), []string{"handed11"}); err != nil {
+		t.Fatal(err)
+	}
+	if !s.handedOver("handed11") || s.handedOver("orphan11") {
+		t.Errorf("handed over: %v, and one that nobody has left: %v", s.handedOver("handed11"), s.handedOver("orphan11"))
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if s.handedOver("handed11") {
+		t.Error("a run is handed over to a carrier that has ended")
+	}
+}

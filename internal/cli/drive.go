@@ -14,50 +14,49 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
-// newDriveCommand is the background controller of runs. There is one for all
-// runs of a state directory that were submitted in the same environment; this
-// command becomes it, or hands its runs over to it.
+// newDriveCommand is the background controller of runs, whose names were left for it.
+// There is one for all runs of a state directory that were submitted in the same
+// environment, known by a key; this command becomes it, or sees that one takes them.
 func (a *app) newDriveCommand() *cobra.Command {
-	return &cobra.Command{Use: "drive RUN...", Hidden: true, Args: cobra.MinimumNArgs(1),
+	return &cobra.Command{Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openQuietly(c.Context())
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			return s.carryOrHandOver(c.Context(), args)
+			return s.carryOrHandOver(c.Context(), args[0], args[1:])
 		}}
 }
 
-// handOverLook is how often it is looked whether runs were taken, and takeLook
-// how often a carrier looks for some.
+// How often it is looked whether runs were taken, at first and later: many who wait
+// must not take a busy carrier's processors. takeLook is how often it looks for some.
 const (
-	handOverLook = 20 * time.Millisecond
-	takeLook     = 200 * time.Millisecond
+	handOverLook  = 20 * time.Millisecond
+	laterHandOver = time.Second
+	takeLook      = 200 * time.Millisecond
 )
 
-// carryOrHandOver leaves the names of runs where the carrier of this
-// environment finds them, and becomes the carrier when there is none. The runs'
-// own locks see to it that each has one controller, whatever happens here.
-func (s *session) carryOrHandOver(ctx context.Context, ids []string) error {
-	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
+// carryOrHandOver waits until the carrier of an environment has taken runs whose names
+// were left for it, and becomes the carrier when there is none. The runs' own locks see
+// to it that each has one controller, whatever happens here.
+func (s *session) carryOrHandOver(ctx context.Context, key string, ids []string) error {
 	box := s.Store.Carrier(key)
-	if err := leaveNames(box, ids); err != nil {
-		return err
-	}
-	for {
+	for wait := handOverLook; ; {
 		lock, err := s.Store.LockCarrier(key)
 		switch {
 		case core.IsKind(err, core.Busy):
 			if names, err := namesLeft(box); err != nil || !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(names, id) }) {
 				return err
 			}
-			if err := pause(ctx, handOverLook); err != nil {
+			if err := pause(ctx, wait); err != nil {
 				return err
 			}
+			wait = min(2*wait, laterHandOver)
 			continue
 		case err != nil:
 			return err
@@ -70,16 +69,22 @@ func (s *session) carryOrHandOver(ctx context.Context, ids []string) error {
 			// Should another take the lock of a file that has no name any more,
 			// there are two carriers: the runs' locks tell them apart. A
 			// directory with a name in it stays.
-			os.Remove(filepath.Join(box, lockName)) //nolint:errcheck // it does no harm
-			os.Remove(box)                          //nolint:errcheck // see above
+			os.Remove(filepath.Join(box, state.CarrierLock)) //nolint:errcheck // it does no harm
+			os.Remove(box)                                   //nolint:errcheck // see above
 			return errors.Join(err, nerr)
 		}
 	}
 }
 
-// lockName is the file in the box that is no run.
-const lockName = "lock"
+// handedOver tells whether a run was left for a carrier, that is there to take it.
+func (s *session) handedOver(id string) bool {
+	return slices.ContainsFunc(s.Store.Carriers(), func(box string) bool {
+		_, err := os.Lstat(filepath.Join(box, id))
+		return err == nil
+	})
+}
 
+// leaveNames leaves the names of runs where the carrier finds them.
 func leaveNames(box string, ids []string) error {
 	if err := os.MkdirAll(box, 0o700); err != nil {
 		return fmt.Errorf("hand runs over: %w", err)
@@ -103,7 +108,7 @@ func namesLeft(box string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.Name() != lockName {
+		if e.Name() != state.CarrierLock {
 			names = append(names, e.Name())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/catalog"
@@ -48,6 +49,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 		fmt.Fprintf(a.stderr, "bee: run %s, which was suspended, goes on in the background: its sites file has a new site for it\n", run.ID)
 		orphans = append(orphans, run.ID)
 	}
+	orphans = slices.DeleteFunc(orphans, s.handedOver)
 	if err := s.background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
@@ -119,12 +121,18 @@ func (s *session) background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	// Left here, and not by the process to come: other commands know from then on that
+	// they are handed over.
+	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
+	if err := leaveNames(s.Store.Carrier(key), ids); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(filepath.Join(s.Store.Dir(), "controllers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir}, ids...)...)
+	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, key}, ids...)...)
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

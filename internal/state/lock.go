@@ -31,12 +31,28 @@ func (s *Store) Lock(id string) (*Lock, error) {
 // Carrier is the directory of the process that carries this user's detached
 // runs in one environment, known by a key: its lock, and the names of the runs
 // that it shall take.
-func (s *Store) Carrier(key string) string { return filepath.Join(s.dir, "controllers", key) }
+func (s *Store) Carrier(key string) string { return filepath.Join(s.carriers(), key) }
+
+func (s *Store) carriers() string { return filepath.Join(s.dir, "controllers") }
+
+// Carriers gives the directories of those that run now.
+func (s *Store) Carriers() (dirs []string) {
+	entries, _ := os.ReadDir(s.carriers()) //nolint:errcheck // where there are none, there is none
+	for _, e := range entries {
+		if dir := s.Carrier(e.Name()); locked(filepath.Join(dir, CarrierLock)) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// CarrierLock is the file in a carrier's directory that is no run: it has it locked.
+const CarrierLock = "lock"
 
 // LockCarrier makes this process the one that carries runs in an environment,
 // or gives a Busy error where there is one.
 func (s *Store) LockCarrier(key string) (*Lock, error) {
-	return lock(filepath.Join(s.Carrier(key), "lock"), "lock the controllers of", s.dir, "another bee process carries its runs")
+	return lock(filepath.Join(s.Carrier(key), CarrierLock), "lock the controllers of", s.dir, "another bee process carries its runs")
 }
 
 // LockSaved takes a directory of saved virtual machines for this process, which
@@ -94,8 +110,11 @@ func writeAt(f *os.File, text string) error {
 func (l *Lock) Unlock() error { return l.f.Close() }
 
 // Controlled tells whether some process controls the run right now.
-func (s *Store) Controlled(id string) bool {
-	f, err := os.Open(s.lockPath(id))
+func (s *Store) Controlled(id string) bool { return locked(s.lockPath(id)) }
+
+// locked tells whether some process has a file locked.
+func locked(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
