@@ -28,9 +28,13 @@ func contentOf(ctx context.Context, file string) (string, error) {
 // which its head could not empty any more: the image comes home, is set right, and
 // what the outputs name is taken out of it. False: there is no image.
 func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
-	keep := a.sub.Job.Checkpoint != nil // of which it may be the newest
-	if a.sub.Job.VM == nil || a.sub.Job.Volume.Kind == spec.VolumeVirtio || len(a.sub.Job.Outputs) == 0 && !keep {
+	job := &a.sub.Job
+	keep := job.Checkpoint != nil // of which it may be the newest
+	switch {
+	case job.VM == nil || job.Volume.Kind == spec.VolumeVirtio || len(job.Outputs) == 0 && !keep:
 		return false, nil
+	case job.SavesVM() && a.rec.Moved: // from machines that have it as it was when they were saved
+		return job.Volume.Kind == spec.VolumeImage, nil
 	}
 	home := filepath.Join(a.c.Store.RunDir(a.run.ID), "volume.img")
 	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.VolumeImagePath(head), Local: home}); err != nil {
@@ -44,8 +48,8 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 		return false, a.fetchFailed(err)
 	}
 	defer image.Close()
-	for _, out := range a.sub.Job.Outputs {
-		rel, ok := below(a.sub.Job.Volume.Path, out.From)
+	for _, out := range job.Outputs {
+		rel, ok := below(job.Volume.Path, out.From)
 		if !ok {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
@@ -76,5 +77,32 @@ func TestTheImageOfALostHeadIsKept(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "volume.img")); (err == nil) != (checkpoint != nil) {
 			t.Errorf("%s: the image at home: %v", name, err)
 		}
+	}
+}
+
+// Where the machines were saved with their volume, that of a lost attempt is left where
+// it is: the run goes on from the one that was saved, and of the other nothing comes home.
+func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
+	w, out := newWorld(t, "a", "b"), t.TempDir()
+	a := w.sites["a"]
+	a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+	a.head.events = append([]protocol.Event{{Phase: protocol.PhaseRun, Snapshot: 1}}, a.head.events...)
+	leaveMachines(t, protocol.SnapshotDir(a.dir, 1), "with the disk")
+	writeFiles(t, a.dir, map[string]string{filepath.Base(protocol.VolumeImagePath(a.dir)): "written to since", "volume/in.log": "an input"})
+	job := inMachines()
+	job.Volume = spec.Volume{Path: "/v", Kind: spec.VolumeImage}
+	job.Outputs = []spec.Copy{{From: "/v/*.log", To: out}}
+	run := w.submitJob(t, job)
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Fatalf("got %+v\n%s", got, history(t, w, run.ID))
+	}
+	if raw, err := os.ReadFile(filepath.Join(protocol.SavedPart(w.sites["b"].staged.Local, 0), "memory")); err != nil || string(raw) != "with the disk" {
+		t.Errorf("site b got %q, %v", raw, err)
+	}
+	if got := listed(t, out); len(got) > 0 {
+		t.Errorf("of the lost attempt there came %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "volume.img")); err == nil {
+		t.Error("its image came home")
 	}
 }

@@ -142,7 +142,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
 		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
 	}
-	if plan.SavesVM() && c.Rank > 0 { // what its guest holds is its own
+	if plan.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
 		s.Mounts[0].Source = n.heldVolume()
 		if err := os.MkdirAll(s.Mounts[0].Source, 0o700); err != nil {
 			return s, err

@@ -70,7 +70,10 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
-	return h.startAll(ctx)
+	if err := h.startAll(ctx); err != nil || !h.plan.Restore || !h.hasVolumeImage() {
+		return err
+	}
+	return h.lockImage()
 }
 
 // images are those that hosts need, by what they are called when they spread.

@@ -29,10 +29,12 @@ func (h *head) conclude(err error) *protocol.Result {
 		h.mu.Unlock()
 	}
 	globs := h.volumeGlobs()
+	saved := h.awaitSaving()
 	h.takeHeld(r, globs)
 	ctx, cancel := context.WithTimeout(context.Background(), h.plan.Grace+20*time.Second)
 	defer cancel()
 	replies := h.endAll(ctx)
+	saved()
 	uerr := h.unloadVolume()
 	if uerr != nil {
 		r.Exit, r.Continue = nil, false

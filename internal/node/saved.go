@@ -52,7 +52,7 @@ func (n *node) heldVolume() string {
 // volume is the run's volume as this node has it.
 func (n *node) volume() string {
 	n.mu.Lock()
-	held := n.plan.SavesVM()
+	held := n.plan.HoldsVolume()
 	n.mu.Unlock()
 	if held && n.config.Rank > 0 {
 		return n.heldVolume()
@@ -150,16 +150,24 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 	return unknown(r.Do)
 }
 
-// takeHeld brings the outputs out of the machines, where they hold the volume. A
-// job that ended well and whose outputs were lost did not end well. Machines that
-// were saved at the attempt's end stay halted, with theirs in them; those that are
-// just being saved go on first.
-func (h *head) takeHeld(r *protocol.Result, globs []string) {
-	if !h.plan.SavesVM() || h.snapshot > 0 || len(globs) == 0 {
-		return
+// awaitSaving waits until machines that are just being saved go on, and keeps them from
+// being saved again until done is called: what a guest that is halted has not written yet
+// to a disk, or to another's volume, would be lost if it were ended.
+func (h *head) awaitSaving() (done func()) {
+	if !h.plan.SavesVM() {
+		return func() {}
 	}
 	h.saving.Lock()
-	defer h.saving.Unlock()
+	return h.saving.Unlock
+}
+
+// takeHeld brings the outputs out of the machines, where they hold the volume. A
+// job that ended well and whose outputs were lost did not end well. Machines that
+// were saved at the attempt's end stay halted, with theirs in them.
+func (h *head) takeHeld(r *protocol.Result, globs []string) {
+	if !h.plan.HoldsVolume() || h.snapshot > 0 || len(globs) == 0 {
+		return
+	}
 	for rank, err := range h.holdEach(h.n.life, holdRequest{Do: holdTake, Globs: globs}) {
 		if err == nil || core.IsKind(err, core.NotFound) { // it has ended or stays halted, which is told elsewhere
 			continue

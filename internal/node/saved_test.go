@@ -43,13 +43,20 @@ func (m *fakeMachine) Get(context.Context, string, []string, string) error {
 	return nil
 }
 
+func (m *fakeMachine) Stop(context.Context, time.Duration) error {
+	m.done = append(m.done, "stop")
+	return nil
+}
+
+func (m *fakeMachine) Wait(context.Context) (core.Exit, error) { return core.Exit{}, nil }
+
 // headOf is the head of an attempt on one host, with a machine.
 func headOf(t *testing.T, m *fakeMachine) *head {
 	t.Helper()
 	dir := t.TempDir()
 	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
 	n := &node{config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
-		box: &box{Container: m}, Options: Options{Log: slog.New(slog.DiscardHandler)}}
+		box: &box{Container: m, release: func() {}}, Options: Options{Log: slog.New(slog.DiscardHandler)}}
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)
@@ -95,24 +102,31 @@ func TestASnapshotThatFails(t *testing.T) {
 }
 
 // TestAJobThatEndsWhileItsMachinesAreSaved loses no outputs: they are taken once the
-// machines go on.
+// machines go on, and where they lie on a disk that outlives them, these are not ended
+// before.
 func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
-	m := &fakeMachine{}
-	h := headOf(t, m)
-	taken := make(chan struct{})
-	m.meanwhile = func() {
-		go func() { h.takeHeld(&protocol.Result{}, []string{"*"}); close(taken) }()
-		select {
-		case <-taken:
-		case <-time.After(100 * time.Millisecond): // it waits, as it ought to
+	for kind, want := range map[string][]string{
+		protocol.VolumeHosts: {"pause", "save", "resume", "get", "stop"},
+		protocol.VolumeImage: {"pause", "save", "resume", "stop"},
+	} {
+		m := &fakeMachine{}
+		h := headOf(t, m)
+		h.plan.VM.Volume, h.plan.Volume, h.plan.Outputs = kind, "/data", []string{"/data"}
+		ended := make(chan struct{})
+		m.meanwhile = func() {
+			go func() { h.conclude(nil); close(ended) }()
+			select {
+			case <-ended:
+			case <-time.After(100 * time.Millisecond): // it waits, as it ought to
+			}
 		}
-	}
-	if _, err := h.keepSnapshot(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	<-taken
-	if want := []string{"pause", "save", "resume", "get"}; !slices.Equal(m.done, want) {
-		t.Errorf("done is %q, want %q", m.done, want)
+		if _, err := h.keepSnapshot(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if !slices.Equal(m.done, want) {
+			t.Errorf("%s: done is %q, want %q", kind, m.done, want)
+		}
 	}
 }
 

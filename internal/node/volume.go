@@ -44,7 +44,7 @@ func (h *head) chooseVolume(ctx context.Context) error {
 	if v.Volume = volumeFor(v, h.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == protocol.VolumeImage {
 		h.journal.say(protocol.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
 	}
-	if v.Volume != protocol.VolumeImage {
+	if v.Volume != protocol.VolumeImage || h.plan.Restore { // it is among what was saved
 		return nil
 	}
 	if h.n.config.Size > 1 && !h.fabricWanted() {
@@ -98,12 +98,14 @@ func (h *head) makeImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	free, err := dataimage.Lock(file) // as long as this process lives
-	if err != nil {
-		return err
-	}
-	h.unlockImage = free
-	return nil
+	return h.lockImage()
+}
+
+// lockImage keeps others from the data image as long as this process lives, or until
+// its machine has ended.
+func (h *head) lockImage() (err error) {
+	h.unlockImage, err = dataimage.Lock(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	return err
 }
 
 // fillVolume puts what the user's data image holds into VolumeDir, where inputs are
@@ -274,7 +276,7 @@ const askTimeout = 30 * time.Second
 
 // warnOfFullVolume tells which key to raise when the volume was full.
 func (h *head) warnOfFullVolume() {
-	if !h.hasVolumeImage() {
+	if !h.hasVolumeImage() || h.snapshot > 0 { // then its guest is halted
 		return
 	}
 	s, err := h.server()
@@ -293,11 +295,11 @@ func (h *head) warnOfFullVolume() {
 const unloadSpeed = 100 << 20
 
 // endBefore ends the attempt because its slot does, so long before as its
-// volume needs to be unloaded.
+// volume needs to be unloaded. One that is saved with its machine is not.
 func (h *head) endBefore(ctx context.Context, end time.Time, grace time.Duration) {
 	for {
 		need := time.Duration(0)
-		if h.hasVolumeImage() {
+		if h.hasVolumeImage() && !h.plan.SavesVM() {
 			var st unix.Stat_t
 			if unix.Stat(protocol.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
 				need = time.Duration(st.Blocks*512/unloadSpeed) * time.Second
@@ -321,7 +323,8 @@ const lookAtImage = 10 * time.Second
 
 // unloadVolume puts what the data image holds where all that follows looks for
 // it: into VolumeDir. All of it where the run goes on from it, else what its
-// outputs name. The image stays until then.
+// outputs name. The image stays until then. Where it was saved with its machine, what
+// is left here is of no use to anyone.
 func (h *head) unloadVolume() error {
 	dir := h.n.config.Host.Dir
 	file, volume := protocol.VolumeImagePath(dir), protocol.VolumeDir(dir)
@@ -330,9 +333,13 @@ func (h *head) unloadVolume() error {
 	}
 	h.unlockImage()
 	globs := h.volumeGlobs()
-	if h.volumeWanted() {
+	switch {
+	case h.snapshot > 0:
+		os.Remove(file) //nolint:errcheck // it only takes space
+		return nil
+	case h.volumeWanted():
 		globs = nil
-	} else if len(globs) == 0 { // nobody wants what it holds
+	case len(globs) == 0: // nobody wants what it holds
 		return os.Remove(file)
 	}
 	ctx := context.Background()

@@ -102,20 +102,25 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestADataImageThereAndBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		saved   bool
+		halted  bool // and saved with its machine
 		outputs []string
 		want    map[string]string
 	}{
-		"saved":                    {true, []string{"/data/out*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
-		"ended":                    {false, []string{"/data/out*"}, map[string]string{"out.log": "log"}},
-		"ended, nothing matched":   {false, []string{"/data/uot*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
-		"ended, one of two did":    {false, []string{"/data/uot*", "/data/deep"}, map[string]string{"deep/state": "2"}},
-		"ended, nothing was asked": {false, nil, map[string]string{"in": "old", "gone": "x"}},
+		"saved":                    {true, false, []string{"/data/out*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
+		"ended":                    {false, false, []string{"/data/out*"}, map[string]string{"out.log": "log"}},
+		"ended, nothing matched":   {false, false, []string{"/data/uot*"}, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"}},
+		"ended, one of two did":    {false, false, []string{"/data/uot*", "/data/deep"}, map[string]string{"deep/state": "2"}},
+		"ended, nothing was asked": {false, false, nil, map[string]string{"in": "old", "gone": "x"}},
+		"saved with its machine":   {true, true, []string{"/data/out*"}, map[string]string{"in": "old", "gone": "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, dir := imageHead(t)
 			h.plan.Outputs = c.outputs
 			if h.saved = c.saved; c.saved {
-				h.plan.Checkpoint = &protocol.Checkpoint{}
+				h.plan.Checkpoint = &protocol.Checkpoint{VM: c.halted}
+			}
+			if c.halted {
+				h.snapshot = 1
 			}
 			write(t, protocol.VolumeDir(dir), map[string]string{"in": "old", "gone": "x"})
 			if err := h.makeImage(t.Context()); err != nil {

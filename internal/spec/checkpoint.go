@@ -90,9 +90,6 @@ func (d *decoder) checkSavesVM(j *Job) {
 			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, o.From, j.Volume.Path)
 		}
 	}
-	if j.Volume.Kind == VolumeImage {
-		d.at("volume", "`checkpoint: {mode: app}`, or leave `dataimage` out", "volume: machines that are saved have their volume on disks of their own, and no data image")
-	}
 	if j.Nodes > 1 && j.VM.Fabric == "none" {
 		d.at("vm.fabric", "", "vm.fabric: machines that are saved together need their own network: mpirun reaches the other hosts by it")
 	}

@@ -372,6 +372,7 @@ func TestVolume(t *testing.T) {
 		"vm: true\nvolume: dataimage": {Path: "/work", Kind: VolumeImage},
 		"vm: true\nvolume: {path: /d, kind: dataimage, size: 1.5G}": {Path: "/d", Kind: VolumeImage, Size: 3 << 29},
 		"vm: true\nvolume: {kind: dataimage, from: in.img}":         {Path: "/work", Kind: VolumeImage, From: "/in.img"},
+		"vm: true\ncheckpoint: {mode: vm}\nvolume: dataimage":       {Path: "/work", Kind: VolumeImage},
 		"vm: auto\nvolume: {kind: auto, size: 1G}":                  {Path: "/work", Kind: VolumeAuto, Size: 1 << 30},
 	} {
 		j, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")

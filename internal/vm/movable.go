@@ -169,9 +169,14 @@ func (m *movable) Stop(ctx context.Context, grace time.Duration) error {
 }
 
 // hold gives a container's mounts as they are in a guest that holds them.
-func hold(mounts []driver.Mount) ([]driver.Mount, error) {
+func hold(mounts []driver.Mount, v *Volume) ([]driver.Mount, error) {
 	inner := make([]driver.Mount, len(mounts))
 	for i, m := range mounts {
+		if v.is(m) {
+			m.Source = agent.VolumePath
+			inner[i] = m
+			continue
+		}
 		info, err := os.Stat(m.Source)
 		if err != nil {
 			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}

@@ -1,9 +1,15 @@
 package vm
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"golang.org/x/sys/unix"
 )
 
 // TestNothingComesFromAHaltedGuest: nobody waits for one that was brought up and
@@ -12,5 +18,46 @@ func TestNothingComesFromAHaltedGuest(t *testing.T) {
 	m := &movable{container: &container{}, halted: true, met: make(chan struct{})}
 	if err := m.Get(t.Context(), "/data", []string{"*"}, t.TempDir()); !core.IsKind(err, core.NotFound) {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestASavedMachineHasItsPartOfTheVolume, or does not come up: with another, its kernel
+// would write to what it does not know.
+func TestASavedMachineHasItsPartOfTheVolume(t *testing.T) {
+	mounted, held := []driver.Mount{{Source: agent.VolumePath}}, []driver.Mount{{Source: agent.HeldDir + "/0"}}
+	kinds := []struct {
+		now   *Volume
+		saved record
+	}{
+		{nil, record{Mounts: held, Disks: []savedDisk{{Serial: agent.ScratchDisk}}}},
+		{&Volume{Image: "volume.img"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: agent.ScratchDisk}, {Serial: agent.DataDisk}}}},
+		{&Volume{Server: "10.77.0.1"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: agent.ScratchDisk}}}},
+	}
+	for i, now := range kinds {
+		for j, then := range kinds {
+			if got := now.now.was(then.saved); got != (i == j) {
+				t.Errorf("%+v for %+v: %v", now.now, then.saved, got)
+			}
+		}
+	}
+}
+
+// TestAVolumeNeedsItsRoom: a host that a volume could fill is none for it.
+func TestAVolumeNeedsItsRoom(t *testing.T) {
+	v := &Volume{Image: filepath.Join(t.TempDir(), "volume.img")}
+	if err := os.WriteFile(v.Image, []byte("a file system"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var host unix.Statfs_t
+	if err := unix.Statfs(v.Image, &host); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]bool{1 << 20: true, int64(host.Blocks)*host.Bsize + 1<<30: false} {
+		if err := os.Truncate(v.Image, size); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.room(); (err == nil) != want || err != nil && (core.KindOf(err) != core.Unsupported || !strings.Contains(core.Remedy(err), "scratch:")) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }

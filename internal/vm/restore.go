@@ -58,7 +58,10 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	var parts []func() error
 	for _, d := range rec.Disks {
 		disk := qemu.Disk{Serial: d.Serial, ReadOnly: d.Digest != "", File: only[d.Serial]}
-		if !disk.ReadOnly {
+		switch {
+		case d.Serial == agent.DataDisk:
+			disk = r.o.Volume.disk()
+		case !disk.ReadOnly:
 			disk.File = filepath.Join(b.dir, d.Serial)
 		}
 		m.Disks = append(m.Disks, disk)
@@ -66,6 +69,11 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	}
 	if err := atOnce(parts); err != nil {
 		return nil, err
+	}
+	if r.o.Volume.here() {
+		if err := r.o.Volume.room(); err != nil {
+			return nil, err
+		}
 	}
 	vm, err := b.launch(ctx, m)
 	if err != nil {
@@ -87,7 +95,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		}
 		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
 	}
-	c := &container{machine: vm, spec: s, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
+	c := &container{machine: vm, spec: s, volume: r.o.Volume, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
 	c.halts.Add(1)
 	saved := newMovable(c, b, rec.Mounts, rec.sums())
 	saved.halted, saved.from, saved.task = true, rec.From, rec.Task
@@ -145,6 +153,8 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 		return rec, &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("it ran by %s, and this host offers %s", rec.Accel, r.o.Accel), Remedy: "`vm: {accel: …}` has all hosts use the same."}
 	case rec.Image != s.Image.ID:
 		return rec, &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its image is %s, and this run's %s", rec.Image, s.Image.ID)}
+	case !r.o.Volume.was(rec):
+		return rec, &core.Error{Kind: core.Invalid, Err: errors.New("the volume is not what it was: a data image of node 0, or none")}
 	case (rec.MTU > 0) != (r.o.Fabric != nil):
 		return rec, &core.Error{Kind: core.Invalid, Err: errors.New("the network between the guests is not as it was")}
 	}

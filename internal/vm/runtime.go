@@ -189,7 +189,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	inner := s
 	var err error
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
-		inner.Mounts, err = hold(s.Mounts)
+		inner.Mounts, err = hold(s.Mounts, r.o.Volume)
 	} else {
 		inner.Mounts, err = b.share(s.Mounts, r.o)
 	}
@@ -207,8 +207,8 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	}
 	if v := r.o.Volume; v != nil {
 		b.config.Volume = &agent.Volume{Server: v.Server, Clients: v.Clients}
-		if v.Image != "" {
-			b.qemu.Disks = append(b.qemu.Disks, qemu.Disk{File: v.Image, Serial: agent.DataDisk, Durable: true})
+		if v.here() {
+			b.qemu.Disks = append(b.qemu.Disks, v.disk())
 		}
 	}
 	request := agent.StartRequest{Spec: inner, Peers: r.o.Peers}
@@ -250,6 +250,9 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if b.config.Holds {
 		go c.watch(r.silence) // copying takes as long as it takes
 		for i, mount := range s.Mounts {
+			if r.o.Volume.is(mount) {
+				continue
+			}
 			if err := m.fill(ctx, request.Spec.Mounts[i], mount.Source); err != nil {
 				m.Kill()
 				return nil, err
@@ -298,7 +301,7 @@ func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 	}
 	var inner []driver.Mount
 	for _, m := range mounts {
-		if o.Volume != nil && m.Source == o.Volume.Dir {
+		if o.Volume.is(m) {
 			m.Source = agent.VolumePath
 			inner = append(inner, m)
 			continue

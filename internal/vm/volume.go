@@ -2,12 +2,17 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"golang.org/x/sys/unix"
 )
 
 // Limits under which a volume counts as full: what is smaller than a block of
@@ -20,8 +25,42 @@ const (
 // freezeTimeout is for what is in the guest's memory to be written.
 const freezeTimeout = 10 * time.Minute
 
+// is tells whether a mount of the container is the volume.
+func (v *Volume) is(m driver.Mount) bool { return v != nil && m.Source == v.Dir }
+
+// here tells whether the data image is this machine's.
+func (v *Volume) here() bool { return v != nil && v.Image != "" }
+
+// was tells whether a machine that was saved had the same of a data image: its disk, or
+// what another one exports, or none.
+func (v *Volume) was(r record) bool {
+	disk := slices.ContainsFunc(r.Disks, func(d savedDisk) bool { return d.Serial == agent.DataDisk })
+	mounted := slices.ContainsFunc(r.Mounts, func(m driver.Mount) bool { return m.Source == agent.VolumePath })
+	return disk == v.here() && mounted == (v != nil)
+}
+
+// disk is that of the machine that has the data image.
+func (v *Volume) disk() qemu.Disk {
+	return qemu.Disk{File: v.Image, Serial: agent.DataDisk, Durable: true}
+}
+
+// room refuses a host on which a data image that was saved elsewhere could not take
+// all the space that its guest believes to have.
+func (v *Volume) room() error {
+	var file unix.Stat_t
+	var host unix.Statfs_t
+	if err := errors.Join(unix.Stat(v.Image, &file), unix.Statfs(v.Image, &host)); err != nil {
+		return err
+	}
+	if free, more := int64(host.Bavail)*host.Bsize, file.Size-file.Blocks*512; more > free {
+		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("the volume, a data image of %d MiB, may still take %d MiB, and %d MiB are free in %s", file.Size>>20, more>>20, free>>20, path.Dir(v.Image)),
+			Remedy: "Free space there, or name another `scratch:` for the site. `volume: {size: …}` makes it smaller, for a new run."}
+	}
+	return nil
+}
+
 // hasVolume tells whether this machine has the volume's disk.
-func (c *container) hasVolume() bool { return c.volume != nil && c.volume.Image != "" }
+func (c *container) hasVolume() bool { return c.volume.here() }
 
 // Freeze implements driver.VolumeServer.
 func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {

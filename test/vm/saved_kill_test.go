@@ -21,7 +21,7 @@ import (
 // right.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	testkit.Once(t)
-	b, sites, job := ringBee(t, "socket")
+	b, sites, job := ringBee(t, "socket", false)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	printed(t, b, id, 1, 50)
 
@@ -80,7 +80,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	for _, a := range v.Attempts[1:4] {
 		t.Log(a.Error.Message)
 	}
-	ringed(t, b)
+	ringed(t, b, false)
 	if r := b.Try("vm", "restore", saved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
 		t.Errorf("bringing up machines that were half saved: %d %s", r.Code, r.Stderr)
 	}

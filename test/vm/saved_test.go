@@ -19,8 +19,9 @@ import (
 const savedTime = 20 * time.Minute
 
 // ringBee is a bee with two sites of two hosts each, and a job of two ranks that
-// exchange messages all the time, by a kind of `nic`.
-func ringBee(t *testing.T, nic string) (b *testkit.Bee, sites, job string) {
+// exchange messages all the time, by a kind of `nic`. With shared their volume is a data
+// image, in which both write to one file.
+func ringBee(t *testing.T, nic string, shared bool) (b *testkit.Bee, sites, job string) {
 	t.Helper()
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
@@ -30,23 +31,28 @@ func ringBee(t *testing.T, nic string) (b *testkit.Bee, sites, job string) {
 		t.Fatal(err)
 	}
 	b.File("ring.py", string(ring))
+	volume, file, output := "/data", "", "/data/result"
+	if shared {
+		volume, file, output = "{path: /data, kind: dataimage, size: 256M}", " turns", "/data/*[st]"
+	}
 	sites = b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local, hosts: 2, private_scratch: true}\n")
 	job = b.File("job.yaml", `name: ring
 build: {debian: bookworm, packages: [openmpi-bin, python3-mpi4py]}
 vm: {cpus: 1, memory: 1G, nic: `+nic+`}
 nodes: 2
-volume: /data
+volume: `+volume+`
 workdir: /data
 checkpoint: {mode: vm, grace: 8m}
 inputs: [{from: ring.py, to: /data/}]
-run: mpirun -n 2 --map-by node python3 ring.py
-outputs: [{from: /data/result, to: ./results}]
+run: mpirun -n 2 --map-by node python3 ring.py`+file+`
+outputs: [{from: "`+output+`", to: ./results}]
 `)
 	return b, sites, job
 }
 
-// ringed checks what the ranks have come to, against the same done here.
-func ringed(t *testing.T, b *testkit.Bee) {
+// ringed checks what the ranks have come to, and written to the file that they share if
+// they do, against the same done here.
+func ringed(t *testing.T, b *testkit.Bee, shared bool) {
 	t.Helper()
 	f := strings.Fields(b.Read("results/result"))
 	if len(f) != 3 {
@@ -57,11 +63,19 @@ func ringed(t *testing.T, b *testkit.Bee) {
 		t.Fatal(err)
 	}
 	one, other := sha256.Sum256([]byte("0")), sha256.Sum256([]byte("1"))
-	for range steps {
+	var turns strings.Builder
+	for step := range steps + 1 {
+		fmt.Fprintf(&turns, "%x\n", [][32]byte{one, other}[step%2])
+		if step == steps {
+			break
+		}
 		one, other = sha256.Sum256(append(one[:], other[:]...)), sha256.Sum256(append(other[:], one[:]...))
 	}
 	if hex.EncodeToString(one[:]) != f[1] || hex.EncodeToString(other[:]) != f[2] {
 		t.Errorf("after %d steps the ranks have %s", steps, f[1:])
+	}
+	if shared && b.Read("results/turns") != turns.String() {
+		t.Errorf("after %d steps there is something else in the file that both have written to:\n%.2000s", steps, b.Read("results/turns"))
 	}
 	t.Logf("%d steps", steps)
 }
@@ -79,7 +93,7 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 		if last <= after {
 			var v testkit.RunView
 			if b.JSON(&v, "show", "--json", id); v.State != "queued" && v.State != "running" {
-				t.Fatalf("the run is over: %s", b.Must("show", id))
+				t.Fatalf("the run is over: %s\n%s", b.Must("show", id), b.Try("logs", id).Stdout)
 			}
 			return fmt.Errorf("attempt %d has printed %d\n%s%s", attempt, last, r.Stderr, b.Try("logs", "--controller", id).Stdout)
 		}
@@ -90,13 +104,14 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 
 // TestMachinesAreSavedAndGoOn: all machines of a run are saved in the midst of
 // MPI communication; they go on here, twice, then elsewhere, twice, and the ranks come
-// to what they would have come to anyway. Of the output nothing is missing or
-// comes twice. What was saved at first still makes a run afterwards. The rings of
-// their network devices are saved with them; guests with sockets are saved in
-// TestKilledWhileMachinesAreSaved.
+// to what they would have come to anyway, and so does the file that both append to and
+// read all the time, in a data image of the first guest. Of the output nothing is missing
+// or comes twice. What was saved at first still makes a run afterwards, with the file as
+// it was then. The rings of their network devices are saved with them; guests with
+// sockets, and with a volume each, are saved in TestKilledWhileMachinesAreSaved.
 func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	testkit.Once(t)
-	b, sites, job := ringBee(t, "vhost")
+	b, sites, job := ringBee(t, "vhost", true)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	at := printed(t, b, id, 1, 50)
 	saved := filepath.Join(b.Work, "saved")
@@ -127,7 +142,7 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 3 || v.Attempts[1].Site != "two" || v.Attempts[2].Site != "one" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
-	ringed(t, b)
+	ringed(t, b, true)
 	var all strings.Builder
 	for attempt := 1; attempt <= 3; attempt++ {
 		all.WriteString(b.Must("logs", "--attempt", strconv.Itoa(attempt), id))
@@ -146,6 +161,6 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	if v := b.Await(again, savedTime); v.State != "succeeded" {
 		t.Fatalf("the run that was brought up: %+v\n%s", v, b.Must("show", again))
 	}
-	ringed(t, b)
+	ringed(t, b, true)
 	b.CheckNothingLeft(30 * time.Second)
 }

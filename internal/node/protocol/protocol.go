@@ -111,6 +111,10 @@ func (p *Plan) Begin(now time.Time) {
 // itself.
 func (p *Plan) SavesVM() bool { return p.VM != nil && p.Checkpoint != nil && p.Checkpoint.VM }
 
+// HoldsVolume tells whether each of the virtual machines has a volume of its own, on
+// its disk, as they are saved and share none.
+func (p *Plan) HoldsVolume() bool { return p.SavesVM() && p.VM.Volume != VolumeImage }
+
 // InVolume gives a path of a container as one below the volume, where it is.
 func (p *Plan) InVolume(path string) (rel string, is bool) {
 	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")
