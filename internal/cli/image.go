@@ -34,13 +34,15 @@ type imageView struct {
 	Arch   string           `json:"arch"`
 	Size   int64            `json:"size_bytes"`
 	Config core.ImageConfig `json:"config"`
+	// Packages are the versions of a guest image's, where one image is shown.
+	Packages map[string]string `json:"packages,omitempty"`
 }
 
 func newImageView(i core.Image, refs []string) imageView {
 	if refs == nil {
 		refs = []string{}
 	}
-	return imageView{i.ID, i.Ref, refs, i.OS, i.Arch, i.Size, i.Config}
+	return imageView{ID: i.ID, Ref: i.Ref, Refs: refs, OS: i.OS, Arch: i.Arch, Size: i.Size, Config: i.Config}
 }
 
 // imageViews adds all names to images.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/spf13/cobra"
 )
 
@@ -51,7 +52,7 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 
 func (a *app) newImageShowCommand() *cobra.Command {
 	c := &cobra.Command{Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
 				return err
@@ -63,6 +64,16 @@ func (a *app) newImageShowCommand() *cobra.Command {
 			views, err := imageViews(s, i)
 			if err != nil {
 				return err
+			}
+			if guestimage.Is(i.Config.Env) {
+				tree, release, err := s.Tree(c.Context(), i.ID)
+				if err != nil {
+					return err
+				}
+				defer release()
+				if views[0].Packages, err = guestimage.Packages(tree); err != nil {
+					return err
+				}
 			}
 			return a.writeJSON(views[0])
 		}}

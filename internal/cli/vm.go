@@ -58,6 +58,7 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 	var (
 		asJSON, again   bool
 		copies, scripts []string
+		repository      string
 		o               guestimage.Options
 	)
 	c := &cobra.Command{Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
@@ -78,6 +79,16 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 			for i, file := range o.DockerPackages {
 				if o.DockerPackages[i], err = present("--docker-deb", file); err != nil {
 					return err
+				}
+			}
+			if repository != "" {
+				if o.DockerRepository, err = guestimage.ParseRepository(repository); err != nil {
+					return err
+				}
+				if key := o.DockerRepository.Key; key != "" {
+					if _, err := present("signed-by of --docker-repository", key); err != nil {
+						return err
+					}
 				}
 			}
 			if o.Run, err = readScripts(o.Run, scripts); err != nil {
@@ -104,9 +115,11 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 	f.StringVar(&o.Proxy, "proxy", "", "`URL` by which docker and people in the guest reach the web")
 	f.StringVar(&o.NoProxy, "no-proxy", "", "`HOSTS`, with commas, that they reach without it")
 	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
+	f.StringVar(&repository, "docker-repository", "", "`LINE` of apt's sources.list, 'deb [signed-by=KEY-FILE] URL SUITE COMPONENT': its docker-ce in place of Debian's docker")
 	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	f.BoolVar(&asJSON, "json", false, jsonHelp)
+	c.MarkFlagsMutuallyExclusive("docker-deb", "docker-repository")
 	return c
 }
 

@@ -51,6 +51,9 @@ type Options struct {
 	// DockerPackages are .deb files of another dockerd to install in place of
 	// Debian's, such as Docker's own newest.
 	DockerPackages []string
+	// DockerRepository has another dockerd than Debian's; nil: Debian's, or
+	// DockerPackages.
+	DockerRepository *Repository
 }
 
 // Mark is in the environment of a guest image's configuration: by it they are
@@ -88,7 +91,7 @@ func Recipe(o Options) spec.Build {
 		o.Suite = "bookworm"
 	}
 	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy, Env: map[string]string{Mark: "1"}}
-	if len(o.DockerPackages) == 0 {
+	if len(o.DockerPackages) == 0 && o.DockerRepository == nil {
 		b.Packages = append(b.Packages, "docker.io", "crun")
 		b.Run = append(b.Run, byCrun)
 	}
@@ -99,6 +102,9 @@ func Recipe(o Options) spec.Build {
 	}
 	if len(o.DockerPackages) > 0 {
 		b.Run = append(b.Run, "apt-get install -y "+debsDir+"/*.deb && rm -r "+debsDir)
+	}
+	if o.DockerRepository != nil {
+		o.DockerRepository.addTo(&b)
 	}
 	if o.User != "" {
 		name, uid, given := strings.Cut(o.User, ":")
