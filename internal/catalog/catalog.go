@@ -31,7 +31,7 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/vm"
 )
 
 // Options are what providers need to know of this machine.
@@ -173,7 +173,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 // NodeOptions are what `bee node` is built with.
 func NodeOptions() node.Options {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return node.Options{Runtime: Runtime, Machine: machine, FreeMemory: qemu.FreeMemory, Log: log, OpenImages: func(dir string) (node.Images, error) {
+	return node.Options{Runtime: Runtime, Machine: machine, FreeMemory: vm.FreeMemory, Log: log, OpenImages: func(dir string) (node.Images, error) {
 		s, err := image.Open(dir, log)
 		if err != nil {
 			return nil, err

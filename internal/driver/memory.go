@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -11,6 +12,15 @@ import (
 type Memory struct {
 	Free int64 `json:"free,omitempty"`
 	All  int64 `json:"all,omitempty"`
+	// Promised is what runs of the same user hold of it for their guests, of which
+	// what these have not taken yet is not free.
+	Promised []Promised `json:"promised,omitempty"`
+}
+
+// Promised is how much memory a run holds for its guests, in bytes.
+type Promised struct {
+	Run   string `json:"run"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Enough refuses guests that want more than is free: as busy where the host would
@@ -24,6 +34,13 @@ func (m Memory) Enough(host string, guests, each int64) error {
 		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
 	if guests*each <= m.All {
 		e.Kind, e.Err = core.Busy, fmt.Errorf("%w now, of %d MiB", e.Err, m.All>>20)
+		var held []string
+		for _, p := range m.Promised {
+			held = append(held, fmt.Sprintf("run %s holds %d MiB for its virtual machines", p.Run, p.Bytes>>20))
+		}
+		if len(held) > 0 {
+			e.Err = fmt.Errorf("%w; %s", e.Err, strings.Join(held, ", "))
+		}
 		e.Remedy = "Others use the rest: `wait: 1h` in the Beefile has the run ask again until it is free, for an hour. " + e.Remedy
 	}
 	return e

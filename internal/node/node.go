@@ -42,7 +42,7 @@ type Options struct {
 	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
 	// FreeMemory is what this host can give virtual machines: see driver.Memory.
 	// nil: it is unknown.
-	FreeMemory func() (free, all int64)
+	FreeMemory func() driver.Memory
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// household is that of the nodes of this process.
@@ -164,7 +164,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	defer cancel(nil)
 	n := &node{Options: o, config: c, life: life, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
 	if o.FreeMemory != nil {
-		n.memory.Free, n.memory.All = o.FreeMemory()
+		n.memory = o.FreeMemory()
 	}
 	var err error
 	if c.Size > 1 {

@@ -81,6 +81,18 @@ func TestGuestsWantMemory(t *testing.T) {
 	}
 }
 
+// Who holds what is wanted is named, where its end would help.
+func TestWhoHoldsMemoryIsNamed(t *testing.T) {
+	const mib = 1 << 20
+	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Promised: []driver.Promised{{Run: "old", Bytes: 700 * mib}}}
+	if err := m.Enough("h", 1, 200*mib); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "run old holds 700 MiB") || !strings.Contains(core.Remedy(err), "wait: ") {
+		t.Errorf("it would fit: %v", err)
+	}
+	if err := m.Enough("h", 1, 1000*mib); !core.IsKind(err, core.Unsupported) || strings.Contains(err.Error(), "old") {
+		t.Errorf("it would never fit: %v", err)
+	}
+}
+
 // What a guest has is told, not what its host has.
 func TestANodesCoresAreItsGuests(t *testing.T) {
 	for want, vm := range map[int]*protocol.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {

@@ -6,11 +6,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/vm/promise"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -45,18 +47,48 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 	return mounts, nil
 }
 
-// enoughMemory refuses what would drive the host into swapping or killing.
-func enoughMemory(host string, want int64, huge bool) error {
-	if huge {
-		if free, page := qemu.FreeHugePages(); want > free {
-			return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
-				Remedy: "The host's administrator sets them aside (sysctl vm.nr_hugepages); or leave `huge_pages` out."}
+// FreeMemory is what this host can give guests beside those that this user's runs
+// have promised memory here.
+func FreeMemory() driver.Memory {
+	others, _ := promise.Own().Promises() // whoever starts a guest says why there are none
+	return memoryBeside(others)
+}
+
+func memoryBeside(others []promise.Promise) (m driver.Memory) {
+	m.Free, m.All = qemu.FreeMemory(others)
+	for _, p := range others {
+		i := slices.IndexFunc(m.Promised, func(known driver.Promised) bool { return known.Run == p.Run })
+		if i < 0 {
+			i, m.Promised = len(m.Promised), append(m.Promised, driver.Promised{Run: p.Run})
 		}
+		m.Promised[i].Bytes += p.Bytes
+	}
+	return m
+}
+
+// promise refuses what would drive the host into swapping or killing, and has others
+// reckon with what it does not refuse. Memory in huge pages is taken at once.
+func (r *Runtime) promise(s driver.ContainerSpec, want int64, huge bool) (*promise.Held, error) {
+	if huge {
+		return nil, enoughHugePages(want)
+	}
+	held, why, err := promise.Own().Make(promise.New(s.Owner.Run, want), func(others []promise.Promise) error {
+		return memoryBeside(others).Enough(hostname(s), 1, want)
+	})
+	if why != nil {
+		r.tell("what other runs have promised their virtual machines here is not known: " + why.Error())
+	}
+	return held, err
+}
+
+// enoughHugePages refuses more than are free.
+func enoughHugePages(want int64) error {
+	free, page := qemu.FreeHugePages()
+	if want <= free {
 		return nil
 	}
-	var has driver.Memory
-	has.Free, has.All = qemu.FreeMemory()
-	return has.Enough(host, 1, want)
+	return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
+		Remedy: "The host's administrator sets them aside (sysctl vm.nr_hugepages); or leave `huge_pages` out."}
 }
 
 // Processors chooses those of the host's for the guests of one machine, of

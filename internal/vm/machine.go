@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
+	"github.com/bee-hpc/bee/internal/vm/promise"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -48,6 +49,8 @@ type boot struct {
 	templates string
 	tell      func(message string)
 	pin       []int // the host's processors for the guest's; nil: any
+	// promise is of its memory; nil: none.
+	promise *promise.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
 }
@@ -123,6 +126,7 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 		return nil, err
 	}
+	b.promise.Follow(p.PID())
 	vm := &machine{Process: p, made: m}
 	if b.pin != nil {
 		if err := p.Pin(ctx, b.pin); err != nil {
@@ -138,6 +142,12 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 	}
 	return vm, nil
+}
+
+// keep keeps the promise of the machine's memory until it has ended.
+func (vm *machine) keep(p *promise.Held) {
+	<-vm.Done()
+	p.Release()
 }
 
 // ifKilled gives the error of a machine that does not come up: where it was killed,

@@ -32,13 +32,22 @@ func (r *Runtime) Restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	return m, nil
 }
 
-func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir string) (*movable, error) {
+func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir string) (_ *movable, err error) {
 	rec, err := r.readRecord(s, dir)
 	if err != nil {
 		return nil, err
 	}
+	held, err := r.promise(s, rec.Memory, rec.HugePages)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			held.Release()
+		}
+	}()
 	b := r.boot(s)
-	b.config.Holds = true
+	b.config.Holds, b.promise = true, held
 	m := b.qemu
 	m.Type, m.CPU, m.Topology, m.Memory, m.HugePages, m.Restore = rec.Type, rec.CPU, rec.Topology, rec.Memory, rec.HugePages, true
 	if f := r.o.Fabric; f != nil {
@@ -95,6 +104,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		}
 		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
 	}
+	go vm.keep(held)
 	c := &container{machine: vm, spec: s, volume: r.o.Volume, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
 	c.halts.Add(1)
 	saved := newMovable(c, b, rec.Mounts, rec.sums())
@@ -158,7 +168,7 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 	case (rec.MTU > 0) != (r.o.Fabric != nil):
 		return rec, &core.Error{Kind: core.Invalid, Err: errors.New("the network between the guests is not as it was")}
 	}
-	return rec, enoughMemory(hostname(s), rec.Memory, rec.HugePages)
+	return rec, nil
 }
 
 // prepareDisk puts a disk in its place, or checks one that is only read.

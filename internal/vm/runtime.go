@@ -167,7 +167,7 @@ func config(hostname string) agent.Config {
 }
 
 // Start implements driver.Runtime.
-func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Container, error) {
+func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.Container, err error) {
 	if r.o.Fabric != nil && r.o.Fabric.Socket != nil {
 		defer r.o.Fabric.Socket.Close()
 	}
@@ -177,17 +177,23 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
 	}
-	if err := enoughMemory(hostname(s), r.o.Memory, r.o.HugePages); err != nil {
+	held, err := r.promise(s, r.o.Memory, r.o.HugePages)
+	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			held.Release()
+		}
+	}()
 	b := r.boot(s)
+	b.promise = held
 	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
 	}
 	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
 	inner := s
-	var err error
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
 		inner.Mounts, err = hold(s.Mounts, r.o.Volume)
 	} else {
@@ -225,6 +231,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (driver.Con
 	if err != nil {
 		return nil, err
 	}
+	go c.machine.keep(held)
 	if b.config.Holds {
 		m := newMovable(c, b, inner.Mounts, nil)
 		close(m.met)

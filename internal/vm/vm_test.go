@@ -190,13 +190,16 @@ func TestAccelIsFoundByTrying(t *testing.T) {
 }
 
 func TestMemoryThatIsNotThere(t *testing.T) {
-	if err := enoughMemory("here", 1<<60, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "MiB are free") {
+	r, here := new(Runtime), driver.ContainerSpec{Hostname: "here"}
+	if _, err := r.promise(here, 1<<60, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "MiB are free") {
 		t.Errorf("an exbibyte: %v", err)
 	}
-	if err := enoughMemory("here", 1, false); err != nil {
-		t.Error(err)
+	held, err := r.promise(here, 1, false)
+	if err != nil || held == nil {
+		t.Errorf("a byte: %v, %v", held, err)
 	}
-	if err := enoughMemory("here", 1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
+	held.Release()
+	if _, err := r.promise(here, 1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
 		t.Errorf("an exbibyte in huge pages: %v", err)
 	}
 }

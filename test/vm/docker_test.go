@@ -119,13 +119,22 @@ func TestAGuestHasTheDockerOfARepository(t *testing.T) {
 			t.Errorf("the image has %s %q, want %q", name, got, want)
 		}
 	}
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := int(testkit.Number(t, string(raw), `MemAvailable: +(\d+) kB`)) / 1024 * 6 / 10
 	job := b.File("job.yaml", fmt.Sprintf(`name: docker
 build: {debian: bookworm, packages: [socat]}
-vm: {image: %q, memory: 800M}
+vm: {image: %q, memory: %dM}
 run: touch /tmp/up; sleep 1000
-`, image))
+`, image, most))
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
 	awaitFile(t, b, id, "/tmp/up")
+	// It has taken little of its memory, and all of it is its own.
+	if r := b.Try("run", job); r.Code == 0 || !strings.Contains(r.Stderr, fmt.Sprintf("run %s holds %d MiB", id, most)) || !strings.Contains(r.Stderr, "`wait: ") {
+		t.Errorf("another that wants %d MiB: %d, %s", most, r.Code, r.Stderr)
+	}
 	const seen = `docker version --format '{{.Server.Version}}' | grep -c '^[1-9]'; docker info --format '{{.DefaultRuntime}}'; id -nG ann
 docker exec "$(docker ps -q)" ls /tmp/up; ls -d /bee-docker /etc/apt/sources.list.d/* /etc/apt/preferences.d/*`
 	if got := b.Must("vm", "shell", id, "--", "sh", "-c", "("+seen+") 2>/dev/null; true"); got != "1\nrunc\nann docker\n/tmp/up\n" {

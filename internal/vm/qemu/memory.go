@@ -4,17 +4,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/vm/promise"
 )
 
 // FreeMemory is how much memory, in bytes, this host can give guests: what is
 // available, or what the control group or the batch job leaves, where that is
-// less; and all that it could give if nothing else used any. 0: unknown.
-func FreeMemory() (free, all int64) { return freeMemory("/", os.Getenv) }
+// less, without what is promised to others; and all that it could give if nothing else
+// used any. 0: unknown.
+func FreeMemory(others []promise.Promise) (free, all int64) {
+	return freeMemory("/", os.Getenv, others)
+}
 
 // freeMemory is FreeMemory of a host whose files lie below a root.
-func freeMemory(root string, env func(string) string) (free, all int64) {
+func freeMemory(root string, env func(string) string, others []promise.Promise) (free, all int64) {
 	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
 		return 0, 0
@@ -23,13 +29,22 @@ func freeMemory(root string, env func(string) string) (free, all int64) {
 	if err != nil {
 		return 0, 0
 	}
-	if left, most, ok := groupLeaves(root); ok {
+	for _, p := range others {
+		free -= p.Open()
+	}
+	if left, most, ok := groupLeaves(root, others); ok {
 		free, all = min(free, left), min(all, most)
 	}
 	if granted := allocated(env); granted > 0 { // which not every Slurm enforces by a group
-		free, all = min(free, granted), min(all, granted)
+		all = min(all, granted)
+		for _, p := range others {
+			if p.Job == promise.Job(env) {
+				granted -= p.Bytes
+			}
+		}
+		free = min(free, granted)
 	}
-	return free, all
+	return max(free, 1), all // 0 would be unknown
 }
 
 // FreeHugePages is how much of this host's memory lies in free huge pages, in
@@ -90,23 +105,25 @@ func hierarchies() []hierarchy {
 }
 
 // groupLeaves is what the limits of this process's control groups, and of those
-// above them, leave, and the lowest of these limits.
-func groupLeaves(root string) (left, limit int64, limited bool) {
+// above them, leave, and the lowest of these limits. Promises of others count where
+// those who made them are in the same group.
+func groupLeaves(root string, others []promise.Promise) (left, limit int64, limited bool) {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return 0, 0, false
 	}
 	left, limit = 1<<62, 1<<62
 	for _, h := range hierarchies() {
-		for line := range strings.Lines(string(raw)) {
-			_, own, found := strings.Cut(strings.TrimSpace(line), h.line)
-			if !found {
-				continue
-			}
+		for _, own := range h.groups(string(raw)) {
 			// Inside a container the group's name may be the host's: then only
 			// those above are found, of which the topmost is the container's.
 			for dir := own; ; dir = filepath.Dir(dir) {
 				if rest, most, ok := h.leaves(filepath.Join(root, h.mount, dir)); ok {
+					for _, p := range others {
+						if h.within(p, dir) {
+							rest -= p.Open()
+						}
+					}
 					left, limit, limited = min(left, rest), min(limit, most), true
 				}
 				if dir == "/" || dir == "." {
@@ -116,6 +133,23 @@ func groupLeaves(root string) (left, limit int64, limited bool) {
 		}
 	}
 	return left, limit, limited
+}
+
+// groups are those of this hierarchy in the text of a /proc/PID/cgroup.
+func (h hierarchy) groups(text string) (groups []string) {
+	for line := range strings.Lines(text) {
+		if _, own, found := strings.Cut(strings.TrimSpace(line), h.line); found {
+			groups = append(groups, own)
+		}
+	}
+	return groups
+}
+
+// within tells whether what was promised counts in a group of this hierarchy.
+func (h hierarchy) within(p promise.Promise, dir string) bool {
+	return slices.ContainsFunc(h.groups(p.Groups), func(group string) bool {
+		return dir == "/" || group == dir || strings.HasPrefix(group, dir+"/")
+	})
 }
 
 // leaves is what one group's limit leaves, and that limit.
