@@ -58,7 +58,7 @@ func allowed() map[string][]string {
 			"internal/node/protocol", "internal/procid", "internal/runtime/pid1", "internal/tasklog", "internal/volume/dataimage", "internal/wire"},
 		"internal/volume/dataimage": {"internal/core", "internal/filestream"},
 		"internal/vm/agent":         {"internal/core", "internal/driver"},
-		"internal/vm/guestimage":    {"internal/shell", "internal/spec"},
+		"internal/vm/guestimage":    {"internal/core", "internal/shell", "internal/spec"},
 		"internal/vm/initrd":        {"internal/vm/agent"},
 		"internal/vm/promise":       {},
 		"internal/vm/qemu":          {"internal/core", "internal/vm/promise", "internal/wire"},
