@@ -89,6 +89,11 @@ func nodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {
 	return list
 }
 
+// nicIsOpen tells whether the hosts decide how guests are attached to their switches.
+func nicIsOpen(v *protocol.VM) bool {
+	return v != nil && v.NIC == "" && v.Fabric != "multicast" && v.Fabric != "none"
+}
+
 // nodeConfigs makes the configuration of every node, with keys made for this
 // attempt alone, and gives those of each host's first node, with the others as
 // its siblings. The head's comes first; the others need its addresses, which
@@ -104,7 +109,7 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protoco
 	var configs []protocol.Config
 	for i, h := range hosts {
 		c := protocol.Config{Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
-			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand}
+			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM)}
 		if authority != nil {
 			cert, key, err := authority.Issue(protocol.NodeName(i))
 			if err != nil {

@@ -48,6 +48,9 @@ type joinRequest struct {
 	// NoRuntime tells why this host can run no container, where the plan
 	// asks for virtual machines on demand.
 	NoRuntime string `json:"no_runtime,omitempty"`
+	// NoRings tells why a guest here cannot have the switch's network device, where
+	// the plan leaves that open.
+	NoRings string `json:"no_rings,omitempty"`
 	// Nonce is the word that this node left in its directory (see share.go).
 	Nonce string `json:"nonce"`
 }

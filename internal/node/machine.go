@@ -167,6 +167,15 @@ func (n *node) noRuntime(ctx context.Context) string {
 	return ""
 }
 
+// noRings tells why this host's guest cannot have the switch's network device, where
+// that is asked.
+func (n *node) noRings(ctx context.Context) string {
+	if !n.config.TryRings || n.NoRings == nil {
+		return ""
+	}
+	return n.NoRings(ctx)
+}
+
 // tellBoots tells people, until stop is called, how many virtual machines have their container:
 // under emulation that takes a minute.
 func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
@@ -207,6 +216,23 @@ func (h *head) decideVM() {
 		}
 	}
 	h.plan.VM = nil
+}
+
+// decideNIC has all guests attached to their switches in the same way, as they send each
+// other what one of their devices makes: where the job leaves it open, by sockets if any
+// host can do no better.
+func (h *head) decideNIC() {
+	if h.plan.VM == nil || h.plan.VM.NIC != "" {
+		return
+	}
+	h.plan.VM.NIC = fabric.Rings
+	for rank, info := range h.infos {
+		if info.NoRings != "" {
+			h.plan.VM.NIC = fabric.Sockets
+			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", h.nameOf(rank), info.NoRings))
+			return
+		}
+	}
 }
 
 // inMachine makes a member what it is inside its virtual machine.

@@ -43,6 +43,9 @@ type Options struct {
 	// FreeMemory is what this host can give virtual machines: see driver.Memory.
 	// nil: it is unknown.
 	FreeMemory func() driver.Memory
+	// NoRings tells why a guest of this host cannot have the switch's network device;
+	// "": it can. nil: it is not asked.
+	NoRings func(ctx context.Context) string
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// household is that of the nodes of this process.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -90,6 +91,35 @@ func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 	}
 	if err := m.Enough("h", 1, 1000*mib); !core.IsKind(err, core.Unsupported) || strings.Contains(err.Error(), "old") {
 		t.Errorf("it would never fit: %v", err)
+	}
+}
+
+// All guests are attached in one way, which a word in the Beefile settles.
+func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
+	for name, c := range map[string]struct {
+		said, hinders, want string
+	}{
+		"open":             {"", "", fabric.Rings},
+		"open, hindered":   {"", "no vhost-user", fabric.Sockets},
+		"settled":          {fabric.Rings, "no vhost-user", fabric.Rings},
+		"settled, sockets": {fabric.Sockets, "", fabric.Sockets},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := filepath.Join(t.TempDir(), "events")
+			j, err := newJournal(events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &head{plan: &protocol.Plan{VM: &protocol.VM{NIC: c.said}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
+			h.decideNIC()
+			text, err := os.ReadFile(events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told := strings.Contains(string(text), "on b the switch"); h.plan.VM.NIC != c.want || told != (c.said == "" && c.hinders != "") {
+				t.Errorf("%s, and told %s", h.plan.VM.NIC, text)
+			}
+		})
 	}
 }
 

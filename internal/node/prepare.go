@@ -25,7 +25,7 @@ import (
 func (h *head) prepare(ctx context.Context) error {
 	c := h.n.config
 	var err error
-	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), Memory: h.n.memory, NoRuntime: h.n.noRuntime(ctx)}
+	h.infos[0] = joinRequest{Rank: 0, Addrs: h.addrs, Cores: cores(c), Processors: runtime.NumCPU(), Machine: machine(), Memory: h.n.memory, NoRuntime: h.n.noRuntime(ctx), NoRings: h.n.noRings(ctx)}
 	token, unmark := "", func() {}
 	if c.Size > 1 {
 		if h.infos[0].Nonce, err = h.n.leaveNonce(); err != nil {
@@ -47,6 +47,7 @@ func (h *head) prepare(ctx context.Context) error {
 		}
 	}
 	h.decideVM()
+	h.decideNIC()
 	if err := h.enoughMemory(); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type VM struct {
 	// Fabric is the network between the guests: switch (default), star, tree,
 	// multicast or none.
 	Fabric string `yaml:"fabric"`
-	// NIC is how a guest is attached to its host's switch: vhost (default), by the
+	// NIC is how a guest is attached to its host's switch: vhost (default where all hosts can), by the
 	// rings of its network device in shared memory, with checksums and segments
 	// left undone on the way; or socket, a datagram for each frame.
 	NIC string `yaml:"nic"`

@@ -37,6 +37,9 @@ type Config struct {
 	// TryRuntime has the node find out whether it can run containers, and say
 	// so when it joins.
 	TryRuntime bool `json:"try_runtime,omitempty"`
+	// TryRings has the node find out whether its guest's network device can be the
+	// switch's, and say so when it joins.
+	TryRings bool `json:"try_rings,omitempty"`
 	// Plan is set on the head only.
 	Plan *Plan `json:"plan,omitempty"`
 	// PerHost is how many nodes a host has at most, one for each of its virtual
@@ -177,7 +180,7 @@ type VM struct {
 	CPU      string `json:"cpu,omitempty"`
 	Accel    string `json:"accel,omitempty"`
 	Fabric   string `json:"fabric,omitempty"`
-	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric
+	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric; "": by rings where all hosts can
 	// Share is how guests have directories of their hosts: ShareVirtiofs, or 9p.
 	Share  string `json:"share,omitempty"`
 	MTU    int    `json:"mtu,omitempty"`
