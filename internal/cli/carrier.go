@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -162,8 +163,14 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 		return err
 	}
 	defer log.Close()
-	if _, err := c.s.Store.Run(ctx, id); core.IsKind(err, core.NotFound) {
+	run, err := c.s.Store.Run(ctx, id)
+	if core.IsKind(err, core.NotFound) {
 		return nil // it was removed
+	}
+	sub, serr := control.SubmissionOf(run)
+	abandoned := err == nil && serr == nil && sub.InGuest
+	if abandoned {
+		r.once.Do(func() { close(r.stop) })
 	}
 	own, one := *c.s.app, *c.s.Controller
 	own.stdout, own.stderr = log, log
@@ -171,6 +178,8 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id)
 	ended, err := one.Drive(ctx, id, r.stop)
 	switch {
+	case err == nil && abandoned:
+		return one.Forget(ctx, ended, control.Leaving{})
 	case err == nil:
 		own.sayEnding(ctx, ended, c.s)
 	default:

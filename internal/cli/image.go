@@ -22,7 +22,11 @@ func (a *app) openImages() (*image.Store, error) {
 	if err := a.paths(); err != nil {
 		return nil, err
 	}
-	return image.Open(a.cacheDir, a.log())
+	s, err := image.Open(a.cacheDir, a.log())
+	if err == nil {
+		s.BuildInGuest = a.buildInGuest
+	}
+	return s, err
 }
 
 // imageView is an image as --json gives it.

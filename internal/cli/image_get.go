@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
@@ -52,6 +55,10 @@ func (a *app) newImageImportCommand() *cobra.Command {
 func (a *app) newImageBuildCommand() *cobra.Command {
 	var asJSON, again bool
 	c := &cobra.Command{Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
+		Long: `Build the image that a Beefile's build: describes. Debian packages are put together
+by mmdebstrap; a Dockerfile is built by buildah, podman or docker, whichever is
+installed here, or by the docker of a virtual machine where none is, or where the
+Beefile says so (build: {builder: vm}). None of that needs root.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			job, err := spec.LoadJob(args[0])
 			if err != nil {
@@ -61,8 +68,11 @@ func (a *app) newImageBuildCommand() *cobra.Command {
 			if again {
 				policy = "always"
 			}
+			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer done()
+			context.AfterFunc(ctx, done) // a second one does not wait for the clean-up
 			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
-				return s.Resolve(c.Context(), job, runtime.GOARCH, policy, report)
+				return s.Resolve(ctx, job, runtime.GOARCH, policy, report)
 			})
 		}}
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")

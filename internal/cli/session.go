@@ -57,15 +57,11 @@ func (a *app) open(ctx context.Context) (*session, error) {
 }
 
 func (a *app) openQuietly(ctx context.Context) (*session, error) {
-	if err := a.paths(); err != nil {
-		return nil, err
-	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the bee binary: %w", err)
 	}
-	log := a.log()
-	images, err := image.Open(a.cacheDir, log)
+	images, err := a.openImages()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +76,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 			return nil, err
 		}
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: log, Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
+	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})

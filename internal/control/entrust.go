@@ -39,7 +39,7 @@ func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*order
 	if job.Checkpoint != nil && (a.site.Slot > 0 || !a.lease.Deadline().IsZero() || a.awaited()) {
 		a.rec.Margin, a.rec.MarginWhy = m.total, m.why
 	}
-	plan.VM, plan.Slot = a.vm, a.site.Slot
+	plan.VM, plan.Slot, plan.InGuest = a.vm, a.site.Slot, a.sub.InGuest
 	if plan.Restore = a.saved != nil; plan.Restore {
 		plan.Setup = nil
 	}

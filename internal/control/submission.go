@@ -28,6 +28,10 @@ type Submission struct {
 	// Machines is the run whose saved virtual machines this one has, where that
 	// was another.
 	Machines string `json:"machines,omitempty"`
+	// InGuest has the job's command be one of the guest's root: see protocol.Plan.
+	// Nobody but who has submitted such a run wants what comes of it: whoever takes
+	// it over ends it, and forgets it.
+	InGuest bool `json:"in_guest,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }

@@ -121,6 +121,9 @@ type Guest interface {
 	Container
 	// ExecInGuest starts a process in the machine itself, as its root.
 	ExecInGuest(ctx context.Context, c Command) (Process, error)
+	// InGuest gives where the target of one of the container's mounts lies as
+	// ExecInGuest's commands see it; "": there is no such mount.
+	InGuest(target string) string
 	// Console gives the last of what the machine's kernel said.
 	Console() (string, error)
 	// Login is the account in the machine of the user outside.
@@ -136,8 +139,6 @@ type VolumeServer interface {
 	// Freeze has all that was written be on the disk, which is whole then, and
 	// further writes wait until thaw is called.
 	Freeze(ctx context.Context) (thaw func(), err error)
-	// InVolume gives a path below the volume as ExecInGuest's commands see it.
-	InVolume(rel string) string
 	// Full tells whether the volume has been full at any time.
 	Full(ctx context.Context) (bool, error)
 }

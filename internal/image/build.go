@@ -1,11 +1,11 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -56,6 +56,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 // buildKey names a build by all that goes into it, files included.
 func buildKey(b spec.Build, platform string) (string, error) {
 	h := sha256.New()
+	b.Builder = "" // whoever builds it, it is the same
 	raw, err := json.Marshal(b)
 	if err != nil {
 		return "", err
@@ -87,39 +88,65 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	return "build:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// buildDockerfile has the first builder that is there make the image, and
-// takes it over as an archive.
+// buildDockerfile has a builder make the image, and takes it over as an archive.
 func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
 	file := b.DockerfileIn(b.Context)
 	if _, err := os.Stat(file); err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read Dockerfile", Object: file, Err: err, Remedy: "Check `build:` in the Beefile."}
 	}
-	for _, tool := range []string{"buildah", "podman", "docker"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			continue
-		}
-		return s.buildWith(ctx, tool, file, b, o)
+	builder, err := s.builder(b, file)
+	if err != nil {
+		return core.Image{}, err
 	}
-	return core.Image{}, &core.Error{Kind: core.Unsupported, Op: "build", Object: file, Err: errors.New("none of buildah, podman and docker is installed here"),
-		Remedy: "Install buildah (it needs no root and no daemon), or build the image elsewhere and name it by `image:`."}
-}
-
-func (s *Store) buildWith(ctx context.Context, tool, file string, b spec.Build, o PullOptions) (core.Image, error) {
 	w, err := s.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer w.end()
-	tag := "bee.local/build:" + filepath.Base(w.dir)
 	archive := w.path("image.tar")
+	if builder == spec.BuilderVM {
+		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o.Platform)
+	} else {
+		err = buildWith(ctx, builder, file, "bee.local/build:"+filepath.Base(w.dir), archive, b, o)
+	}
+	if err != nil {
+		return core.Image{}, err
+	}
+	return s.takeArchive(ctx, file, archive, o)
+}
+
+// buildWith has a program of this host make the archive.
+func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Build, o PullOptions) error {
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
 		if err := run(ctx, argv, nil, o); err != nil {
-			return core.Image{}, err
+			return err
 		}
 	}
-	// What the builder keeps of it is not needed any more.
-	defer exec.Command(tool, "rmi", tag).Run() //nolint:errcheck // another tool's own
+	exec.Command(tool, "rmi", tag).Run() //nolint:errcheck // what it keeps of it is not needed any more
+	return nil
+}
+
+// builder is the one that a build names, else the first that is there.
+func (s *Store) builder(b spec.Build, file string) (string, error) {
+	engines := spec.Engines()
+	if b.Builder != "" {
+		engines = []string{b.Builder}
+	}
+	for _, tool := range engines {
+		if _, err := exec.LookPath(tool); err == nil && tool != spec.BuilderVM {
+			return tool, nil
+		}
+	}
+	if s.BuildInGuest != nil && (b.Builder == "" || b.Builder == spec.BuilderVM) {
+		return spec.BuilderVM, nil
+	}
+	return "", &core.Error{Kind: core.Unsupported, Op: "build", Object: file, Err: fmt.Errorf("%s is not there", cmp.Or(b.Builder, "a builder")),
+		Remedy: "Install it, or leave `builder:` out of `build:`: whatever is there is used then, and a virtual machine where nothing is."}
+}
+
+// takeArchive brings a built image into the cache.
+func (s *Store) takeArchive(ctx context.Context, ref, archive string, o PullOptions) (core.Image, error) {
 	f, err := os.Open(archive)
 	if err != nil {
 		return core.Image{}, err
@@ -133,7 +160,7 @@ func (s *Store) buildWith(ctx context.Context, tool, file string, b spec.Build, 
 		return core.Image{}, err
 	}
 	defer src.Close()
-	return s.add(ctx, file, src, o)
+	return s.add(ctx, ref, src, o)
 }
 
 // dockerfileCommands are the commands by which a builder makes an archive.

@@ -29,6 +29,9 @@ type PullOptions struct {
 	// Insecure allows a registry without TLS, or with a certificate that
 	// nobody vouches for. To this machine itself plain HTTP is always allowed.
 	Insecure bool
+	// Job, if not nil, is the one that a build is for: in a virtual machine, it is in
+	// one like the job's.
+	Job *spec.Job
 	// Progress, if not nil, is told what happens, with bytes where known. It
 	// may be called by several goroutines, but not at once.
 	Progress func(message string, done, total int64)

@@ -16,7 +16,7 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 	if platform == "" {
 		platform = "linux/" + arch
 	}
-	o := PullOptions{Platform: platform, Policy: policy, Progress: report}
+	o := PullOptions{Platform: platform, Policy: policy, Job: job, Progress: report}
 	if job.Build != nil {
 		return s.Build(ctx, *job.Build, o)
 	}

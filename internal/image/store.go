@@ -39,6 +39,10 @@ import (
 // Store is a cache of images. It is safe for use by many goroutines and
 // processes.
 type Store struct {
+	// BuildInGuest builds a Dockerfile's image in a virtual machine of this host, and
+	// gives the exit code of what does it; nil: none can be had.
+	BuildInGuest func(ctx context.Context, b GuestBuild) (code int, err error)
+
 	dir    string
 	log    *slog.Logger
 	limits unpack.Limits

@@ -336,6 +336,13 @@ func (h *head) spreadHeld(ctx context.Context) error {
 // begin starts the job's command, or takes it over where there is none to
 // start.
 func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, error) {
+	if h.plan.InGuest {
+		g, err := h.n.box.guest()
+		if err != nil {
+			return nil, err
+		}
+		return g.ExecInGuest(ctx, driver.Command{Args: c.Args, Dir: g.InGuest(h.plan.Volume), Stdout: c.Stdout, Stderr: c.Stderr})
+	}
 	m, err := h.n.movable()
 	switch {
 	case err != nil:

@@ -247,7 +247,7 @@ func (h *head) inVolume(ctx context.Context, command ...string) error {
 	}
 	last := len(command) - 1
 	rel, _ := h.plan.InVolume(command[last])
-	command[last] = s.InVolume(rel)
+	command[last] = path.Join(g.InGuest(h.plan.Volume), rel)
 	p, err := g.ExecInGuest(ctx, driver.Command{Args: command})
 	if err != nil {
 		return err

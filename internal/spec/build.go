@@ -17,7 +17,7 @@ func (d *decoder) checkBuild(b *Build) {
 	switch {
 	case !d.allRead("build.context", "build.debian") || b.Context != "" && b.Debian != "":
 	case b.Debian != "":
-		d.onlyFor("a build by a Dockerfile", "dockerfile", "args")
+		d.onlyFor("a build by a Dockerfile", "dockerfile", "args", "builder")
 	case b.Context != "":
 		d.onlyFor("a build of Debian packages", "packages", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
 	}
@@ -27,6 +27,7 @@ func (d *decoder) checkBuild(b *Build) {
 	if _, err := b.SnapshotTime(); b.Snapshot != "" && err != nil {
 		d.at("build.snapshot", "such as 20250520T000000Z", "build.snapshot: %q is no date", b.Snapshot)
 	}
+	d.oneOf("build.builder", b.Builder)
 	d.checkPackages("build.packages", b.Packages)
 	for i, c := range b.Copy {
 		d.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
@@ -35,6 +36,13 @@ func (d *decoder) checkBuild(b *Build) {
 		d.variable("build.env", key)
 	}
 }
+
+// Engines are the words of Build.Builder for programs of this host, which have their
+// names, in order of preference.
+func Engines() []string { return []string{"buildah", "podman", "docker"} }
+
+// BuilderVM is the further word, for a virtual machine.
+const BuilderVM = "vm"
 
 // onlyFor refuses keys of one kind of build in the other, which has no use for
 // them.

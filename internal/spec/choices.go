@@ -18,6 +18,7 @@ func words() map[string][]string {
 		"user":             {"root"},
 		"scratch":          {"memory", "disk"},
 		"order":            {OrderListed, OrderCheapest, OrderSoonest},
+		"build.builder":    append(Engines(), BuilderVM),
 		"checkpoint.mode":  {CheckpointApp, CheckpointVM, CheckpointAuto},
 		"volume.kind":      {VolumeAuto, VolumeVirtio, VolumeImage},
 		"vm.when":          {VMAlways, VMNever, VMAuto},

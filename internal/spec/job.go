@@ -85,6 +85,9 @@ type Build struct {
 	Context    string            `yaml:"context"`
 	Dockerfile string            `yaml:"dockerfile"`
 	Args       map[string]string `yaml:"args"`
+	// Builder of a Dockerfile: buildah, podman, docker or vm; default: the first
+	// that is there.
+	Builder string `yaml:"builder" json:",omitempty"`
 	// Debian suite, such as bookworm.
 	Debian   string   `yaml:"debian"`
 	Packages []string `yaml:"packages"`

@@ -28,8 +28,9 @@ import (
 type container struct {
 	machine *machine
 	spec    driver.ContainerSpec
-	volume  *Volume // nil: a directory of the host
-	login   string  // the account of the user outside
+	volume  *Volume        // nil: a directory of the host
+	mounts  []driver.Mount // as the guest has them
+	login   string         // the account of the user outside
 	stop    sync.Once
 	// halts counts how often the machine was halted and let go on: while it is
 	// odd, nobody can be expected to answer.
@@ -70,6 +71,16 @@ func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Proces
 // ExecInGuest implements driver.Guest.
 func (c *container) ExecInGuest(_ context.Context, cmd driver.Command) (driver.Process, error) {
 	return execute(c.machine.root, cmd)
+}
+
+// InGuest implements driver.Guest.
+func (c *container) InGuest(target string) string {
+	for _, m := range c.mounts {
+		if m.Target == target {
+			return m.Source
+		}
+	}
+	return ""
 }
 
 // maxConsole is the most that Console gives.

@@ -22,9 +22,8 @@ import (
 // host's is mounted in it, so that it can be saved and brought up elsewhere.
 type movable struct {
 	*container
-	boot   boot
-	mounts []driver.Mount // as the guest has them
-	image  string         // the image's ID
+	boot  boot
+	image string // the image's ID
 	// sums are the digests of the disks that are only read, by serial number.
 	sums func() (map[string]string, error)
 	// met is closed once there are sessions with the guest.
@@ -39,8 +38,8 @@ type movable struct {
 }
 
 // newMovable makes it; sums are the digests, where they are known already.
-func newMovable(c *container, b boot, mounts []driver.Mount, sums map[string]string) *movable {
-	m := &movable{container: c, boot: b, mounts: mounts, image: c.spec.Image.ID, met: make(chan struct{})}
+func newMovable(c *container, b boot, sums map[string]string) *movable {
+	m := &movable{container: c, boot: b, image: c.spec.Image.ID, met: make(chan struct{})}
 	m.changed.L = &m.mu
 	disks := c.machine.made.Disks
 	m.sums = sync.OnceValues(func() (map[string]string, error) {

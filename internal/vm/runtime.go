@@ -233,7 +233,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	}
 	go c.machine.keep(held)
 	if b.config.Holds {
-		m := newMovable(c, b, inner.Mounts, nil)
+		m := newMovable(c, b, nil)
 		close(m.met)
 		return m, nil
 	}
@@ -247,7 +247,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err != nil {
 		return nil, err
 	}
-	c := &container{machine: m, spec: s, volume: r.o.Volume, login: b.config.User}
+	c := &container{machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User}
 	how := "from a template"
 	if !m.made.Restore {
 		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)

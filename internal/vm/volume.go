@@ -74,9 +74,6 @@ func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
 	}, nil
 }
 
-// InVolume implements driver.VolumeServer.
-func (c *container) InVolume(rel string) string { return path.Join(agent.VolumePath, rel) }
-
 // Full implements driver.VolumeServer.
 func (c *container) Full(ctx context.Context) (bool, error) {
 	if !c.hasVolume() {

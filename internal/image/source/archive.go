@@ -128,9 +128,7 @@ func fromDocker(in files, tag string) (*Image, error) {
 		return nil, invalid("read image configuration", fmt.Errorf("it names %d layers, the archive has %d", len(diffs), len(layers)))
 	}
 	i := &Image{Config: config, File: &file}
-	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
-		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config))}}
-	if m.Config.Digest, err = v1.NewHash(digest(config)); err != nil {
+	if i.Manifest, err = manifestOf(config, diffs); err != nil {
 		return nil, err
 	}
 	for n, d := range diffs {
@@ -139,12 +137,34 @@ func fromDocker(in files, tag string) (*Image, error) {
 			return nil, err
 		}
 		c.Close()
-		m.Layers = append(m.Layers, v1.Descriptor{MediaType: types.OCIUncompressedLayer, Digest: d})
 		i.Layers = append(i.Layers, Layer{DiffID: d.String(), Size: r.Size(),
 			Open: func(_ context.Context, offset int64) (io.ReadCloser, error) { return section(in, layers[n], offset) }})
 	}
-	i.Manifest, err = json.Marshal(m)
+	return i, nil
+}
+
+// Empty gives the image that has no files.
+func Empty(platform v1.Platform) (*Image, error) {
+	i := &Image{File: &v1.ConfigFile{OS: platform.OS, Architecture: platform.Architecture, RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}}}}
+	var err error
+	if i.Config, err = json.Marshal(i.File); err == nil {
+		i.Manifest, err = manifestOf(i.Config, nil)
+	}
 	return i, err
+}
+
+// manifestOf makes a manifest up, of uncompressed layers with these digests.
+func manifestOf(config []byte, layers []v1.Hash) ([]byte, error) {
+	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
+		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config))}}
+	var err error
+	if m.Config.Digest, err = v1.NewHash(digest(config)); err != nil {
+		return nil, err
+	}
+	for _, d := range layers {
+		m.Layers = append(m.Layers, v1.Descriptor{MediaType: types.OCIUncompressedLayer, Digest: d})
+	}
+	return json.Marshal(m)
 }
 
 func matches(tags []string, want string) bool {

@@ -79,6 +79,10 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// InGuest has Run be a command of the root of node 0's guest, beside the docker
+	// that is there, with the guest's own environment and in its directory of the
+	// volume. The container runs on, and does nothing.
+	InGuest bool `json:"in_guest,omitempty"`
 	// Restore has the machines brought up that were saved in RestoreDir.
 	Restore bool `json:"restore,omitempty"`
 	// Checkpoint is set where the run can go on in another attempt.

@@ -1,0 +1,63 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/bee-hpc/bee/internal/spec"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// GuestBuild is a build of a Dockerfile in a virtual machine.
+type GuestBuild struct {
+	spec.Build
+	// Dockerfile is the whole path of the file, in Context or not, and Archive that
+	// at which an archive of the image shall be, as `docker save` writes it.
+	Dockerfile, Archive string
+	// Job is the one that the image is for, or nil.
+	Job *spec.Job
+	// Output takes what the build writes.
+	Output io.Writer
+	// Progress is that of PullOptions.
+	Progress func(message string, done, total int64)
+}
+
+// buildInGuest has the image built in a virtual machine; the end of what the build
+// wrote explains a failure.
+func (s *Store) buildInGuest(ctx context.Context, b GuestBuild, platform string) error {
+	if want, err := v1.ParsePlatform(platform); err != nil || want.Architecture != runtime.GOARCH {
+		return &core.Error{Kind: core.Unsupported, Op: "build", Object: b.Dockerfile, Err: fmt.Errorf("virtual machines here are for linux/%s, and the image is to be for %s", runtime.GOARCH, platform),
+			Remedy: "Build it on a machine of that architecture, or where buildah, podman or docker emulate it."}
+	}
+	out := &tail{line: func(l string) { b.Progress(l, 0, 0) }}
+	b.Output = out
+	b.Progress("building "+b.Dockerfile+" in a virtual machine", 0, 0)
+	code, err := s.BuildInGuest(ctx, b)
+	switch {
+	case ctx.Err() != nil:
+		return &core.Error{Kind: core.Stopped, Op: "build", Object: b.Dockerfile, Err: context.Cause(ctx)}
+	case err != nil:
+		e := &core.Error{Kind: core.KindOf(err), Op: "build in a virtual machine", Object: b.Dockerfile, Err: err, Remedy: core.Remedy(err)}
+		if b.Builder == "" {
+			e.Remedy += " Where one of buildah, podman and docker is installed, it builds the image in its stead; or build that elsewhere, and name it by `image:`."
+		}
+		return e
+	case code != 0:
+		return &core.Error{Kind: core.Permanent, Op: "build in a virtual machine", Object: b.Dockerfile, Err: fmt.Errorf("docker ended with code %d\n%s", code, out)}
+	}
+	return nil
+}
+
+// Empty gives the image without files, for this machine's architecture: for containers in
+// which nothing runs.
+func (s *Store) Empty(ctx context.Context) (core.Image, error) {
+	src, err := source.Empty(v1.Platform{OS: "linux", Architecture: runtime.GOARCH})
+	if err != nil {
+		return core.Image{}, err
+	}
+	return s.add(ctx, "empty", src, PullOptions{}.filled())
+}
