@@ -62,6 +62,9 @@ func (a *app) buildInGuest(ctx context.Context, b image.GuestBuild) (int, error)
 	}
 	s.Report = guestReport(b.Progress)
 	s.Output = func(f tasklog.Frame) error {
+		if ctx.Err() != nil { // what it says of its end explains nothing
+			return nil
+		}
 		_, err := b.Output.Write(f.Data)
 		return err
 	}

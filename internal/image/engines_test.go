@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,6 +178,89 @@ func TestDockerfileIsBuilt(t *testing.T) {
 	b.Dockerfile = "None"
 	if _, err := s.Build(t.Context(), b, o); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 		t.Errorf("no Dockerfile: %v", err)
+	}
+}
+
+// TestBuilderIsWhatThereIs: what the Beefile names, else the first program of this host,
+// else a virtual machine.
+func TestBuilderIsWhatThereIs(t *testing.T) {
+	guest := func(context.Context, GuestBuild) (int, error) { return 0, nil }
+	for _, c := range []struct {
+		name, asked, installed, want string
+		guest                        func(context.Context, GuestBuild) (int, error)
+	}{
+		{"the first", "", "docker podman", "podman", guest},
+		{"the one asked for", "docker", "docker podman", "docker", guest},
+		{"a machine", "", "", "vm", guest},
+		{"a machine, as asked for", "vm", "vm docker", "vm", guest},
+		{"not another than asked for", "buildah", "docker", "", guest},
+		{"none", "", "", "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, tool := range strings.Fields(c.installed) {
+				if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", dir)
+			s := store(t)
+			s.BuildInGuest = c.guest
+			got, err := s.builder(spec.Build{Builder: c.asked}, "Dockerfile")
+			if got != c.want || c.want == "" && (!core.IsKind(err, core.Unsupported) || core.Remedy(err) == "") {
+				t.Errorf("it is %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestBuildInAGuest gives it what it needs, and tells what came of it.
+func TestBuildInAGuest(t *testing.T) {
+	s := store(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "Dockerfile")
+	if err := os.WriteFile(file, []byte("FROM scratch\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made, err := os.ReadFile(strings.TrimPrefix(busybox(t), "docker-archive:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := 3
+	s.BuildInGuest = func(_ context.Context, b GuestBuild) (int, error) {
+		fmt.Fprintf(b.Output, "step\nfailed: %s\n", b.Dockerfile)
+		return code, os.WriteFile(b.Archive, made, 0o644)
+	}
+	b := spec.Build{Context: dir, Builder: spec.BuilderVM}
+	if _, err := s.Build(t.Context(), b, PullOptions{}); !core.IsKind(err, core.Permanent) || !strings.HasSuffix(err.Error(), "docker ended with code 3\nstep\nfailed: "+file) {
+		t.Errorf("a build that fails: %v", err)
+	}
+	if _, err := s.Build(t.Context(), b, PullOptions{Platform: "linux/s390x"}); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+		t.Errorf("for another platform: %v", err)
+	}
+	code = 0
+	i, err := s.Build(t.Context(), b, PullOptions{})
+	if err != nil || !s.Has(i.ID) {
+		t.Fatalf("%+v, %v", i, err)
+	}
+	b.Builder = "buildah"
+	if again, err := s.Build(t.Context(), b, PullOptions{}); err != nil || again.ID != i.ID {
+		t.Errorf("it is built anew for another builder: %v, %v", again, err)
+	}
+}
+
+// TestTheEmptyImage has no files, and is one.
+func TestTheEmptyImage(t *testing.T) {
+	s := store(t)
+	i, err := s.Empty(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(s.path("trees", i.ID)); err != nil || len(entries) != 0 {
+		t.Errorf("it has %v, %v", entries, err)
+	}
+	if again, err := s.Empty(t.Context()); err != nil || again.ID != i.ID || i.Arch != runtime.GOARCH {
+		t.Errorf("%+v, and then %+v, %v", i, again, err)
 	}
 }
 

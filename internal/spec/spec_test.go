@@ -151,6 +151,8 @@ func bad() map[string]struct {
 		"packages of no name":          {"build: {debian: bookworm, packages: [-x, a b]}\nvm: {packages: ['']}\n", []string{`1:38: build.packages[0]: "-x" is no name`, `1:42: build.packages[1]: "a b" is no name`, `2:17: vm.packages[0]: "" is no name`}},
 		"Dockerfile beside Debian":     {"build: {debian: bookworm, dockerfile: x, args: {A: b}}\n", []string{"1:27: build.dockerfile: only a build by a Dockerfile has it", "1:42: build.args: only"}},
 		"packages in a Dockerfile":     {"build: {context: ., packages: [x], run: [x]}\n", []string{"1:21: build.packages: only a build of Debian packages has it", "1:36: build.run: only"}},
+		"unknown builder":              {"build: {context: ., builder: kaniko}\n", []string{`1:21: build.builder: "kaniko" is not known (one of buildah, podman, docker, vm)`}},
+		"builder of packages":          {"build: {debian: bookworm, builder: vm}\n", []string{"1:27: build.builder: only a build by a Dockerfile has it"}},
 		"input for all there is":       {"image: a\ninputs: [{from: x, to: /}]\n", []string{"2:20: inputs[0].to: all of the container cannot be replaced"}},
 		"input for the kernel's":       {"image: a\ninputs: [{from: x, to: /proc/x}, {from: x, to: /a/../dev}]\n", []string{"2:20: inputs[0].to: /proc/x is not the job's own: the container has its /proc there", "inputs[1].to: /dev is not"}},
 		"volume in BEE's own":          {"image: a\nvolume: /.bee/run\n", []string{"2:1: volume: /.bee/run is not the job's own"}},

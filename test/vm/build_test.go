@@ -1,0 +1,88 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// dockerfile is of an image of nothing but busybox, which needs no other.
+const dockerfile = `FROM scratch
+COPY busybox /bin/busybox
+SHELL ["/bin/busybox", "sh", "-c"]
+RUN for applet in sh cat id sleep; do /bin/busybox ln -s busybox /bin/$applet; done
+ARG GREETING=none
+ENV GREETING=$GREETING
+WORKDIR /opt
+COPY sub/greeting .
+RUN echo "uid $(id -u) said $(cat greeting)" > built
+`
+
+// TestADockerfileIsBuiltInAVirtualMachine: an image that is then run without one, one
+// whose build fails, and one whose bee is killed.
+func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
+	testkit.RequireUser(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	busybox, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := testkit.NewBee(t)
+	if err := os.Chmod(b.File("app/busybox", string(busybox)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.File("app/sub/greeting", "hello")
+	b.File("app/Dockerfile", dockerfile+`CMD ["sh", "-c", "cat built; echo $PWD $GREETING"]`+"\n")
+	const machine = "vm: {when: never, cpus: 1, memory: 1G}\n"
+
+	job := b.File("job.yaml", "build: {context: app, builder: vm, args: {GREETING: a b}}\n"+machine)
+	if got := b.Must("run", "-q", job); got != "uid 0 said hello\n/opt a b\n" {
+		t.Errorf("the image's command says %q", got)
+	}
+	if got := strings.TrimSpace(b.Must("ps", "-aq")); strings.Contains(got, "\n") {
+		t.Errorf("there are runs\n%s", got)
+	}
+
+	file := b.File("Failing", dockerfile+"RUN echo too bad; exit 3\n") // outside of its context
+	job = b.File("failing.yaml", "build: {context: app, dockerfile: ../Failing, builder: vm}\n"+machine)
+	r := b.Try("image", "build", job)
+	_, text, _ := strings.Cut(r.Stderr, "bee: build in a virtual machine "+file+": docker ended with code 1\n")
+	for _, want := range []string{"RUN echo too bad; exit 3", " too bad\n", "exit code: 3"} {
+		if r.Code != 200 || !strings.Contains(text, want) {
+			t.Errorf("a step that fails is told without %q: %d %s", want, r.Code, r.Stderr)
+		}
+	}
+
+	b.File("app/Slow", dockerfile+"RUN sleep 1000\n")
+	job = b.File("slow.yaml", "name: slow\nbuild: {context: app, dockerfile: Slow, builder: vm}\n"+machine)
+	killed := b.Command("image", "build", job)
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	testkit.Eventually(t, time.Minute, func() error {
+		entries, err := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", "*"))
+		if err != nil || len(entries) == 0 {
+			return errors.New("the build has no directory")
+		}
+		if id = filepath.Base(entries[0]); len(machinesOf(id)) == 0 {
+			return errors.New("the build has no machine")
+		}
+		return nil
+	})
+	killed.Process.Kill()
+	killed.Wait()
+	testkit.Eventually(t, time.Minute, func() error {
+		if runs := b.Must("ps", "-aq"); strings.Contains(runs, id) || len(machinesOf(id)) > 0 {
+			return fmt.Errorf("of the build %s that was killed there is still something; runs:\n%s", id, runs)
+		}
+		return nil
+	})
+}
