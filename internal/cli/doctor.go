@@ -75,7 +75,7 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	if d.Runtime == "" {
 		d.Why = "no runtime works here; see the remedies"
 	}
-	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles"}, {qemu.Program(), "for virtual machines"}} {
+	for _, tool := range []struct{ name, use string }{{"ssh", "for sites of provider ssh"}, {"mmdebstrap", "to build images from Debian packages"}, {"buildah", "to build Dockerfiles without a virtual machine"}, {qemu.Program(), "for virtual machines"}} {
 		path, err := exec.LookPath(tool.name)
 		f := finding{Area: "tool", Name: tool.name, OK: err == nil, Detail: path + " (" + tool.use + ")"}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
@@ -43,7 +44,7 @@ func (s *Store) buildInGuest(ctx context.Context, b GuestBuild, platform string)
 	case err != nil:
 		e := &core.Error{Kind: core.KindOf(err), Op: "build in a virtual machine", Object: b.Dockerfile, Err: err, Remedy: core.Remedy(err)}
 		if b.Builder == "" {
-			e.Remedy += " Where one of buildah, podman and docker is installed, it builds the image in its stead; or build that elsewhere, and name it by `image:`."
+			e.Remedy = strings.TrimSpace(e.Remedy + " Where buildah, podman or docker is installed, none is needed; or build the image elsewhere, and name it by `image:`.")
 		}
 		return e
 	case code != 0:

@@ -95,6 +95,10 @@ func fileWith(path string, value any) (which, text string) {
 	} else if parent, key, inside := strings.Cut(path, "."); inside {
 		into, path = map[string]any{}, key
 		file[parent] = into
+		if parent == "build" { // in place of an image
+			delete(file, "image")
+			into["context"] = "."
+		}
 	}
 	into[path] = value
 	raw, err := json.Marshal(file) // which is YAML, too

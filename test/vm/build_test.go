@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,19 +66,16 @@ func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer killed.Wait()
+	defer killed.Process.Signal(syscall.SIGTERM)
 	var id string
 	testkit.Eventually(t, time.Minute, func() error {
-		entries, err := filepath.Glob(filepath.Join(b.Dir, "scratch", "bee", "*"))
-		if err != nil || len(entries) == 0 {
-			return errors.New("the build has no directory")
-		}
-		if id = filepath.Base(entries[0]); len(machinesOf(id)) == 0 {
+		if id = strings.TrimSpace(b.Must("ps", "-q")); id == "" || len(machinesOf(id)) == 0 {
 			return errors.New("the build has no machine")
 		}
 		return nil
 	})
-	killed.Process.Kill()
-	killed.Wait()
+	testkit.Kill(killed.Process.Pid)
 	testkit.Eventually(t, time.Minute, func() error {
 		if runs := b.Must("ps", "-aq"); strings.Contains(runs, id) || len(machinesOf(id)) > 0 {
 			return fmt.Errorf("of the build %s that was killed there is still something; runs:\n%s", id, runs)
