@@ -71,9 +71,13 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer done()
 			context.AfterFunc(ctx, done) // a second one does not wait for the clean-up
-			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+			err = a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(ctx, job, runtime.GOARCH, policy, report)
 			})
+			if err != nil && ctx.Err() != nil {
+				return &core.Error{Kind: core.Stopped, Op: "build the image of", Object: args[0], Err: context.Cause(ctx)}
+			}
+			return err
 		}}
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)

@@ -40,7 +40,7 @@ func (s *Store) buildInGuest(ctx context.Context, b GuestBuild, platform string)
 	code, err := s.BuildInGuest(ctx, b)
 	switch {
 	case ctx.Err() != nil:
-		return &core.Error{Kind: core.Stopped, Op: "build", Object: b.Dockerfile, Err: context.Cause(ctx)}
+		return context.Cause(ctx)
 	case err != nil:
 		e := &core.Error{Kind: core.KindOf(err), Op: "build in a virtual machine", Object: b.Dockerfile, Err: err, Remedy: core.Remedy(err)}
 		if b.Builder == "" {
