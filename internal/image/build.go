@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -120,6 +121,9 @@ func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Buil
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
 		if err := run(ctx, argv, nil, o); err != nil {
+			if e, ours := errors.AsType[*core.Error](err); ours {
+				e.Remedy = "Where " + tool + " itself cannot build here, `build: {builder: vm}` has a virtual machine do it."
+			}
 			return err
 		}
 	}

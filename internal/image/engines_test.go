@@ -175,6 +175,13 @@ func TestDockerfileIsBuilt(t *testing.T) {
 	if err != nil || other.ID == i.ID {
 		t.Errorf("a changed file was not noticed: %v, %v", other.ID, err)
 	}
+	b.Dockerfile = "Wrong"
+	if err := os.WriteFile(filepath.Join(dir, b.Dockerfile), []byte("FROM scratch\nCOPY nothing /\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Build(t.Context(), b, o); !core.IsKind(err, core.Permanent) || !strings.Contains(err.Error(), "nothing") || core.Remedy(err) == "" {
+		t.Errorf("a Dockerfile that is wrong: %v", err)
+	}
 	b.Dockerfile = "None"
 	if _, err := s.Build(t.Context(), b, o); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 		t.Errorf("no Dockerfile: %v", err)
