@@ -68,9 +68,10 @@ func explain(name, words string, err error) error {
 		{"Invalid account", "Name one of your accounts at the site: `slurm: {account: …}`; `sacctmgr show assoc user=$USER` lists them.", core.Unsupported},
 		{"invalid partition", "Name a partition of `sinfo` at the site: `slurm: {partition: …}`.", core.Unsupported},
 		{"Invalid qos", "Name a QOS that your account may use: `slurm: {qos: …}`.", core.Unsupported},
+		{"SubmitJob", "You have as many jobs queued as your account or QOS may; wait until some are done.", core.Busy},
+		{"accounting/QOS policy", "Ask for less time, or fewer nodes or cores, or name another account or QOS: `slurm: {account: …, qos: …}`; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` tell what they allow.", core.Unsupported},
 		{"time limit", "Set the site's `slot` to what the partition allows (`sinfo -o '%P %l'`).", core.Unsupported},
 		{"node configuration is not available", "Ask for fewer nodes or cores, or check the site's constraint and gres.", core.Unsupported},
-		{"job submit limit", "You have as many jobs queued as your account may; wait until some are done.", core.Busy},
 		{"reservation", "Check the site's reservation: `scontrol show reservation`.", core.Unsupported},
 	} {
 		if strings.Contains(strings.ToLower(words), strings.ToLower(known.part)) {

@@ -19,6 +19,17 @@ type room struct {
 	up        bool
 	alike     []alike
 	limit     time.Duration // of a job; 0: none
+	// narrower is what allows a job even less than the partition does, as people
+	// say it: "QOS short".
+	narrower string
+}
+
+// giver is who says how long a job may take at most.
+func (r room) giver() string {
+	if r.narrower != "" {
+		return r.narrower
+	}
+	return "partition " + r.partition
 }
 
 // alike are nodes of a partition that have the same.
@@ -54,7 +65,7 @@ func (p *provider) takes(r room) error {
 		return &core.Error{Kind: core.Busy, Err: fmt.Errorf("partition %s is down", r.partition),
 			Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
 	case p.s.Job == "" && r.limit > 0 && p.s.Slot > r.limit:
-		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than partition %s allows, %s", p.s.Slot, r.partition, r.limit),
+		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than %s allows, %s", p.s.Slot, r.giver(), r.limit),
 			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit)}
 	}
 	return nil

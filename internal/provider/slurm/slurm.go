@@ -97,10 +97,14 @@ func (s Settings) Info() driver.Info {
 // Info implements driver.Provider.
 func (p *provider) Info() driver.Info { return p.s.Info() }
 
-// Probe asks Slurm for the partition, or the allocation.
+// Probe asks Slurm for the partition, or the allocation, and for what the user's account
+// allows.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f := driver.Facts{Detail: map[string]string{"scratch": p.s.Scratch}}
 	rooms, err := p.rooms(ctx)
+	if err == nil {
+		p.narrow(ctx, rooms)
+	}
 	if ctx.Err() != nil {
 		return f, context.Cause(ctx)
 	}

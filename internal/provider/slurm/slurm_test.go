@@ -246,8 +246,8 @@ func TestRefusals(t *testing.T) {
 
 func TestParseRooms(t *testing.T) {
 	const out = "batch*|up|1-00:00:00|10|32|64000\nbatch*|up|1-00:00:00|2|16+|32000+\nlong|down|infinite|4|64|128000\n"
-	batch := room{"batch", true, []alike{{10, 32, 64000}, {2, 16, 32000}}, 24 * time.Hour}
-	long := room{"long", false, []alike{{4, 64, 128000}}, 0}
+	batch := room{partition: "batch", up: true, alike: []alike{{10, 32, 64000}, {2, 16, 32000}}, limit: 24 * time.Hour}
+	long := room{partition: "long", alike: []alike{{4, 64, 128000}}}
 	for names, want := range map[string][]room{"": {batch}, "batch": {batch}, "long": {long}, "long,batch": {batch, long}} {
 		p := &provider{s: Settings{Partition: names}}
 		if got, err := parseRooms(out, p.partitions()); err != nil || !reflect.DeepEqual(got, want) {
@@ -266,7 +266,7 @@ func TestParseRooms(t *testing.T) {
 
 // TestUnlikeNodes: what some of them can take is not refused for the others.
 func TestUnlikeNodes(t *testing.T) {
-	rooms := []room{{"thin", true, []alike{{8, 16, 32000}, {4, 64, 256000}}, time.Hour}, {"fat", true, []alike{{2, 128, 1000000}}, 24 * time.Hour}}
+	rooms := []room{{partition: "thin", up: true, alike: []alike{{8, 16, 32000}, {4, 64, 256000}}, limit: time.Hour}, {partition: "fat", up: true, alike: []alike{{2, 128, 1000000}}, limit: 24 * time.Hour}}
 	for name, c := range map[string]struct {
 		s    Settings
 		r    driver.Request

@@ -89,6 +89,12 @@ func (j *job) waiting() string {
 		return "nodes are reserved, mostly for maintenance, before it could end: a shorter `slot`, or a `min_slot`, may let it start before"
 	case strings.HasPrefix(j.reason, "ReqNodeNotAvail"), strings.HasPrefix(j.reason, "Nodes required for job are DOWN"):
 		return "nodes that it needs are down, drained or reserved, maybe for maintenance"
+	case j.oversized() && strings.Contains(j.reason, "Wall"):
+		return "it asks for more time than its account or QOS allows a job: lower the site's `slot` (" + j.reason + ")"
+	case j.oversized() && strings.HasSuffix(j.reason, unsatisfied):
+		return "it asks for less than its QOS demands of a job (" + j.reason + ")"
+	case j.oversized():
+		return "it asks for more than its account or QOS allows a job (" + j.reason + ")"
 	case strings.HasPrefix(j.reason, "QOS"), strings.HasPrefix(j.reason, "Assoc"), strings.HasPrefix(j.reason, "Max"):
 		return "a limit of its account or QOS is reached (" + j.reason + ")"
 	}
@@ -101,5 +107,17 @@ func (j *job) hopeless() bool {
 	case "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "ReservationDeleted", "DependencyNeverSatisfied":
 		return true
 	}
-	return false
+	return j.oversized()
+}
+
+// unsatisfied ends the reasons of jobs that ask for too little.
+const unsatisfied = "NotSatisfied"
+
+// oversized tells that the job by itself, and not with others, asks for more, or less,
+// than its account or QOS allows.
+func (j *job) oversized() bool {
+	if !strings.HasPrefix(j.reason, "Assoc") && !strings.HasPrefix(j.reason, "QOS") {
+		return false
+	}
+	return strings.Contains(j.reason, "PerJob") || strings.Contains(j.reason, "PerNode") || strings.HasSuffix(j.reason, unsatisfied)
 }

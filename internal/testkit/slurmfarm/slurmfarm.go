@@ -38,6 +38,14 @@ type Farm struct {
 // have as many cores as is said.
 func Start(t testing.TB, n int, cores ...int) *Farm {
 	t.Helper()
+	f := prepare(t, n, cores)
+	f.run(t, n)
+	return f
+}
+
+// prepare gives the hosts of a cluster, and all that the daemons of Slurm need to run.
+func prepare(t testing.TB, n int, cores []int) *Farm {
+	t.Helper()
 	f := &Farm{tool: map[string]string{}}
 	var err error
 	// Not the test's own directory, whose name is too long for the sockets of
@@ -59,7 +67,13 @@ func Start(t testing.TB, n int, cores ...int) *Farm {
 	f.daemon(t, 0, "munged", "--foreground", "--force", "--socket="+f.file("munge.socket"), "--key-file="+f.file("munge.key"),
 		"--pid-file="+f.file("munge.pid"), "--log-file="+f.file("munge.log"), "--seed-file="+f.file("munge.seed"))
 	testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(f.file("munge.socket")); return err })
-	f.daemon(t, 0, "slurmctld", "-D", "-f", conf)
+	return f
+}
+
+// run starts Slurm's daemons, and waits until they take jobs.
+func (f *Farm) run(t testing.TB, n int) {
+	t.Helper()
+	f.daemon(t, 0, "slurmctld", "-D", "-f", f.file("slurm.conf"))
 	for i := range n {
 		f.StartNode(t, i+1)
 	}
@@ -75,7 +89,6 @@ func Start(t testing.TB, n int, cores ...int) *Farm {
 		_, err := f.Do("srun", fmt.Sprintf("--nodes=%d", n), "--mpi=none", "true")
 		return err
 	})
-	return f
 }
 
 // StartNode starts the slurmd of a compute node.
@@ -99,7 +112,7 @@ func (f *Farm) file(name string) string { return filepath.Join(f.Slurm, name) }
 func (f *Farm) daemon(t testing.TB, host int, name string, args ...string) {
 	t.Helper()
 	_, err := f.Launch(t.Context(), emulate.Command{Host: host, Path: f.tool[name], Argv: append([]string{name}, args...),
-		Env: append(os.Environ(), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host))})
+		Env: append(append(os.Environ(), databaseVariable+"="+f.file(databaseSocket)), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host))})
 	must(t, err)
 }
 
@@ -132,7 +145,6 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
-AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 StateSaveLocation=%s
 SlurmdSpoolDir=%s/%%n

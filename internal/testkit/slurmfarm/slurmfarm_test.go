@@ -22,3 +22,13 @@ func TestJobRunsOnAllNodes(t *testing.T) {
 		t.Fatalf("%v: %s\n%s", err, out, f.logs())
 	}
 }
+
+func TestAccountedJobNeedsAnAccount(t *testing.T) {
+	f := StartAccounted(t, 1, "phys", "MaxWall=30")
+	if out, err := f.Do("srun", "--account=phys", "--mpi=none", "hostname"); err != nil || !strings.Contains(out, "h1\n") {
+		t.Fatalf("%v: %s\n%s", err, out, f.logs())
+	}
+	if out, err := f.Do("srun", "--account=other", "--mpi=none", "hostname"); err == nil || !strings.Contains(out, "Invalid account") {
+		t.Errorf("an account that is none: %v: %s", err, out)
+	}
+}

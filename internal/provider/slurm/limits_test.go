@@ -1,0 +1,90 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
+)
+
+// TestAccountsHaveLimits: what accounts and QOS allow counts as what partitions do, before
+// a job is submitted where it can be told, and in the queue where not.
+func TestAccountsHaveLimits(t *testing.T) {
+	f := slurmfarm.StartAccounted(t, 1, "phys", "maxwall=30")
+	f.Books(t, "add", "qos", "short", "maxwall=5")
+	f.Books(t, "add", "qos", "long", "maxwall=1:00:00")
+	f.Books(t, "add", "qos", "strict", "maxwall=5", "flags=DenyOnLimit")
+	f.Books(t, "add", "qos", "narrow", "maxtresperjob=node=0")
+	f.Account(t, "math", "qos=normal,short,long,strict,narrow", "maxwall=30")
+	f.Account(t, "chem", "grptres=cpu=1")
+	f.Account(t, "art", "maxsubmitjobs=1", "qos=long", "defaultqos=long", "maxwall=30")
+
+	logins := &ssh.Logins{}
+	at := func(s Settings) driver.Provider { return siteAmong(t, f, s, logins) }
+
+	t.Run("in the plan", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			s     Settings
+			words string // of the reason, or none
+		}{
+			"the default account":      {Settings{Slot: 40 * time.Minute}, "its slot of 40m0s is longer than account phys allows, 30m0s"},
+			"in time":                  {Settings{Slot: 30 * time.Minute}, ""},
+			"a QOS":                    {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "longer than QOS short allows, 5m0s"},
+			"a QOS that allows more":   {Settings{Slot: 40 * time.Minute, Account: "math", Options: []string{"--qos=long"}}, ""},
+			"an account's own QOS":     {Settings{Slot: 2 * time.Hour, Account: "art"}, "longer than QOS long allows, 1h0m0s"},
+			"no limit":                 {Settings{Slot: 2 * time.Hour, Account: "chem"}, ""},
+			"a partition allows less":  {Settings{Slot: 10 * time.Minute, Partition: "brief"}, "longer than partition brief allows, 1m0s"},
+			"a partition that is long": {Settings{Slot: 48 * time.Hour, Account: "chem"}, "longer than partition main allows"},
+		} {
+			facts, err := at(c.s).Probe(t.Context())
+			if err != nil || facts.Usable != (c.words == "") || !strings.Contains(facts.Reason, c.words) {
+				t.Errorf("%s: %+v, %v", name, facts, err)
+			}
+		}
+	})
+	t.Run("in the queue", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			s     Settings
+			words string
+		}{
+			"account": {Settings{Slot: 40 * time.Minute}, "more time than its account or QOS allows a job: lower the site's `slot` (AssocMaxWallDurationPerJobLimit)"},
+			"qos":     {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "(QOSMaxWallDurationPerJobLimit)"},
+			"nodes":   {Settings{Slot: time.Minute, Account: "math", QOS: "narrow"}, "more than its account or QOS allows a job (QOSMaxNodePerJobLimit)"},
+		} {
+			l := acquired(t, at(c.s), want(name))
+			lost(t, l, c.words)
+		}
+	})
+	t.Run("for all jobs together", func(t *testing.T) {
+		waits(t, acquired(t, at(Settings{Slot: time.Minute, Account: "chem"}), want("all")), "a limit of its account or QOS is reached (AssocGrpCpuLimit)")
+	})
+	t.Run("at once", func(t *testing.T) {
+		_, err := at(Settings{Slot: 10 * time.Minute, Account: "math", QOS: "strict"}).Acquire(t.Context(), want("strict"))
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "Ask for less time") {
+			t.Errorf("more time: %v, %s", err, core.Remedy(err))
+		}
+		p := at(Settings{Slot: time.Minute, Account: "art"})
+		acquired(t, p, want("first"))
+		if _, err = p.Acquire(t.Context(), want("second")); !core.IsKind(err, core.Busy) {
+			t.Errorf("one job too many: %v", err)
+		}
+	})
+}
+
+// lost waits until Slurm is known never to start a lease's job.
+func lost(t *testing.T, l driver.Lease, words string) {
+	t.Helper()
+	testkit.Eventually(t, 60*time.Second, func() error {
+		w, err := l.(driver.Queued).Ready(t.Context())
+		if core.IsKind(err, core.Lost) && strings.Contains(err.Error(), words) {
+			return nil
+		}
+		return fmt.Errorf("%+v, %w", w, err)
+	})
+}

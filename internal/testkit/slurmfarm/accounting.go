@@ -1,0 +1,109 @@
+package slurmfarm
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// systemTables makes the tables of MariaDB's own that Slurm's procedures are kept in.
+const systemTables = "/usr/share/mysql/mysql_system_tables.sql"
+
+// databaseVariable tells MariaDB's library, and so slurmdbd, of the socket.
+const (
+	databaseVariable = "MYSQL_UNIX_PORT"
+	databaseSocket   = "db.socket"
+)
+
+// StartAccounted is Start with accounting: a real slurmdbd, whose limits and QOS
+// slurmctld enforces. The default account of the user who runs the test is the
+// one named, made with these further settings of sacctmgr; Account makes more.
+func StartAccounted(t testing.TB, n int, account string, settings ...string) *Farm {
+	t.Helper()
+	f := prepare(t, n, nil)
+	f.keepBooks(t)
+	f.Account(t, account, settings...)
+	f.Books(t, "modify", "user", userName(t), "set", "defaultaccount="+account) // root has one from the start
+	f.run(t, n)
+	return f
+}
+
+// Account makes an account, and the user who runs the test a member of it.
+func (f *Farm) Account(t testing.TB, name string, settings ...string) {
+	t.Helper()
+	f.Books(t, "add", "account", name)
+	f.Books(t, append([]string{"add", "user", userName(t), "account=" + name}, settings...)...)
+}
+
+// Books has sacctmgr change what slurmdbd keeps.
+func (f *Farm) Books(t testing.TB, args ...string) {
+	t.Helper()
+	if out, err := f.Do(append([]string{"sacctmgr", "--immediate", "--quiet"}, args...)...); err != nil {
+		t.Fatal(err, out)
+	}
+}
+
+// keepBooks starts a database that only its socket leads to, and slurmdbd on the login
+// node, and has slurm.conf say so.
+func (f *Farm) keepBooks(t testing.TB) {
+	t.Helper()
+	mariadbd := testkit.RequireTool(t, "mariadbd")
+	f.tool["slurmdbd"] = testkit.RequireTool(t, "slurmdbd")
+	tables, err := os.ReadFile(systemTables)
+	if err != nil {
+		testkit.Missing(t, "%v", err)
+	}
+	data, socket := f.file("data"), f.file(databaseSocket)
+	must(t, os.Mkdir(data, 0o700))
+	options := []string{"--no-defaults", "--user=" + userName(t), "--datadir=" + data, "--skip-grant-tables"}
+	boot := exec.Command(mariadbd, append(options, "--bootstrap")...)
+	boot.Stdin = bytes.NewReader(append([]byte("create database mysql;\nuse mysql;\n"), tables...))
+	if out, err := boot.CombinedOutput(); err != nil {
+		t.Fatalf("make a database: %v: %s", err, out)
+	}
+	f.tool["mariadbd"] = mariadbd
+	f.daemon(t, 0, "mariadbd", append(options, "--skip-networking", "--socket="+socket, "--pid-file="+f.file("db.pid"))...)
+	testkit.Eventually(t, 30*time.Second, func() error { _, err := os.Stat(socket); return err })
+
+	must(t, os.WriteFile(f.file("slurmdbd.conf"), fmt.Appendf(nil, `AuthType=auth/munge
+AuthInfo=socket=%s
+DbdHost=%s
+DbdAddr=%s
+SlurmUser=%s
+PidFile=%s
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=%[4]s
+StorageLoc=slurm
+`, f.file("munge.socket"), f.Names[0], f.Addrs[0], userName(t), f.file("slurmdbd.pid")), 0o600))
+	conf, err := os.OpenFile(f.file("slurm.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = fmt.Fprintf(conf, `AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=associations,limits,qos
+AccountingStorageHost=%s
+AccountingStoragePass=%s
+`, f.Addrs[0], f.file("munge.socket"))
+	must(t, err)
+	must(t, conf.Close())
+	f.daemon(t, 0, "slurmdbd", "-D")
+	testkit.Eventually(t, 30*time.Second, func() error {
+		out, err := f.Do("sacctmgr", "--immediate", "--quiet", "add", "cluster", "farm")
+		if err != nil {
+			err = fmt.Errorf("%w: %s\n%s", err, out, f.logs())
+		}
+		return err
+	})
+}
+
+func userName(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("id", "-un").Output()
+	must(t, err)
+	return filepath.Base(string(bytes.TrimSpace(out)))
+}
