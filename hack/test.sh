@@ -8,8 +8,17 @@ export BEE_REQUIRE_ALL=1
 # that take longest first.
 run_tests() { go test -p 3 -parallel 4 -timeout 80m "$@" ./test/e2e ./test/vm ./internal/control ./internal/vm ./...; }
 
+# What tests measure on their way is told at the end, however that comes.
+tell_figures() {
+  [ -s "$1" ] || return 0
+  echo "== measured"
+  sort "$1"
+}
+
 if ((EUID != 0)); then
-  export BEE_TEST_BINARY=$PWD/bin/bee
+  export BEE_TEST_BINARY=$PWD/bin/bee BEE_TEST_FIGURES
+  BEE_TEST_FIGURES=$(mktemp)
+  trap 'tell_figures "$BEE_TEST_FIGURES"; rm -f "$BEE_TEST_FIGURES"' EXIT
   run_tests
   exit
 fi
@@ -19,6 +28,7 @@ id "$user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$user"
 shared=$(mktemp -d /var/tmp/bee-test.XXXXXX)
 daemon=
 clean() {
+  tell_figures "$shared/figures"
   if [ -n "$daemon" ]; then
     kill "$daemon" && wait "$daemon" || true
     umount "$shared/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
@@ -28,7 +38,9 @@ clean() {
 trap clean EXIT
 chmod 755 "$shared"
 install -m 755 bin/bee "$shared/bee"
-export BEE_TEST_BINARY=$shared/bee
+touch "$shared/figures"
+chown "$user" "$shared/figures"
+export BEE_TEST_BINARY=$shared/bee BEE_TEST_FIGURES=$shared/figures
 
 echo "== as root"
 BEE_TEST_CACHE=$shared/cache run_tests
@@ -49,7 +61,7 @@ cd "$shared/src/\${PWD#"$PWD"}"
 test=\$(mktemp "$shared/tests/XXXXXX")
 install -m 755 "\$1" "\$test"
 exec setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" \\
-  CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$shared/bee" "\$test" "\${@:2}"
+  CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$shared/bee" BEE_TEST_FIGURES="$shared/figures" "\$test" "\${@:2}"
 END
 chmod 755 "$shared/as-user"
 run_tests -exec "$shared/as-user" -count=1 -vet=off

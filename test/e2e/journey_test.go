@@ -179,7 +179,7 @@ func accounted(t *testing.T, b *testkit.Bee, id string) {
 		}
 	}
 	wall := v.Ended.Sub(v.Created).Seconds()
-	t.Logf("of %.1f s, %.1f s went to computing, and %.1f s have no name", wall, run, wall-sum)
+	testkit.Figure(t, "of %.1f s, %.1f s (%.0f %%) went to computing, and %.1f s have no name", wall, run, 100*run/wall, wall-sum)
 	if math.Abs(wall-sum) > 2+wall/20 {
 		t.Errorf("of %.1f s, %.1f s are accounted for", wall, sum)
 	}

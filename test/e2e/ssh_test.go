@@ -150,7 +150,7 @@ func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("noticed after %v", time.Since(cut))
+	testkit.Figure(t, "noticed after %v", time.Since(cut).Round(time.Millisecond))
 	if err := farm.Link(t.Context(), 1, true); err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 			if !apart && carried > size*3/2 || apart && carried < 2*size {
 				t.Errorf("%d MiB passed this machine", carried>>20)
 			}
-			t.Logf("%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
+			testkit.Figure(t, "%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
 			left(t, farm)
 		})
 	}
@@ -166,7 +166,7 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	if carried > size*5/4 { // once it has to come home
 		t.Errorf("%d MiB passed this machine", carried>>20)
 	}
-	t.Logf("%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
+	testkit.Figure(t, "%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
 	left(t, farm)
 }
 
