@@ -178,6 +178,9 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if facts.Reason != "" {
 		detail = facts.Reason
 	}
+	if least := spec.DefaultCheckpointGrace; facts.Notice > 0 && facts.Notice < least {
+		detail += fmt.Sprintf(", kills a job %s after it takes its hosts back early (a checkpoint may take %s)", durationText(facts.Notice), durationText(least))
+	}
 	works, host, err := catalog.TryRuntime(ctx, site, p)
 	if host != "" {
 		detail += ", on " + host

@@ -104,6 +104,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 	}
 	for _, p := range list {
+		if p.NoticeSeconds > 0 && p.Usable {
+			fmt.Fprintf(out, "\nWhere %s takes the hosts back early (a job that is cancelled, or preempted), the job is killed %s later,\nand a checkpoint may take longer (`grace`): `checkpoint: {every: …}` keeps copies meanwhile.\n", p.Site, seconds(p.NoticeSeconds))
+		}
 		if p.Unsaved && p.Usable {
 			fmt.Fprintf(out, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
 		}

@@ -33,6 +33,10 @@ type Prospect struct {
 	// Unsaved tells that the job makes no checkpoint, so that it has to be done
 	// within ComputeSeconds, or the run fails.
 	Unsaved bool `json:"unsaved,omitempty"`
+	// NoticeSeconds is how long the job has after the site has told it that it takes
+	// its hosts back early; only where that is less than a checkpoint may take, and no
+	// copies are kept meanwhile.
+	NoticeSeconds float64 `json:"notice_seconds,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 }
@@ -53,6 +57,9 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 			m := firstMargin(&sub.Job)
 			p.Unsaved = sub.Job.Checkpoint == nil
 			p.ComputeSeconds, p.MarginSeconds, p.Margin = max(0, site.Slot-m.total).Seconds(), m.total.Seconds(), m.why
+		}
+		if c := sub.Job.Checkpoint; c != nil && c.Every == 0 && f.facts.Notice < checkpointGrace(&sub.Job) {
+			p.NoticeSeconds = f.facts.Notice.Seconds()
 		}
 		list = append(list, p)
 	}

@@ -44,6 +44,9 @@ type Facts struct {
 	Hosts int `json:"hosts,omitempty"`
 	// Passing is set where what makes the site unusable may pass by itself.
 	Passing bool `json:"passing,omitempty"`
+	// Notice is how long what runs on the hosts has after the site has told it that it
+	// takes them back early; 0: unknown.
+	Notice time.Duration `json:"notice,omitempty"`
 }
 
 // Provider gets hosts for runs on one site. A provider value is bound to its

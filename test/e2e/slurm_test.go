@@ -135,6 +135,16 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	} else if r := b.Try("run", soonest); r.Code != 0 || !strings.Contains(r.Stderr, "site laptop (this machine): the soonest") {
 		t.Errorf("by the soonest start: %+v", r)
 	}
+	const killed = "is killed 5.0s later"
+	for settings, is := range map[string]bool{"grace: 10s": true, "grace: 5s": false, "grace: 10s, every: 1m": false} {
+		saving := b.File("saving.yaml", b.Read("job.yaml")+"checkpoint: {"+settings+"}\n")
+		if text := b.Must("plan", saving); strings.Contains(text, killed) != is {
+			t.Errorf("with %s:\n%s", settings, text)
+		}
+	}
+	if text := b.Must("doctor"); !strings.Contains(text, "kills a job 5.0s after") {
+		t.Errorf("the doctor:\n%s", text)
+	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	said(t, b, id, "it waits for nodes to become free")
 	queued := func() string {

@@ -90,7 +90,7 @@ func TestWhatSitesDo(t *testing.T) {
 		if _, err := p.Acquire(t.Context(), r); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "has 1 with so many cores") {
 			t.Errorf("two of them: %v", err)
 		}
-		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || facts.Hosts != 2 || facts.Slots != 4 || facts.Detail["partition"] != "main,brief" {
+		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || facts.Hosts != 2 || facts.Slots != 4 || facts.Detail["partition"] != "main,brief" || facts.Notice != 5*time.Second {
 			t.Errorf("%+v, %v", facts, err)
 		}
 	})

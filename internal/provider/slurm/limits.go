@@ -14,13 +14,12 @@ import (
 
 // narrow lowers what the partitions allow a job to what the user's account and QOS do,
 // where Slurm enforces that. What cannot be asked now is left out: a job that asks for
-// more stays in the queue, with a reason that is looked at.
-func (p *provider) narrow(ctx context.Context, rooms []room) {
-	if p.s.Job != "" || p.s.Slot == 0 {
-		return // what is granted is known, or Slurm chooses
+// more stays in the queue, with a reason that is looked at. set is Slurm's configuration.
+func (p *provider) narrow(ctx context.Context, rooms []room, set map[string]string) {
+	if p.s.Job != "" || p.s.Slot == 0 { // what is granted is known, or Slurm chooses
+		return
 	}
-	set, err := config(ctx)
-	if err != nil || !slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") {
+	if !slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") {
 		return
 	}
 	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
@@ -100,6 +99,16 @@ func config(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("scontrol said %q", out)
 	}
 	return set, nil
+}
+
+// killWait is how long after TERM Slurm kills a job that it ends; 0: unknown.
+func killWait(set map[string]string) time.Duration {
+	number, _, _ := strings.Cut(set["KillWait"], " ") // 30 sec
+	seconds, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // pairs reads words of the form key=value.

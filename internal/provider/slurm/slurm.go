@@ -103,7 +103,11 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f := driver.Facts{Detail: map[string]string{"scratch": p.s.Scratch}}
 	rooms, err := p.rooms(ctx)
 	if err == nil {
-		p.narrow(ctx, rooms)
+		set, cerr := config(ctx)
+		f.Notice = killWait(set)
+		if cerr == nil {
+			p.narrow(ctx, rooms, set)
+		}
 	}
 	if ctx.Err() != nil {
 		return f, context.Cause(ctx)
