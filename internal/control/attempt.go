@@ -64,7 +64,9 @@ type attempt struct {
 	expected time.Time
 	// still is set while the site has the hosts stand still.
 	still bool
-	lost  *said
+	// ends is when it takes them back now, which the head is still to be told; zero: nothing.
+	ends time.Time
+	lost *said
 	// telling guards broke, which is when it was told last that the line broke.
 	telling sync.Mutex
 	broke   time.Time

@@ -86,6 +86,8 @@ type Head interface {
 	Addresses(ctx context.Context) ([]string, error)
 	// Stop ends the attempt: TERM, and KILL after the grace.
 	Stop(ctx context.Context, grace time.Duration) error
+	// Extend tells of a site that takes its hosts back later than it had said.
+	Extend(ctx context.Context, ends time.Time) error
 	Close() error
 }
 

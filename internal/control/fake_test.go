@@ -59,6 +59,8 @@ type fakeSite struct {
 	onFetch func(remote string)
 	// still, if set, is why its hosts stand still.
 	still string
+	// deadline is when it takes its hosts back, as it said at first, and ends as it says now.
+	deadline, ends time.Time
 	// line, if set, is how the line to it does while something travels there or back.
 	line func(remote string) error
 }
@@ -198,15 +200,15 @@ func (l *fakeLease) Hosts() []core.Host {
 	}
 	return []core.Host{{Name: "f0", Dir: l.f.dir, Cache: "same", Slots: 1}}
 }
-func (l *fakeLease) Deadline() time.Time { return time.Time{} }
+func (l *fakeLease) Deadline() time.Time { return l.f.deadline }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
 	l.f.mu.Lock()
-	still := l.f.still
+	still, ends := l.f.still, l.f.ends
 	l.f.mu.Unlock()
 	if l.f.over {
 		return driver.Status{Reason: "its time is over"}, l.f.answer()
 	}
-	return driver.Status{Live: true, Reason: still}, l.f.answer()
+	return driver.Status{Live: true, Reason: still, Ends: ends}, l.f.answer()
 }
 func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	l.f.mu.Lock()
@@ -290,6 +292,8 @@ type fakeHead struct {
 	broken  int // this many times the line breaks before the last event
 	lasts   time.Duration
 	hangs   int // this many times it takes a connection and says nothing
+	// extended are the ends of its slot that it was told of.
+	extended []time.Time
 }
 
 func (h *fakeHead) Addresses(ctx context.Context) ([]string, error) {
@@ -301,7 +305,11 @@ func (h *fakeHead) Addresses(ctx context.Context) ([]string, error) {
 	return []string{"127.0.0.1:1"}, nil
 }
 
-func (h *fakeHead) Close() error                              { return nil }
+func (h *fakeHead) Close() error { return nil }
+func (h *fakeHead) Extend(_ context.Context, ends time.Time) error {
+	h.extended = append(h.extended, ends)
+	return nil
+}
 func (h *fakeHead) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil

@@ -23,6 +23,9 @@ const (
 	thereTimeout = 3 * time.Minute
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
+	// Hosts that stand still are looked at so often: the head, once it goes on, waits half
+	// a minute at most for word of when its slot ends now.
+	stillLook = 10 * time.Second
 	// A head that takes a connection and says nothing hangs. Tries are
 	// counted, not time, of which much passes while this machine sleeps. Other nodes
 	// give it up sooner, and a host that sleeps takes no connection: all of this is
@@ -161,7 +164,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				} else if err == nil && status.Reason != "" {
 					a.stand(ctx, status.Reason)
 				} else if err == nil {
-					a.proceed(ctx)
+					a.proceed(ctx, status)
 				}
 				if lost, err := a.tooLong(ctx, err); err != nil {
 					return nil, &unreadError{err}
@@ -170,7 +173,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				}
 				longest := longestPause
 				if a.still {
-					longest = laterLook
+					longest = stillLook
 				} else if a.told { // it may be away for long
 					longest = longestLook(a.silent)
 				}
@@ -189,7 +192,6 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			continue
 		}
 		pause, a.away, a.silent, a.told = 0, time.Time{}, time.Time{}, false
-		a.proceed(ctx)
 		if hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
@@ -201,6 +203,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			continue
 		}
 		silent = 0
+		a.tellEnd(ctx, head)
 		result, err := a.watch(ctx, head, &after, &offset)
 		head.Close()
 		if result != nil {
@@ -228,11 +231,52 @@ func (a *attempt) stand(ctx context.Context, why string) {
 }
 
 // proceed notes the end of that.
-func (a *attempt) proceed(ctx context.Context) {
-	if a.still {
-		a.still = false
-		a.note(ctx, fmt.Sprintf("site %s: its hosts go on", a.site.Name))
+func (a *attempt) proceed(ctx context.Context, status driver.Status) {
+	if !a.still {
+		return
 	}
+	a.still = false
+	text := fmt.Sprintf("site %s: its hosts go on", a.site.Name)
+	if a.lengthen(ctx, status.Ends) {
+		text += ", and are taken back as much later, at " + status.Ends.Local().Format(time.DateTime)
+	}
+	a.note(ctx, text)
+}
+
+// lengthen has the attempt take as much longer as its site now takes the hosts back
+// later. The head is told only once that is recorded: else the attempt might be taken
+// for ended while it computes.
+func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
+	first, span := a.lease.Deadline(), a.span()
+	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
+		return false
+	}
+	if a.rec.Span > 0 {
+		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
+		if err := a.put(ctx); err != nil {
+			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
+			return false
+		}
+	}
+	a.ends = ends
+	return true
+}
+
+// tellEnd tells a head that answers again of the later end of its slot.
+func (a *attempt) tellEnd(ctx context.Context, head Head) {
+	if a.still {
+		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
+			a.proceed(ctx, status)
+		}
+	}
+	if a.ends.IsZero() {
+		return
+	}
+	if err := head.Extend(ctx, a.ends); err != nil {
+		a.c.Log.Debug("the head was not told when its slot ends", "run", a.run.ID, "err", err)
+		return
+	}
+	a.ends = time.Time{}
 }
 
 // hangs tells whether a head that took the connection says nothing on it. A

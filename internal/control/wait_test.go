@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -92,19 +93,34 @@ func TestHostsThatStandStill(t *testing.T) {
 		a := w.sites["a"]
 		a.head.broken, a.head.lasts = 1, time.Minute
 		time.AfterFunc(30*time.Second, func() { a.stand("Slurm has suspended the job") })
-		time.AfterFunc(30*time.Hour, func() { a.stand("") })
 		begun := time.Now()
-		run := w.drive(t, w.submitJob(t, movable()), nil)
+		a.deadline = begun.Add(time.Hour)
+		ends := a.deadline.Add(30 * time.Hour)
+		time.AfterFunc(30*time.Hour, func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.still, a.ends = "", ends
+		})
+		run, lock, err := w.Submit(t.Context(), Submission{Job: movable(), Sites: []spec.Site{{Name: "a", Provider: "fake", Slot: time.Hour}, {Name: "b", Provider: "fake"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Unlock()
+		w.lock = lock
+		run = w.drive(t, run, nil)
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
 		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || time.Since(begun) < 30*time.Hour {
 			t.Fatalf("after %v: %+v, %+v, %v", time.Since(begun), run, attempts, err)
+		}
+		if span := attempts[0].Span; span < 30*time.Hour || len(a.head.extended) != 1 || !a.head.extended[0].Equal(ends) {
+			t.Errorf("it may compute for %v, and the head was told of %v", span, a.head.extended)
 		}
 		notes, err := w.Store.Notes(t.Context(), run.ID)
 		var all strings.Builder
 		for _, n := range notes {
 			all.WriteString(n.Text + "\n")
 		}
-		if text := all.String(); err != nil || strings.Count(text, "site a: Slurm has suspended the job\n") != 1 || strings.Count(text, "site a: its hosts go on\n") != 1 || strings.Contains(text, "does not answer") {
+		if text := all.String(); err != nil || strings.Count(text, "site a: Slurm has suspended the job\n") != 1 || strings.Count(text, "site a: its hosts go on, and are taken back as much later, at ") != 1 || strings.Contains(text, "does not answer") {
 			t.Errorf("its history: %s%v", text, err)
 		}
 		w.Store.Close()

@@ -86,6 +86,9 @@ type Status struct {
 	// still, where the site has them do so: they do not answer then, and go on
 	// later.
 	Reason string
+	// Ends is when the site takes the hosts back, as it says now: later than Deadline where
+	// it has had them stand still. Zero: as it said at first.
+	Ends time.Time
 }
 
 // Lease is what a site granted: hosts until a deadline.

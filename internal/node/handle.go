@@ -182,6 +182,13 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		}
 		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
 		return s.Reply(nil)
+	case client.CallExtend:
+		var r client.ExtendRequest
+		if err := s.Params(&r); err != nil {
+			return err
+		}
+		h.slot.extend(r.Ends)
+		return s.Reply(nil)
 	case client.CallSave:
 		var r client.SaveRequest
 		if err := s.Params(&r); err != nil {

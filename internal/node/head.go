@@ -54,6 +54,8 @@ type head struct {
 
 	running context.Context // as long as the job's command does; nil: it has not begun
 
+	slot slot
+
 	wishes chan struct{} // that it save itself now, and end
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
@@ -77,10 +79,12 @@ func newHead(n *node) (*head, error) {
 		return nil, fmt.Errorf("begin the output log: %w", err)
 	}
 	reserveSpace(reservePath(dir))
+	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
 	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
-		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace}
+		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
+		slot: slot{site: granted, ends: n.config.Plan.Deadline}}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
 }
@@ -120,7 +124,7 @@ func (h *head) carryOut(ctx context.Context) {
 		margin, grace := h.marginIn(time.Until(d))
 		slot, over := context.WithCancel(h.over)
 		defer over()
-		go h.endBefore(slot, d.Add(-margin), grace)
+		go h.endBefore(slot, margin, grace)
 	}
 	err := h.prepare(h.over)
 	if err == nil {

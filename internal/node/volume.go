@@ -294,33 +294,6 @@ func (h *head) warnOfFullVolume() {
 // directory beside it is reckoned with.
 const unloadSpeed = 100 << 20
 
-// endBefore ends the attempt because its slot does, so long before as its
-// volume needs to be unloaded. One that is saved with its machine is not.
-func (h *head) endBefore(ctx context.Context, end time.Time, grace time.Duration) {
-	for {
-		need := time.Duration(0)
-		if h.hasVolumeImage() && !h.plan.SavesVM() {
-			var st unix.Stat_t
-			if unix.Stat(protocol.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
-				need = time.Duration(st.Blocks*512/unloadSpeed) * time.Second
-			}
-		}
-		left := time.Until(end) - need
-		if left <= 0 {
-			h.stop(errSlotEnds, grace)
-			return
-		}
-		select {
-		case <-time.After(min(left, lookAtImage)):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// lookAtImage is how often the size of a data image is asked for.
-const lookAtImage = 10 * time.Second
-
 // unloadVolume puts what the data image holds where all that follows looks for
 // it: into VolumeDir. All of it where the run goes on from it, else what its
 // outputs name. The image stays until then. Where it was saved with its machine, what

@@ -294,17 +294,18 @@ func jobOf(t *testing.T, farm *slurmfarm.Farm, id string) string {
 }
 
 // TestASuspendedSlurmJobIsNoLostOne: its processes stand still as long as Slurm wants, and
-// then the run goes on.
+// then the run goes on, for as long as it would have.
 func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
-	b, farm, job := cluster(t, 2, ", slot: 20m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
-		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	const slot, margin = 2 * time.Minute, 30 * time.Second
+	b, farm, job := cluster(t, 2, ", slot: 2m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
+		"workdir: /work", "checkpoint: {grace: 20s}", "outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
 	slurm(t, farm, "scontrol", "suspend", jobOf(t, farm, id))
 	said(t, b, id, "has suspended the job: its processes stand still")
-	time.Sleep(20 * time.Second) // in which any other silent host would be lost
+	time.Sleep(slot - margin + 5*time.Second) // it would be asked to save itself meanwhile, and any other silent host lost
 	var v struct {
 		State    string
 		Attempts []struct{}
@@ -313,7 +314,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 		t.Errorf("suspended, it is %+v\n%s", v, b.Must("show", id))
 	}
 	slurm(t, farm, "scontrol", "resume", jobOf(t, farm, id))
-	said(t, b, id, "its hosts go on")
+	said(t, b, id, "its hosts go on, and are taken back as much later")
 	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}

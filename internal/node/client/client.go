@@ -26,6 +26,7 @@ const (
 	CallOutput    = "output"
 	CallExec      = "exec"
 	CallStop      = "stop"
+	CallExtend    = "extend"
 	CallSave      = "save"
 	CallSnapshot  = "snapshot"
 	CallAddresses = "addresses"
@@ -124,6 +125,17 @@ type StopRequest struct {
 // Stop ends the attempt: TERM to the task, KILL after the grace.
 func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
 	return c.peer.Call(ctx, CallStop, StopRequest{grace}, nil)
+}
+
+// ExtendRequest tells of a site that takes its hosts back later.
+type ExtendRequest struct {
+	Ends time.Time `json:"ends"`
+}
+
+// Extend tells the head when the site takes its hosts back now, by the site's clock,
+// which has had them stand still meanwhile.
+func (c *Client) Extend(ctx context.Context, ends time.Time) error {
+	return c.peer.Call(ctx, CallExtend, ExtendRequest{ends}, nil)
 }
 
 // SaveRequest asks for a checkpoint now.

@@ -134,7 +134,7 @@ func TestWhatSitesDo(t *testing.T) {
 		scontrol(t, f, "resume", strings.TrimSpace(id))
 		testkit.Eventually(t, 30*time.Second, func() error {
 			s, err := l.Status(t.Context())
-			if alive, aerr := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); err == nil && (!s.Live || s.Reason != "" || !alive) {
+			if alive, aerr := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); err == nil && (!s.Live || s.Reason != "" || !alive || !s.Ends.After(l.Deadline())) {
 				err = fmt.Errorf("%+v, %v, %w", s, alive, aerr)
 			}
 			return err

@@ -107,7 +107,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if _, err := os.Lstat(l.details.Dir); err != nil {
 		return driver.Status{Reason: "its directory is gone"}, nil
 	}
-	return driver.Status{Live: true}, nil
+	return driver.Status{Live: true, Ends: j.end}, nil
 }
 
 // away is the error of a scratch directory that is not mounted, or does not answer: what

@@ -201,6 +201,9 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		if err != nil || !s.Live {
 			return s, err
 		}
+		if all.Ends.IsZero() {
+			all.Ends = s.Ends
+		}
 		if all.Reason == "" {
 			all.Reason = s.Reason
 		}
