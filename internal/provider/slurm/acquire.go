@@ -79,6 +79,11 @@ type keys struct {
 // Acquire makes the lease's directory, which is the record of the intent, then
 // the run's directory, then submits the job, then writes its number.
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
+	leave, err := p.s.Queue.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := p.fits(ctx, r); err != nil {
 		return nil, err
 	}

@@ -259,6 +259,42 @@ func TestOneLookForAll(t *testing.T) {
 	}
 }
 
+// TestFewAskForNodes at a time, however many want some.
+func TestFewAskForNodes(t *testing.T) {
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	script := "#!/bin/sh\necho begin >>" + calls + "\nsleep 0.1\necho end >>" + calls + "\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "sinfo"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	p, err := New(Settings{Scratch: dir, Queue: &Queue{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 20
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			if _, err := p.Acquire(t.Context(), want(fmt.Sprintf("run%d", i))); err == nil {
+				t.Error("it got nodes of a sinfo that fails")
+			}
+		})
+	}
+	wg.Wait()
+	raw, err := os.ReadFile(calls)
+	inside, most := 0, 0
+	for line := range strings.Lines(string(raw)) {
+		if inside++; line == "end\n" {
+			inside -= 2
+		}
+		most = max(most, inside)
+	}
+	if n := strings.Count(string(raw), "begin"); err != nil || n != many || most > fewEnter {
+		t.Errorf("%d calls, %d at a time, %v", n, most, err)
+	}
+}
+
 // TestReasons: what squeue(1) names is said in plain words, and only what does not pass
 // by waiting ends the waiting.
 func TestReasons(t *testing.T) {

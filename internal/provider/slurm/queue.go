@@ -21,6 +21,7 @@ type Queue struct {
 	mu    sync.Mutex
 	next  *look // that has not begun
 	asked map[string]time.Time
+	doors chan struct{} // see enter
 }
 
 // look is one squeue.
@@ -38,6 +39,29 @@ const (
 	longestRest = 10 * time.Second
 	jobCounts   = time.Minute
 )
+
+// fewEnter is how many at a time ask Slurm for nodes: each starts several of Slurm's
+// programs on a login node that many people share.
+const fewEnter = 4
+
+// enter waits until a few others at most ask for nodes; leave has to be called then.
+func (q *Queue) enter(ctx context.Context) (leave func(), err error) {
+	if q == nil {
+		return func() {}, nil
+	}
+	q.mu.Lock()
+	if q.doors == nil {
+		q.doors = make(chan struct{}, fewEnter)
+	}
+	doors := q.doors
+	q.mu.Unlock()
+	select {
+	case doors <- struct{}{}:
+		return func() { <-doors }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // job gives a job as it was after it was asked for, or nil when Slurm has
 // forgotten it.

@@ -101,6 +101,11 @@ func (p *provider) Info() driver.Info { return p.s.Info() }
 // allows.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f := driver.Facts{Detail: map[string]string{"scratch": p.s.Scratch}}
+	leave, err := p.s.Queue.enter(ctx)
+	if err != nil {
+		return f, err
+	}
+	defer leave()
 	rooms, err := p.rooms(ctx)
 	if err == nil {
 		set, cerr := config(ctx)
@@ -156,6 +161,11 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 // Forecast implements driver.Forecaster: Slurm tells when it would start such a
 // job, as its queue is now.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {
+	leave, err := p.s.Queue.enter(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer leave()
 	if err := p.fits(ctx, r); err != nil {
 		return time.Time{}, err
 	}
