@@ -36,9 +36,17 @@ func TestManyRunsWaitAtOneCluster(t *testing.T) {
 	for range many {
 		b.Must("run", "-q", "-d", job)
 	}
-	t.Cleanup(func() { b.Must("stop", "--all") })
 	submitting := time.Since(begun)
 	patience := 30*time.Second + time.Duration(many)*time.Second
+	t.Cleanup(func() {
+		b.Must("stop", "--all")
+		testkit.Eventually(t, patience, func() error {
+			if left := slurm(t, farm, "squeue", "--noheader"); left != "" {
+				return errors.New("left in the queue:\n" + left)
+			}
+			return nil
+		})
+	})
 	testkit.Eventually(t, patience, func() error {
 		if n := strings.Count(slurm(t, farm, "squeue", "--noheader", "--states=PENDING", "--format=%i"), "\n"); n != many {
 			return fmt.Errorf("%d jobs wait", n)
