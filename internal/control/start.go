@@ -78,6 +78,11 @@ func (a *attempt) stage(ctx context.Context) error {
 		return err
 	}
 	return a.timed(ctx, protocol.PhaseStage, func() error {
+		leave, err := a.c.Ways.enter(ctx, a.site.Name)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		if a.vm != nil {
 			if err := a.stageImage(ctx, hosts[0], "the image that virtual machines boot", a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
 				return err

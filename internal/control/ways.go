@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sync/semaphore"
 )
 
 // How long one host tries to reach another, and how long that one listens: it
@@ -24,10 +25,12 @@ const (
 // network that takes a call and loses what follows would do that each time.
 const breaksInARow = 2
 
-// Ways is what has been found out of how machines reach each other.
+// Ways is what has been found out of how machines reach each other, and who uses that.
 type Ways struct {
 	mu    sync.Mutex
 	pairs map[[2]string]*pair
+	// doors let in those who bring files to a site: see enter.
+	doors map[string]*semaphore.Weighted
 	// meet, if set, is in place of that function: tests have no network.
 	meet func(ctx context.Context, listener, caller driver.Meeter) (*way, error)
 }
@@ -37,6 +40,27 @@ type pair struct {
 	door   string // which of them listened when they last met
 	breaks int    // of their ways, in a row
 	closed error  // why there is none between them
+}
+
+// mostBring is how many runs at a time bring their files to a site: each takes some
+// megabytes of memory, here and on the site's login node.
+const mostBring = 16
+
+// enter waits until a run may bring its files to a site; leave has to be called then.
+func (w *Ways) enter(ctx context.Context, site string) (leave func(), err error) {
+	w.mu.Lock()
+	if w.doors == nil {
+		w.doors = map[string]*semaphore.Weighted{}
+	}
+	if w.doors[site] == nil {
+		w.doors[site] = semaphore.NewWeighted(mostBring)
+	}
+	door := w.doors[site]
+	w.mu.Unlock()
+	if err := door.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { door.Release(1) }, nil
 }
 
 // between gives the pair at both ends of a route, to be used under the lock.
