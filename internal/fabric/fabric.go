@@ -52,7 +52,7 @@ type Fabric struct {
 	crowded bool
 	log     *slog.Logger
 
-	peers []*peer                // by host; nil for those that this one is not linked to
+	peers []*link                // by host; nil for those that this one is not linked to
 	ports []atomic.Pointer[port] // of this host's guests
 
 	store *store // for what waits
@@ -63,12 +63,6 @@ type Fabric struct {
 	learned sync.Map      // mac to way: addresses that are not a guest's own
 	count   atomic.Int32
 	unheard atomic.Int64 // frames for guests that are not there (yet)
-}
-
-// peer is another host's switch that this one is linked to.
-type peer struct {
-	link           atomic.Pointer[Link] // nil while there is none
-	sent, received Counter              // over all links there were
 }
 
 // way is where a frame comes from or goes to: the number of a host's link, or
@@ -87,10 +81,10 @@ func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 	linked := neighbours(kind, place.Host, place.Hosts)
 	f := &Fabric{kind: kind, header: header, place: place, log: log,
 		crowded: place.Guests > 1 || passes(kind) && len(linked) > 1,
-		peers:   make([]*peer, place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
+		peers:   make([]*link, place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
 		store: &store{}, done: make(chan struct{})}
 	for _, host := range linked {
-		f.peers[host] = &peer{}
+		f.peers[host] = newLink(f, host)
 	}
 	go f.keepRates()
 	return f
@@ -175,12 +169,9 @@ func (f *Fabric) Close() {
 			p.close()
 		}
 	}
-	for _, p := range f.peers {
-		if p == nil {
-			continue
-		}
-		if l := p.link.Load(); l != nil {
-			l.close()
+	for _, k := range f.peers {
+		if k != nil {
+			k.close()
 		}
 	}
 }

@@ -231,7 +231,7 @@ func TestAddressesAreAnswered(t *testing.T) {
 func TestABrokenLinkEndsAndHeals(t *testing.T) {
 	g := mesh(t, 2)
 	x, y := pair(t)
-	l, err := g[0].f.Link(1, x)
+	l, err := g[0].f.Link(1, 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,13 +249,13 @@ func TestABrokenLinkEndsAndHeals(t *testing.T) {
 		}
 		return nil
 	})
-	link(t, g[0], g[1])
+	joinGuests(t, g[0], g[1])
 	for range 2 {
 		g[0].send(f)
 		if got := g[1].gets(5 * time.Second); !bytes.Equal(got, f) {
 			t.Errorf("got %q", got)
 		}
-		link(t, g[0], g[1])
+		joinGuests(t, g[0], g[1])
 	}
 	if p := g[0].f.peerTo(1); p.SentFrames != 2 || p.SentBytes != int64(2*len(f)) {
 		t.Errorf("over several connections: %+v", p)
@@ -280,10 +280,10 @@ func TestTrafficIsCounted(t *testing.T) {
 		x, y := net.Pipe()
 		other := New(Tree, Rings, Place{3, 5, 2}, f.log)
 		defer other.Close()
-		if _, err := f.Link(3, x); err != nil {
+		if _, err := f.Link(3, 0, x); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.Link(1, y); err != nil {
+		if _, err := other.Link(1, 0, y); err != nil {
 			t.Fatal(err)
 		}
 		const size = 1000
@@ -311,7 +311,7 @@ func TestTrafficIsCounted(t *testing.T) {
 			}
 		}
 		length := int64(f.header + size)
-		for i, want := range []Peer{{Rank: 0, Dropped: 3}, {Rank: 6, Up: true, SentFrames: 3, SentBytes: 3 * length, SentFramesPerSecond: 3, SentBytesPerSecond: 3 * length}, {Rank: 8}} {
+		for i, want := range []Peer{{Rank: 0, Dropped: 3}, {Rank: 6, Up: true, Connections: 1, SentFrames: 3, SentBytes: 3 * length, SentFramesPerSecond: 3, SentBytesPerSecond: 3 * length}, {Rank: 8}} {
 			if s.Peers[i] != want {
 				t.Errorf("got %+v, want %+v", s.Peers[i], want)
 			}
@@ -334,7 +334,7 @@ func TestASilentLinkEnds(t *testing.T) {
 		defer f.Close()
 		x, y := net.Pipe()
 		defer y.Close()
-		l, err := f.Link(1, x)
+		l, err := f.Link(1, 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,7 +395,7 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 	var ends []net.Conn
 	for host := 1; host < hosts; host++ {
 		x, y := pair(t)
-		if _, err := f.Link(host, x); err != nil {
+		if _, err := f.Link(host, 0, x); err != nil {
 			t.Fatal(err)
 		}
 		ends = append(ends, y)
@@ -455,7 +455,7 @@ func TestBrokenFramesEndTheLink(t *testing.T) {
 	for name, raw := range map[string][]byte{"too long": {0xff, 0, 0, 0}, "too short": {0, 0, 0, 3, 1, 2, 3}} {
 		g := newGuest(t, 0, 2)
 		x, y := pair(t)
-		l, err := g.f.Link(1, x)
+		l, err := g.f.Link(1, 0, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -498,10 +498,10 @@ func BenchmarkSwitch(b *testing.B) {
 			defer one.Close()
 			defer two.Close()
 			x, y := pair(b)
-			if _, err := one.Link(1, x); err != nil {
+			if _, err := one.Link(1, 0, x); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := two.Link(0, y); err != nil {
+			if _, err := two.Link(0, 0, y); err != nil {
 				b.Fatal(err)
 			}
 			in, out := plug(b, one, 0), plug(b, two, 1)

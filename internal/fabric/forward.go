@@ -23,7 +23,7 @@ func (b *burst) forward(frame []byte) {
 		case to < 0:
 			b.give(int(-1-to), frame)
 		case b.from < 0 || passes(f.kind):
-			b.send(f.peers[to], frame)
+			f.peers[to].send(b, frame)
 		}
 		return
 	}
@@ -35,20 +35,11 @@ func (b *burst) forward(frame []byte) {
 	if b.from >= 0 && !passes(f.kind) {
 		return
 	}
-	for host, p := range f.peers {
-		if p != nil && way(host) != b.from {
-			b.send(p, frame)
+	for host, k := range f.peers {
+		if k != nil && way(host) != b.from {
+			k.send(b, frame)
 		}
 	}
-}
-
-// send queues a frame for another host.
-func (b *burst) send(to *peer, frame []byte) {
-	if l := to.link.Load(); l == nil || !b.queue(l.out, frame) {
-		to.sent.Dropped.Add(1)
-		return
-	}
-	to.sent.add(1, len(frame))
 }
 
 // give hands a frame to a guest. One that is alone on its host and takes nothing

@@ -58,7 +58,7 @@ func twoOfThree(t *testing.T) []*Fabric {
 	x, y := pair(t)
 	for i, c := range []net.Conn{x, y} {
 		f := New(Switch, Sockets, Place{i, 2, 3}, slog.New(slog.DiscardHandler))
-		if _, err := f.Link(1-i, c); err != nil {
+		if _, err := f.Link(1-i, 0, c); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(f.Close)
@@ -77,20 +77,20 @@ func fabricOf(t *testing.T, kind string, size int) []*guest {
 	}
 	for a := range size {
 		for _, b := range Above(kind, a) {
-			link(t, guests[a], guests[b])
+			joinGuests(t, guests[a], guests[b])
 		}
 	}
 	return guests
 }
 
-func link(t *testing.T, a, b *guest) (*Link, *Link) {
+func joinGuests(t *testing.T, a, b *guest) (*Lane, *Lane) {
 	t.Helper()
 	x, y := pair(t)
-	la, err := a.f.Link(b.rank, x)
+	la, err := a.f.Link(b.rank, 0, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lb, err := b.f.Link(a.rank, y)
+	lb, err := b.f.Link(a.rank, 0, y)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,188 +1,260 @@
 package fabric
 
 import (
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// On a link each frame is preceded by its length, four bytes, as QEMU's stream
-// sockets have it. A length of nothing is a sign of life.
-const lengthSize = 4
-
-// Bounds of a link.
+// Bounds of a link's lanes.
 const (
-	// queueLimit is the most that waits for a slow link, in bytes: some tens
-	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
-	queueLimit = 4 << 20
-	// A link that is silent for so long is broken: so one that breaks without a
-	// word is there again, or told of, within two seconds.
-	beat    = 250 * time.Millisecond
-	silence = time.Second
+	// MostLanes is how many connections a link has at most.
+	MostLanes = 4
+	// mostConnections is how many a host has with all others before its links get
+	// one each: each takes some 200 KiB of memory at either end.
+	mostConnections = 32
+	// longWay is a round trip for which the window of one connection, or a packet
+	// that is lost on it, may be what bounds a link.
+	longWay = time.Millisecond
+	// coresForLane are what either end needs for a connection more on a shorter
+	// way: there it is the processor that bounds one, which encrypts on one core.
+	coresForLane = 2
 )
 
-var errSilent = errors.New("nothing is heard from there any more")
+// link is the way to another host's switch: connections, its lanes, among which
+// flows are divided, so that the frames of each stay in order. It is up while it has
+// one.
+type link struct {
+	f              *Fabric
+	host           int     // at the other end
+	most           int     // lanes
+	sent, received Counter // over all lanes that there were
+	refused        atomic.Uint64
+	asked          atomic.Bool // by the other end, for a lane more
+	wanted         chan int
 
-// Link is the connection to one other host's switch.
-type Link struct {
-	f    *Fabric
-	host int // at the other end
-	peer *peer
-	c    net.Conn
-
-	out     *outbox
-	done    chan struct{}
-	once    sync.Once
-	err     error
-	begun   time.Time
-	heard   atomic.Int64 // last, in nanoseconds since then
-	waiting atomic.Bool  // for something to come, not for the guest to take it
+	mu    sync.RWMutex // frames are added to lanes with it held for reading
+	lanes [MostLanes]*Lane
+	ways  [buckets]*Lane // those of flows; nil while there is no lane
+	want  int            // lanes
+	trip  time.Duration  // the quickest; 0: not known yet
+	// Eras count the lanes that there were in each place. The other end is told of
+	// ours, and forwards nothing any more that comes by a lane of an earlier one.
+	eras, theirs [MostLanes]byte
+	readers      []*Lane // lanes that still forward
 }
 
-// Link uses an established connection to another host's switch, in place of an
-// earlier one, until it breaks or is silent for too long.
-func (f *Fabric) Link(host int, c net.Conn) (*Link, error) {
-	if host < 0 || host >= len(f.peers) || f.peers[host] == nil {
-		return nil, fmt.Errorf("link to host %d: there is none", host)
+func newLink(f *Fabric, host int) *link {
+	links := max(len(neighbours(f.kind, f.place.Host, f.place.Hosts)), len(neighbours(f.kind, host, f.place.Hosts)))
+	k := &link{f: f, host: host, most: min(max(mostConnections/links, 1), MostLanes), wanted: make(chan int, MostLanes), want: 1}
+	k.wanted <- 0
+	return k
+}
+
+// Wanted gives the lanes that a link to another host shall have, the first at once:
+// further ones where its lanes have no room for the frames of several flows and
+// another one may help, as the way is long, or cores are free.
+func (f *Fabric) Wanted(host int) <-chan int { return f.peers[host].wanted }
+
+// Linked tells whether there is a way to another host's switch.
+func (f *Fabric) Linked(host int) bool { return f.peers[host].count() > 0 }
+
+func (k *link) count() int {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.living()
+}
+
+func (k *link) living() (n int) {
+	for _, l := range k.lanes {
+		if l != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Link uses an established connection to another host's switch as a lane, in place
+// of an earlier one, until it breaks or is silent for too long.
+func (f *Fabric) Link(host, lane int, c net.Conn) (*Lane, error) {
+	if host < 0 || host >= len(f.peers) || f.peers[host] == nil || lane < 0 || lane >= MostLanes {
+		return nil, fmt.Errorf("lane %d of the link to host %d: there is none", lane, host)
 	}
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
 		t.SetNoDelay(true) //nolint:errcheck // it is the default
 	}
-	l := &Link{f: f, host: host, peer: f.peers[host], c: c, done: make(chan struct{}), begun: time.Now()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return nil, errors.New("the fabric is closed")
 	}
-	l.out = newOutbox(f.store)
-	if old := l.peer.link.Swap(l); old != nil {
-		go old.close()
-	}
+	k := f.peers[host]
+	l := newLane(k, lane, c)
+	k.add(l)
 	go l.write()
 	go l.read()
 	go l.watch()
 	return l, nil
 }
 
-// Done is closed when the link has broken.
-func (l *Link) Done() <-chan struct{} { return l.done }
-
-// Err tells why, after Done.
-func (l *Link) Err() error { return l.err }
-
-// Heard tells when the other end was heard last.
-func (l *Link) Heard() time.Time { return l.begun.Add(time.Duration(l.heard.Load())) }
-
-func (l *Link) hear() { l.heard.Store(int64(time.Since(l.begun))) }
-
-func (l *Link) close() { l.fail(net.ErrClosed) }
-
-func (l *Link) fail(err error) {
-	l.once.Do(func() {
-		l.peer.link.CompareAndSwap(l, nil)
-		l.err = err
-		l.c.Close()
-		close(l.done)
-		if !errors.Is(err, net.ErrClosed) {
-			l.f.log.Warn("the fabric lost a link", "to", l.f.hostName(l.host), "err", err)
+// add has a lane take its part of the flows. It begins to send when all lanes, from
+// which it takes them, have delivered what they were given before.
+func (k *link) add(l *Lane) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.lanes[l.slot]
+	if k.lanes[l.slot] = nil; old != nil {
+		k.eras[l.slot]++
+		k.tell()
+		go old.fail(net.ErrClosed)
+	}
+	k.readers = append(k.readers, l)
+	l.out.sign(signEras, k.eras[:]...)
+	for _, other := range k.lanes {
+		if other != nil {
+			l.after.Add(1)
+			other.ask(l.after.Done)
 		}
-	})
+	}
+	k.lanes[l.slot] = l
+	k.deal()
+	go func() { l.after.Wait(); close(l.ready) }()
 }
 
-// write sends what waits, many frames at once, while more comes in behind.
-func (l *Link) write() {
-	defer l.out.close()
-	beats := time.NewTicker(beat)
-	defer beats.Stop()
-	for {
-		var err error
-		select {
-		case <-l.out.wake:
-			err = l.out.drain(func(frames []byte) error { _, err := l.c.Write(frames); return err })
-		case <-beats.C:
-			_, err = l.c.Write(make([]byte, lengthSize))
-		case <-l.done:
-			return
-		}
-		if err != nil {
-			l.fail(err)
-			return
+// tell has the other end know the eras before it gets what follows.
+func (k *link) tell() {
+	for _, l := range k.lanes {
+		if l != nil && l.out.sign(signEras, k.eras[:]...) {
+			l.out.rouse()
 		}
 	}
 }
 
-// readBuffer holds the largest frame, and takes many small ones at once. There
-// is one for each link, of which a host may have many.
-const readBuffer = 72 << 10
+// heed waits until lanes that the other end has given up forward nothing any more,
+// the frames of whose flows it now sends by l, and tells whether l is not one of them.
+func (k *link) heed(l *Lane, eras []byte) bool {
+	over := func(slot int, era byte) bool { return int8(k.theirs[slot]-era) > 0 }
+	k.mu.Lock()
+	for slot, era := range eras {
+		if !over(slot, era) {
+			k.theirs[slot] = era
+		}
+	}
+	if !l.begins {
+		l.begins, l.era = true, eras[l.slot]
+	}
+	var gone []*Lane
+	taken := !over(l.slot, l.era) // or else others may wait for it, and it must not for them
+	for _, other := range k.readers {
+		if taken && other != l && other.begins && over(other.slot, other.era) {
+			gone = append(gone, other)
+		}
+	}
+	k.mu.Unlock()
+	for _, other := range gone {
+		other.fail(errGivenUp)
+		<-other.stopped
+	}
+	return taken
+}
 
-func (l *Link) read() {
-	b := &burst{f: l.f, from: way(l.host), toGuest: newBatch()}
-	buf := make([]byte, readBuffer)
-	for have := 0; ; {
-		l.waiting.Store(true)
-		n, err := l.c.Read(buf[have:])
-		if l.waiting.Store(false); n > 0 {
-			l.hear()
+// stop says that a lane forwards nothing any more.
+func (k *link) stop(l *Lane) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readers = slices.DeleteFunc(k.readers, func(other *Lane) bool { return other == l })
+	close(l.stopped)
+}
+
+// drop takes a lane out, and tells whether it was the last. What it took along is
+// lost; its flows go on by the others.
+func (k *link) drop(l *Lane) (last bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, q := range l.asked {
+		q.answered()
+	}
+	l.asked, l.dead = nil, true
+	if k.lanes[l.slot] != l {
+		return false
+	}
+	k.lanes[l.slot] = nil
+	k.eras[l.slot]++
+	k.tell()
+	k.deal()
+	return k.living() == 0
+}
+
+// close ends all lanes.
+func (k *link) close() {
+	k.mu.RLock()
+	lanes := k.lanes
+	k.mu.RUnlock()
+	for _, l := range lanes {
+		if l != nil {
+			l.close()
 		}
-		have += n
-		used, wrong := l.take(b, buf[:have])
-		if err = cmp.Or(wrong, err); err != nil {
-			l.fail(err)
-			return
-		}
-		have = copy(buf, buf[used:have]) // the beginning of a frame
 	}
 }
 
-// take forwards the frames that are there as a whole, and tells how many bytes
-// they were.
-func (l *Link) take(b *burst, in []byte) (used int, err error) {
-	defer b.through()
-	frames, bytes := 0, 0
-	for len(in)-used >= lengthSize {
-		n := int(binary.BigEndian.Uint32(in[used:]))
-		if n != 0 && (n < l.f.header+ethernetHeader || n > maxFrame) {
-			return used, fmt.Errorf("a frame of %d bytes cannot be", n)
-		}
-		if len(in)-used-lengthSize < n {
-			break
-		}
-		used += lengthSize
-		if n > 0 {
-			b.forward(in[used:][:n])
-			frames++
-			bytes += n
-		}
-		used += n
-	}
-	l.peer.received.add(frames, bytes)
-	return used, nil
-}
-
-// watch ends a link over which nothing comes any more.
-func (l *Link) watch() {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case now := <-ticker.C:
-			// When we were stopped ourselves, the other is given its time.
-			stopped := now.Sub(last) > 2*beat
-			last = now
-			if stopped || !l.waiting.Load() {
-				l.hear()
-			} else if time.Since(l.Heard()) >= silence {
-				l.fail(errSilent)
-				return
+// deal divides the flows: each goes to the lane that has the most weight for it, so
+// that a lane which comes or goes moves its own flows only.
+func (k *link) deal() {
+	for b := range k.ways {
+		var most uint64
+		k.ways[b] = nil
+		for slot, l := range k.lanes {
+			if weight := mix(uint64(b), uint64(slot)); l != nil && (k.ways[b] == nil || weight > most) {
+				k.ways[b], most = l, weight
 			}
-		case <-l.done:
-			return
 		}
+	}
+}
+
+// look finds out, once a second, whether the link shall have a lane more.
+func (k *link) look() {
+	crowded := bits.OnesCount64(k.refused.Swap(0)) > 1 // one flow has one lane
+	asked := k.asked.Swap(false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch most := k.limit(runtime.GOMAXPROCS(0)); {
+	case k.host > k.f.place.Host: // it makes the connections
+		if l := k.ways[0]; crowded && l != nil {
+			l.wish.Store(true)
+		}
+	case (crowded || asked) && k.want < most && k.living() == k.want:
+		k.wanted <- k.want
+		k.want++
+	}
+}
+
+// limit is how many lanes may help on a host of so many cores.
+func (k *link) limit(cores int) int {
+	if k.trip >= longWay {
+		return k.most
+	}
+	return min(k.most, max(cores/coresForLane, 1))
+}
+
+// send queues a frame for the other host.
+func (k *link) send(b *burst, frame []byte) {
+	flow := bucketOf(frame[k.f.header:])
+	k.mu.RLock()
+	l := k.ways[flow]
+	sent := l != nil && b.queue(l.out, frame)
+	k.mu.RUnlock()
+	if sent {
+		k.sent.add(1, len(frame))
+		return
+	}
+	k.sent.Dropped.Add(1)
+	if l != nil {
+		k.refused.Or(1 << flow)
 	}
 }

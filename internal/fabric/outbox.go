@@ -107,6 +107,22 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 	return true, first
 }
 
+// sign puts a sign behind all that waits, for which there is always room, and tells
+// whether nothing did.
+func (o *outbox) sign(sign uint32, more ...byte) (first bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false
+	}
+	if first = len(o.pending) == 0; first {
+		o.pending = append(o.pending, o.in.get(0))
+	}
+	last := &o.pending[len(o.pending)-1]
+	*last = append(binary.BigEndian.AppendUint32(*last, sign), more...)
+	return first
+}
+
 // rouse tells the way out that something waits.
 func (o *outbox) rouse() {
 	select {

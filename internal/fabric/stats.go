@@ -34,8 +34,8 @@ func (r *rated) rate(took time.Duration) {
 	r.before = now
 }
 
-// keepRates finds out once a second what passed in the last one, until the switch
-// is closed.
+// keepRates finds out once a second what passed in the last one, and whether links
+// want more lanes, until the switch is closed.
 func (f *Fabric) keepRates() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -49,6 +49,11 @@ func (f *Fabric) keepRates() {
 		for _, c := range f.counters() {
 			c.rate(now.Sub(last))
 		}
+		for _, k := range f.peers {
+			if k != nil {
+				k.look()
+			}
+		}
 		last = now
 	}
 }
@@ -60,9 +65,9 @@ func (f *Fabric) counters() []*Counter {
 			all = append(all, &p.from, &p.to)
 		}
 	}
-	for _, p := range f.peers {
-		if p != nil {
-			all = append(all, &p.sent, &p.received)
+	for _, k := range f.peers {
+		if k != nil {
+			all = append(all, &k.sent, &k.received)
 		}
 	}
 	return all
@@ -73,6 +78,8 @@ type Peer struct {
 	// Rank is that of the first guest of the host at the other end.
 	Rank int  `json:"rank"`
 	Up   bool `json:"up"`
+	// Connections are those of now.
+	Connections int `json:"connections"`
 	// Frames and bytes sent and received, over all connections that the link
 	// has had, and what was dropped because it was slower than the guests, or
 	// not there.
@@ -152,7 +159,8 @@ func (f *Fabric) Stats() Stats {
 		if p == nil {
 			continue
 		}
-		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: p.link.Load() != nil, Dropped: p.sent.Dropped.Load(),
+		lanes := p.count()
+		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Dropped: p.sent.Dropped.Load(),
 			SentFrames: p.sent.frames.Load(), SentBytes: p.sent.bytes.Load(),
 			SentFramesPerSecond: p.sent.frames.perSecond.Load(), SentBytesPerSecond: p.sent.bytes.perSecond.Load(),
 			ReceivedFrames: p.received.frames.Load(), ReceivedBytes: p.received.bytes.Load(),

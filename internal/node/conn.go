@@ -8,11 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sync/errgroup"
@@ -25,8 +27,17 @@ import (
 const (
 	forControl = "bee-control"
 	forData    = "bee-data"
-	forFabric  = "bee-fabric" // frames of guests: see package fabric
+	forFabric  = "bee-fabric-" // frames of guests, by a lane of that number: see package fabric
 )
+
+// forLanes are the purposes of a link's connections.
+func forLanes() []string {
+	all := make([]string, fabric.MostLanes)
+	for i := range all {
+		all[i] = forFabric + strconv.Itoa(i)
+	}
+	return all
+}
 
 const handshakeTimeout = 10 * time.Second
 
@@ -76,7 +87,7 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 	config := n.identity.Server()
-	config.NextProtos = []string{forControl, forData, forFabric}
+	config.NextProtos = append(forLanes(), forControl, forData)
 	secure := tls.Server(c, config)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -91,11 +102,12 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 	if err != nil || rank < 0 || rank >= n.config.Size || protocol.NodeName(rank) != name {
 		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
 	}
-	if secure.ConnectionState().NegotiatedProtocol == forFabric {
-		return n.acceptFabric(secure, rank)
+	purpose := secure.ConnectionState().NegotiatedProtocol
+	if lane := slices.Index(forLanes(), purpose); lane >= 0 {
+		return n.acceptFabric(secure, rank, lane)
 	}
 	vigil := wire.Patient
-	if secure.ConnectionState().NegotiatedProtocol == forControl {
+	if purpose == forControl {
 		vigil = wire.Watched
 	}
 	peer, err := wire.NewPeerWith(secure, false, name, vigil)

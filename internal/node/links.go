@@ -78,26 +78,45 @@ func (n *node) tryMulticast() error {
 	return nil
 }
 
-// keepLink links this host's switch to another's, again when that breaks. A way
-// that stays broken is told to the user, with whom it cuts off, and then led by
+// keepLink links this host's switch to another's by as many lanes as the link wants.
+// A way that stays broken is told to the user, with whom it cuts off, and then led by
 // the head.
 func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
-	w := outage{n: n, host: host}
-	for ctx.Err() == nil {
-		l, by, err := n.dialFabric(ctx, f, &w)
-		if err != nil {
-			w.note(err)
-		} else {
+	w := &outage{n: n, host: host, linked: func() bool { return f.Linked(host) }}
+	for {
+		select {
+		case lane := <-f.Wanted(host):
+			go n.keepLane(ctx, f, w, lane)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// keepLane makes one of a link's connections, again when that breaks: the first one
+// soon, and those without which there is a way with patience.
+func (n *node) keepLane(ctx context.Context, f *fabric.Fabric, w *outage, lane int) {
+	for pause := firstPause; ctx.Err() == nil; {
+		l, by, err := n.dialFabric(ctx, f, w, lane)
+		switch {
+		case err == nil:
+			pause = firstPause
 			w.over(by)
 			select {
 			case <-l.Done():
-				w.begin(l.Heard(), l.Err())
+				if l.Last() {
+					w.begin(l.Heard(), l.Err())
+				}
 			case <-ctx.Done():
 				return
 			}
+		case lane == 0:
+			w.note(err)
+		default:
+			pause = min(2*pause, longPause)
 		}
 		select {
-		case <-time.After(firstPause): // the other may not be as far yet
+		case <-time.After(pause): // the other may not be as far yet
 		case <-ctx.Done():
 		}
 	}
@@ -107,37 +126,37 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 // live: a second of silence ends it.
 const linkTimeout = 3 * time.Second
 
-// dialFabric makes a link to another host's switch, or by the head, in an outage
-// that lasts; by says so. Who forwards what to whom stays as it is.
-func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage) (l *fabric.Link, by string, err error) {
+// dialFabric makes a lane to another host's switch, the first one by the head in an
+// outage that lasts; by says so. Who forwards what to whom stays as it is.
+func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage, lane int) (l *fabric.Lane, by string, err error) {
 	rank := placeOf(n.config).First(w.host)
 	_, m := n.knownPeer(rank)
 	direct, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	c, err := n.dialNode(direct, m.Addr, rank, forFabric)
-	if err != nil && w.host > 0 && w.lasts() {
-		if led, e := n.dialAround(ctx, rank, forFabric); e == nil {
+	c, err := n.dialNode(direct, m.Addr, rank, forLanes()[lane])
+	if err != nil && lane == 0 && w.host > 0 && w.lasts() {
+		if led, e := n.dialAround(ctx, rank, forLanes()[lane]); e == nil {
 			c, by, err = led, ", by way of "+n.hostOf(0), nil
 		}
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if l, err = f.Link(w.host, c); err != nil {
+	if l, err = f.Link(w.host, lane, c); err != nil {
 		c.Close()
 	}
 	return l, by, err
 }
 
-// acceptFabric takes a link from another host's switch.
-func (n *node) acceptFabric(c net.Conn, rank int) error {
+// acceptFabric takes a lane from another host's switch.
+func (n *node) acceptFabric(c net.Conn, rank, lane int) error {
 	n.mu.Lock()
 	f := n.fabric
 	n.mu.Unlock()
 	if f == nil {
 		return errors.New("this node has no switch (yet)")
 	}
-	_, err := f.Link(rank/max(n.config.PerHost, 1), c)
+	_, err := f.Link(rank/max(n.config.PerHost, 1), lane, c)
 	return err
 }
 

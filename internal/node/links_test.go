@@ -300,7 +300,7 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		defer j.f.Close()
 		n := &node{config: protocol.Config{Size: 2, Host: core.Host{Name: "a"}}, members: []member{{Name: "a"}, {Name: "b"}}}
 		n.head = &head{n: n, journal: j}
-		o := outage{n: n, host: 1}
+		o := outage{n: n, host: 1, linked: func() bool { return false }}
 		o.note(errors.New("not as far yet"))
 		time.Sleep(time.Hour)
 		o.over("")

@@ -16,8 +16,9 @@ const outageTime = 1750 * time.Millisecond
 // outage watches over the way from this host's switch to another's. Such a way
 // may break where the one to the head, over which hosts count as lost, does not.
 type outage struct {
-	n    *node
-	host int
+	n      *node
+	host   int
+	linked func() bool
 
 	mu    sync.Mutex
 	since time.Time
@@ -30,6 +31,7 @@ type outage struct {
 func (o *outage) begin(heard time.Time, why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.stop()
 	o.since, o.why = heard, why
 	o.timer = time.AfterFunc(time.Until(heard.Add(outageTime)), o.tell)
 }
@@ -55,17 +57,22 @@ func (o *outage) over(by string) {
 	if o.told {
 		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v%s", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), by))
 	}
+	o.stop()
+	o.since, o.told = time.Time{}, false
+}
+
+// stop has nobody be told. Callers hold mu.
+func (o *outage) stop() {
 	if o.timer != nil {
 		o.timer.Stop()
 	}
-	o.since, o.told = time.Time{}, false
 }
 
 func (o *outage) tell() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.since.IsZero() || o.told {
-		return
+	if o.since.IsZero() || o.told || o.linked() {
+		return // a lane was there before the end of another was heard of
 	}
 	o.told = true
 	n := o.n

@@ -124,10 +124,10 @@ func makeSwitches(kind string, hosts, guests int, secure bool) ([]*os.File, erro
 			if err != nil {
 				return nil, err
 			}
-			if _, err := f.Link(above, a); err != nil {
+			if _, err := f.Link(above, 0, a); err != nil {
 				return nil, err
 			}
-			if _, err := all[above].Link(host, b); err != nil {
+			if _, err := all[above].Link(host, 0, b); err != nil {
 				return nil, err
 			}
 		}

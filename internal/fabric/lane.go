@@ -1,0 +1,324 @@
+package fabric
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// On a lane each frame is preceded by its length, four bytes, as QEMU's stream
+// sockets have it. Lengths that no frame has mean something else.
+const (
+	lengthSize = 4
+
+	signLife   = 0 // of life, and nothing else
+	signWish   = 1 // for another lane
+	signAsk    = 2 // that the other end answers when it has forwarded all before
+	signAnswer = 3
+	signEras   = 4 // which follow: see link
+)
+
+// Bounds of a lane.
+const (
+	// queueLimit is the most that waits for a slow lane, in bytes: some tens
+	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
+	queueLimit = 4 << 20
+	// A lane that is silent for so long is broken: so one that breaks without a
+	// word is there again, or told of, within two seconds.
+	beat    = 250 * time.Millisecond
+	silence = time.Second
+)
+
+var (
+	errSilent  = errors.New("nothing is heard from there any more")
+	errGivenUp = errors.New("the other end has given it up")
+)
+
+// Lane is one connection of a link to another host's switch.
+type Lane struct {
+	link *link
+	slot int
+	c    net.Conn
+
+	out     *outbox
+	done    chan struct{}
+	once    sync.Once
+	err     error
+	last    bool
+	begun   time.Time
+	heard   atomic.Int64 // last, in nanoseconds since then
+	waiting atomic.Bool  // for something to come, not for the guest to take it
+
+	after sync.WaitGroup // what other lanes have to deliver first
+	ready chan struct{}  // closed when they have
+	owed  atomic.Int32   // answers
+	wish  atomic.Bool    // to be told at the next beat
+
+	// Questions that are not answered yet; guarded by link.mu, as is dead.
+	asked []question
+	dead  bool
+
+	// Of the other end's, likewise.
+	era     byte
+	begins  bool          // it is known
+	stopped chan struct{} // closed when nothing is forwarded any more
+}
+
+// question is on its way to the other end and back, behind frames.
+type question struct {
+	at       time.Time
+	answered func()
+}
+
+func newLane(k *link, slot int, c net.Conn) *Lane {
+	return &Lane{link: k, slot: slot, c: c, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), stopped: make(chan struct{}), begun: time.Now()}
+}
+
+// Done is closed when the lane has broken.
+func (l *Lane) Done() <-chan struct{} { return l.done }
+
+// Err tells why, after Done, and Last whether the link was lost with it.
+func (l *Lane) Err() error { return l.err }
+
+// Last tells, after Done, whether the link has no other lane.
+func (l *Lane) Last() bool { return l.last }
+
+// Heard tells when the other end was heard last.
+func (l *Lane) Heard() time.Time { return l.begun.Add(time.Duration(l.heard.Load())) }
+
+func (l *Lane) hear() { l.heard.Store(int64(time.Since(l.begun))) }
+
+// close ends the lane; what was written still arrives.
+func (l *Lane) close() { l.end(net.ErrClosed, l.c.Close) }
+
+// fail ends the lane at once. What was written and has not arrived shall not: the
+// flow that it is of goes on by another one.
+func (l *Lane) fail(err error) { l.end(err, func() error { return abort(l.c) }) }
+
+func (l *Lane) end(err error, shut func() error) {
+	l.once.Do(func() {
+		shut() //nolint:errcheck // it has ended
+		l.last, l.err = l.link.drop(l), err
+		close(l.done)
+		if !errors.Is(err, net.ErrClosed) {
+			f := l.link.f
+			f.log.Warn("the fabric lost a connection", "to", f.hostName(l.link.host), "lane", l.slot, "err", err)
+		}
+	})
+}
+
+// abort closes a connection, and what it is carried by, without a last word.
+func abort(c net.Conn) error {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	if t, ok := c.(interface{ SetLinger(seconds int) error }); ok {
+		t.SetLinger(0) //nolint:errcheck // then it says it
+	}
+	return c.Close()
+}
+
+// ask puts a question behind what waits, and has answered called when all of that
+// has been forwarded at the other end, or the lane has ended. Callers hold link.mu.
+func (l *Lane) ask(answered func()) {
+	if l.dead {
+		answered()
+		return
+	}
+	l.asked = append(l.asked, question{time.Now(), answered})
+	if l.out.sign(signAsk) {
+		l.out.rouse()
+	}
+}
+
+// answer takes the answer to the oldest question.
+func (l *Lane) answer() error {
+	k := l.link
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(l.asked) == 0 {
+		return errors.New("an answer to nothing")
+	}
+	q := l.asked[0]
+	l.asked = l.asked[1:]
+	q.answered()
+	if trip := time.Since(q.at); k.trip == 0 || trip < k.trip {
+		k.trip = trip
+	}
+	return nil
+}
+
+// write sends what waits, many frames at once, while more comes in behind.
+func (l *Lane) write() {
+	defer l.out.close()
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	for ready := l.ready; ; {
+		var err error
+		select {
+		case <-ready:
+			ready, err = nil, l.drain()
+		case <-l.out.wake:
+			if err = l.answers(); err == nil && ready == nil {
+				err = l.drain()
+			}
+		case <-beats.C:
+			err = l.beat()
+		case <-l.done:
+			return
+		}
+		if err != nil {
+			l.fail(err)
+			return
+		}
+	}
+}
+
+func (l *Lane) drain() error {
+	return l.out.drain(func(frames []byte) error {
+		if err := l.answers(); err != nil {
+			return err
+		}
+		_, err := l.c.Write(frames)
+		return err
+	})
+}
+
+// answers writes those that are owed.
+func (l *Lane) answers() error {
+	for ; l.owed.Load() > 0; l.owed.Add(-1) {
+		if err := l.say(signAnswer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beat has the other end hear of this one, and find out how long that takes.
+func (l *Lane) beat() error {
+	if l.wish.Swap(false) {
+		return l.say(signWish)
+	}
+	l.link.mu.Lock()
+	ask := len(l.asked) == 0
+	if ask {
+		l.asked = append(l.asked, question{time.Now(), func() {}})
+	}
+	l.link.mu.Unlock()
+	if ask {
+		return l.say(signAsk)
+	}
+	return l.say(signLife)
+}
+
+func (l *Lane) say(sign uint32) error {
+	_, err := l.c.Write(binary.BigEndian.AppendUint32(nil, sign))
+	return err
+}
+
+// readBuffer holds the largest frame, and takes many small ones at once. There
+// is one for each lane, of which a host may have many.
+const readBuffer = 72 << 10
+
+func (l *Lane) read() {
+	defer l.link.stop(l)
+	b := &burst{f: l.link.f, from: way(l.link.host), toGuest: newBatch()}
+	buf := make([]byte, readBuffer)
+	for have := 0; ; {
+		l.waiting.Store(true)
+		n, err := l.c.Read(buf[have:])
+		if l.waiting.Store(false); n > 0 {
+			l.hear()
+		}
+		have += n
+		used, wrong := l.take(b, buf[:have])
+		if err = cmp.Or(wrong, err); err != nil {
+			l.fail(err)
+			return
+		}
+		have = copy(buf, buf[used:have]) // the beginning of a frame
+	}
+}
+
+// take forwards the frames that are there as a whole, and tells how many bytes
+// they were.
+func (l *Lane) take(b *burst, in []byte) (used int, err error) {
+	defer b.through()
+	frames, bytes := 0, 0
+	for len(in)-used >= lengthSize {
+		n := int(binary.BigEndian.Uint32(in[used:]))
+		if n <= signEras {
+			rest := in[used+lengthSize:]
+			if n == signEras && len(rest) < MostLanes {
+				break
+			}
+			if err := l.told(b, n, rest); err != nil {
+				return used, err
+			}
+			if used += lengthSize; n == signEras {
+				used += MostLanes
+			}
+			continue
+		}
+		if n < b.f.header+ethernetHeader || n > maxFrame {
+			return used, fmt.Errorf("a frame of %d bytes cannot be", n)
+		}
+		if len(in)-used-lengthSize < n {
+			break
+		}
+		b.forward(in[used+lengthSize:][:n])
+		frames++
+		bytes += n
+		used += lengthSize + n
+	}
+	l.link.received.add(frames, bytes)
+	return used, nil
+}
+
+// told deals with a sign.
+func (l *Lane) told(b *burst, sign int, rest []byte) error {
+	switch sign {
+	case signWish:
+		l.link.asked.Store(true)
+	case signAsk:
+		b.through()
+		l.owed.Add(1)
+		l.out.rouse()
+	case signAnswer:
+		return l.answer()
+	case signEras:
+		b.through()
+		if !l.link.heed(l, rest[:MostLanes]) {
+			return errGivenUp
+		}
+	}
+	return nil
+}
+
+// watch ends a lane over which nothing comes any more.
+func (l *Lane) watch() {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case now := <-ticker.C:
+			// When we were stopped ourselves, the other is given its time.
+			stopped := now.Sub(last) > 2*beat
+			last = now
+			if stopped || !l.waiting.Load() {
+				l.hear()
+			} else if time.Since(l.Heard()) >= silence {
+				l.fail(errSilent)
+				return
+			}
+		case <-l.done:
+			return
+		}
+	}
+}
