@@ -9,15 +9,15 @@ import (
 
 // guest is a test's end of a switch's port: it speaks what QEMU does.
 type guest struct {
-	t    *testing.T
+	t    testing.TB
 	rank int
 	f    *Fabric
 	c    net.Conn
 }
 
-func newGuest(t *testing.T, rank, size int) *guest { return newGuestOf(t, Switch, rank, size) }
+func newGuest(t testing.TB, rank, size int) *guest { return newGuestOf(t, Switch, rank, size) }
 
-func newGuestOf(t *testing.T, kind string, rank, size int) *guest {
+func newGuestOf(t testing.TB, kind string, rank, size int) *guest {
 	t.Helper()
 	g := &guest{t: t, rank: rank, f: New(kind, Sockets, Place{rank, size, 1}, slog.New(slog.DiscardHandler))}
 	file, err := g.f.Attach(rank)

@@ -57,7 +57,7 @@ type Lane struct {
 	after sync.WaitGroup // what other lanes have to deliver first
 	ready chan struct{}  // closed when they have
 	owed  atomic.Int32   // answers
-	wish  atomic.Bool    // to be told at the next beat
+	wish  atomic.Bool    // to be told
 
 	// Questions that are not answered yet; guarded by link.mu, as is dead.
 	asked []question
@@ -158,13 +158,13 @@ func (l *Lane) write() {
 	defer l.out.close()
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
-	for ready := l.ready; ; {
-		var err error
+	err := l.beat() // before anything is in its way
+	for ready := l.ready; err == nil; {
 		select {
 		case <-ready:
 			ready, err = nil, l.drain()
 		case <-l.out.wake:
-			if err = l.answers(); err == nil && ready == nil {
+			if err = l.signs(); err == nil && ready == nil {
 				err = l.drain()
 			}
 		case <-beats.C:
@@ -172,16 +172,13 @@ func (l *Lane) write() {
 		case <-l.done:
 			return
 		}
-		if err != nil {
-			l.fail(err)
-			return
-		}
 	}
+	l.fail(err)
 }
 
 func (l *Lane) drain() error {
 	return l.out.drain(func(frames []byte) error {
-		if err := l.answers(); err != nil {
+		if err := l.signs(); err != nil {
 			return err
 		}
 		_, err := l.c.Write(frames)
@@ -189,8 +186,13 @@ func (l *Lane) drain() error {
 	})
 }
 
-// answers writes those that are owed.
-func (l *Lane) answers() error {
+// signs writes the answers that are owed, and the wish if there is one.
+func (l *Lane) signs() error {
+	if l.wish.Swap(false) {
+		if err := l.say(signWish); err != nil {
+			return err
+		}
+	}
 	for ; l.owed.Load() > 0; l.owed.Add(-1) {
 		if err := l.say(signAnswer); err != nil {
 			return err
@@ -201,8 +203,8 @@ func (l *Lane) answers() error {
 
 // beat has the other end hear of this one, and find out how long that takes.
 func (l *Lane) beat() error {
-	if l.wish.Swap(false) {
-		return l.say(signWish)
+	if err := l.signs(); err != nil {
+		return err
 	}
 	l.link.mu.Lock()
 	ask := len(l.asked) == 0

@@ -25,6 +25,12 @@ func udp(to, from, flow, number, size int) []byte {
 	return frame(macOf(to), macOf(from), string(p))
 }
 
+// numberOf gives the flow and the number of such a frame.
+func numberOf(raw []byte) (flow, number int) {
+	p := raw[ethernetHeader+headerIPv4+8:]
+	return int(binary.BigEndian.Uint32(p)), int(binary.BigEndian.Uint32(p[4:]))
+}
+
 // cable is a connection that can be held up, or cut.
 type cable struct {
 	sync.Mutex // held: nothing passes
@@ -37,30 +43,37 @@ func (c *cable) cut() {
 	}
 }
 
+// carry has what is read from one end written to the other.
+func (c *cable) carry(to, from net.Conn) {
+	defer c.cut()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		c.Lock()
+		c.Unlock() //nolint:staticcheck // that is the gate
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
 // lay makes a lane of a link between two guests' switches.
-func lay(t *testing.T, a, b *guest, lane int) *cable {
+func lay(t testing.TB, a, b *guest, lane int) *cable {
+	t.Helper()
+	return layWith(t, a, b, lane, (*cable).carry)
+}
+
+func layWith(t testing.TB, a, b *guest, lane int, carry func(c *cable, to, from net.Conn)) *cable {
 	t.Helper()
 	x, in := pair(t)
 	y, out := pair(t)
 	c := &cable{ends: []net.Conn{in, out}}
 	t.Cleanup(c.cut)
-	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
-		go func() {
-			defer c.cut()
-			buf := make([]byte, 64<<10)
-			for {
-				n, err := way[0].Read(buf)
-				c.Lock()
-				c.Unlock() //nolint:staticcheck // that is the gate
-				if err != nil {
-					return
-				}
-				if _, err := way[1].Write(buf[:n]); err != nil {
-					return
-				}
-			}
-		}()
-	}
+	go carry(c, in, out)
+	go carry(c, out, in)
 	for _, end := range []struct {
 		g, other *guest
 		c        net.Conn
@@ -100,7 +113,7 @@ func TestFlowsGoOnWithoutOneOfSeveralConnections(t *testing.T) {
 			}
 		}
 	}()
-	var last [flows]uint32
+	var last [flows]int
 	hear := func(enough int) { // of each flow, so many further frames
 		t.Helper()
 		from := last
@@ -114,15 +127,14 @@ func TestFlowsGoOnWithoutOneOfSeveralConnections(t *testing.T) {
 				case came <- struct{}{}:
 				default:
 				}
-				p := raw[ethernetHeader+headerIPv4+8:]
-				flow, number := binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:])
+				flow, number := numberOf(raw)
 				if number <= last[flow] {
 					t.Fatalf("flow %d: frame %d came after %d", flow, number, last[flow])
 				}
 				last[flow] = number
 			}
 			for flow := range last {
-				if last[flow] < from[flow]+uint32(enough) {
+				if last[flow] < from[flow]+enough {
 					return fmt.Errorf("of flow %d only frame %d came", flow, last[flow])
 				}
 			}
@@ -164,10 +176,6 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 		t.Fatal("no flow goes that way")
 		return 0
 	}
-	number := func(raw []byte) (flow, n int) {
-		p := raw[ethernetHeader+headerIPv4+8:]
-		return int(binary.BigEndian.Uint32(p)), int(binary.BigEndian.Uint32(p[4:]))
-	}
 	for lane := range cables { // both have begun
 		a.send(udp(1, 0, of(lane), 0, 0))
 		if b.gets(5*time.Second) == nil {
@@ -183,7 +191,7 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 		if raw == nil {
 			t.Fatal("the other has to wait")
 		}
-		if flow, n := number(raw); flow != free || n != i {
+		if flow, n := numberOf(raw); flow != free || n != i {
 			t.Fatalf("frame %d of flow %d came", n, flow)
 		}
 	}
@@ -193,13 +201,13 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 		if raw == nil {
 			t.Fatal("what was held up does not come")
 		}
-		if flow, n := number(raw); flow != held || n != i {
+		if flow, n := numberOf(raw); flow != held || n != i {
 			t.Fatalf("frame %d of flow %d came, want %d of %d", n, flow, i, held)
 		}
 	}
 }
 
-// TestALinkWantsMoreLanes where those that it has have no room for several flows,
+// TestALinkWantsMoreLanes where several flows wait for those that it has,
 // whichever end sends them, as far as they may help.
 func TestALinkWantsMoreLanes(t *testing.T) {
 	lane := func(g *guest, number int) net.Conn { // to one who lives, and takes nothing
@@ -411,4 +419,99 @@ func FuzzBucketOf(f *testing.F) {
 			t.Errorf("bucket %d", b)
 		}
 	})
+}
+
+// far has 1 MiB of a connection on the way, for 40 ms, as where a window or losses bound
+// it: 26 MB/s.
+func far(c *cable, to, from net.Conn) {
+	defer c.cut()
+	const size, delay = 64 << 10, 40 * time.Millisecond
+	type parcel struct {
+		data []byte
+		due  time.Time
+	}
+	from.(*net.TCPConn).SetReadBuffer(size) // what is not on the way waits where it comes from
+	window := make(chan parcel, 1<<20/size)
+	defer close(window)
+	go func() {
+		for p := range window {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.data); err != nil {
+				c.cut()
+			}
+		}
+	}()
+	for {
+		data := make([]byte, size)
+		n, err := from.Read(data)
+		if err != nil {
+			return
+		}
+		window <- parcel{data[:n], time.Now().Add(delay)}
+	}
+}
+
+// BenchmarkLongWay sends sixteen flows over a long way, by one connection, and by as many
+// as the link wants, for some seconds (-benchtime 1x).
+func BenchmarkLongWay(b *testing.B) {
+	for name, most := range map[string]int{"one connection": 1, "as many as are wanted": MostLanes} {
+		b.Run(name, func(b *testing.B) {
+			from, to := newGuest(b, 1, 2), newGuest(b, 0, 2)
+			layWith(b, from, to, <-from.f.Wanted(0), far)
+			done := make(chan struct{})
+			defer close(done)
+			const flows, window, size = 16, 50, 30000
+			var came [flows]chan struct{}
+			for flow := range flows {
+				came[flow] = make(chan struct{}, window)
+				for range window {
+					came[flow] <- struct{}{}
+				}
+				go func() {
+					for i := 0; ; i++ {
+						select {
+						case <-came[flow]:
+						case <-time.After(200 * time.Millisecond): // all are lost
+						case <-done:
+							return
+						}
+						from.c.Write(udp(0, 1, flow, i, size))
+					}
+				}()
+			}
+			go func() {
+				buf, last := make([]byte, maxFrame), [flows]int{}
+				for {
+					if _, err := to.c.Read(buf); err != nil {
+						return
+					}
+					flow, number := numberOf(buf)
+					for ; last[flow] < number; last[flow]++ { // also for those that are lost
+						select {
+						case came[flow] <- struct{}{}:
+						default:
+						}
+					}
+				}
+			}()
+			go func() {
+				for {
+					select {
+					case lane := <-from.f.Wanted(0):
+						if lane < most {
+							layWith(b, from, to, lane, far)
+						}
+					case <-done:
+						return
+					}
+				}
+			}()
+			time.Sleep(5 * time.Second) // until there are as many as there shall be
+			got, begun := to.f.peerTo(1).ReceivedBytes, time.Now()
+			time.Sleep(5 * time.Second)
+			got = to.f.peerTo(1).ReceivedBytes - got
+			b.ReportMetric(float64(got)/1e6/time.Since(begun).Seconds(), "MB/s")
+			b.ReportMetric(float64(to.f.peerTo(1).Connections), "connections")
+		})
+	}
 }

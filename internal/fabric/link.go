@@ -32,11 +32,11 @@ const (
 // one.
 type link struct {
 	f              *Fabric
-	host           int     // at the other end
-	most           int     // lanes
-	sent, received Counter // over all lanes that there were
-	refused        atomic.Uint64
-	asked          atomic.Bool // by the other end, for a lane more
+	host           int           // at the other end
+	most           int           // lanes
+	sent, received Counter       // over all lanes that there were
+	delayed        atomic.Uint64 // flows, by their buckets, that had to wait behind much in the last second
+	asked          atomic.Bool   // by the other end, for a lane more
 	wanted         chan int
 
 	mu    sync.RWMutex // frames are added to lanes with it held for reading
@@ -58,8 +58,8 @@ func newLink(f *Fabric, host int) *link {
 }
 
 // Wanted gives the lanes that a link to another host shall have, the first at once:
-// further ones where its lanes have no room for the frames of several flows and
-// another one may help, as the way is long, or cores are free.
+// further ones where the frames of several flows wait for long, and another one may
+// help, as the way is long, or cores are free.
 func (f *Fabric) Wanted(host int) <-chan int { return f.peers[host].wanted }
 
 // Linked tells whether there is a way to another host's switch.
@@ -219,7 +219,7 @@ func (k *link) deal() {
 
 // look finds out, once a second, whether the link shall have a lane more.
 func (k *link) look() {
-	crowded := bits.OnesCount64(k.refused.Swap(0)) > 1 // one flow has one lane
+	crowded := bits.OnesCount64(k.delayed.Swap(0)) > 1 // one flow has one lane
 	asked := k.asked.Swap(false)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -251,10 +251,10 @@ func (k *link) send(b *burst, frame []byte) {
 	k.mu.RUnlock()
 	if sent {
 		k.sent.add(1, len(frame))
-		return
+	} else {
+		k.sent.Dropped.Add(1)
 	}
-	k.sent.Dropped.Add(1)
-	if l != nil {
-		k.refused.Or(1 << flow)
+	if bit := uint64(1) << flow; l != nil && (!sent || l.out.deep.Load()) && k.delayed.Load()&bit == 0 {
+		k.delayed.Or(bit)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Chunks are what outboxes are made of.
@@ -16,6 +17,8 @@ const (
 	storeChunks = 8 << 20 / chunkSize
 	// leastChunks is one that fills while the other is on its way out.
 	leastChunks = 2
+	// deepChunks are so many that what comes then waits for long, some half MiB.
+	deepChunks = queueLimit / chunkSize / 8
 )
 
 // store is where all outboxes of a switch get their chunks, and give them back:
@@ -76,6 +79,7 @@ type outbox struct {
 	pending [][]byte // the last one fills
 	taken   int      // chunks on their way out
 	closed  bool
+	deep    atomic.Bool   // deepChunks wait
 	wake    chan struct{} // holds one
 }
 
@@ -100,6 +104,7 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 			return false, false
 		}
 		o.pending = append(o.pending, c)
+		o.deep.Store(len(o.pending) >= deepChunks)
 		last++
 	}
 	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(len(frame)))
@@ -163,6 +168,7 @@ func (o *outbox) take() []byte {
 	}
 	c := o.pending[0]
 	o.pending = slices.Delete(o.pending, 0, 1)
+	o.deep.Store(len(o.pending) >= deepChunks)
 	o.taken++
 	return c
 }

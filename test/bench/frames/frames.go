@@ -32,8 +32,8 @@ type Result struct {
 }
 
 func main() {
-	if len(os.Args) == 6 && os.Args[1] == switchesArg {
-		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
+	if len(os.Args) == 7 && os.Args[1] == switchesArg {
+		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]))
 		os.Exit(1)
 	}
 	if len(os.Args) == 2 && os.Args[1] == aloneArg {
@@ -102,14 +102,19 @@ func windows(size int) []int {
 // pairOf measures one way between two endpoints.
 func pairOf(w way, size int, span time.Duration) Result {
 	best := Result{What: w.name, Size: size, Hosts: 2, Shape: "pair"}
+	guests := max(w.guests, 1)
+	var flows []flow
+	for i := range guests {
+		flows = append(flows, flow{from: i, to: guests + i})
+	}
 	for _, window := range windows(size) {
 		ends, undo, err := w.make()
 		if err != nil {
 			best.Note = err.Error()
 			return best
 		}
-		r := measure(ends, []flow{{from: 0, to: 1}}, size, window, span)
-		if best.Micros == 0 {
+		r := measure(ends, flows, size, max(window/guests, 2), span)
+		if best.Micros == 0 && guests == 1 {
 			best.Micros = pingPong(ends[0], ends[1])
 		}
 		undo()

@@ -23,13 +23,13 @@ const switchesArg = "switches"
 
 // switches are BEE's own, in a process of their own, joined by TCP as between
 // hosts.
-func switches(kind string, hosts, guests int, secure bool) ([]end, func(), error) {
+func switches(kind string, hosts, guests, lanes int, secure bool) ([]end, func(), error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "endpoints")
-	c := exec.Command("/proc/self/exe", switchesArg, kind, strconv.Itoa(hosts), strconv.Itoa(guests), strconv.FormatBool(secure))
+	c := exec.Command("/proc/self/exe", switchesArg, kind, strconv.Itoa(hosts), strconv.Itoa(guests), strconv.Itoa(lanes), strconv.FormatBool(secure))
 	c.Stderr = os.Stderr
 	c.ExtraFiles = []*os.File{theirs}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -80,7 +80,7 @@ func receiveEnd(from int) (end, error) {
 }
 
 // beSwitches sends the endpoints' sockets, and ends by being killed.
-func beSwitches(kind, hosts, guests, secure string) error {
+func beSwitches(kind, hosts, guests, lanes, secure string) error {
 	h, err := strconv.Atoi(hosts)
 	if err != nil {
 		return err
@@ -89,8 +89,12 @@ func beSwitches(kind, hosts, guests, secure string) error {
 	if err != nil {
 		return err
 	}
+	n, err := strconv.Atoi(lanes)
+	if err != nil {
+		return err
+	}
 	debug.SetGCPercent(40) // as a node does
-	files, err := makeSwitches(kind, h, g, secure == "true")
+	files, err := makeSwitches(kind, h, g, n, secure == "true")
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func beSwitches(kind, hosts, guests, secure string) error {
 	select {}
 }
 
-func makeSwitches(kind string, hosts, guests int, secure bool) ([]*os.File, error) {
+func makeSwitches(kind string, hosts, guests, lanes int, secure bool) ([]*os.File, error) {
 	authority, err := wire.NewAuthority()
 	if err != nil {
 		return nil, err
@@ -120,15 +124,17 @@ func makeSwitches(kind string, hosts, guests int, secure bool) ([]*os.File, erro
 			files = append(files, file)
 		}
 		for _, above := range fabric.Above(kind, host) {
-			a, b, err := connect(authority, secure)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := f.Link(above, 0, a); err != nil {
-				return nil, err
-			}
-			if _, err := all[above].Link(host, 0, b); err != nil {
-				return nil, err
+			for lane := range lanes {
+				a, b, err := connect(authority, secure)
+				if err != nil {
+					return nil, err
+				}
+				if _, err := f.Link(above, lane, a); err != nil {
+					return nil, err
+				}
+				if _, err := all[above].Link(host, lane, b); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

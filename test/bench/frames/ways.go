@@ -21,20 +21,23 @@ import (
 
 // way is one by which frames go between two endpoints.
 type way struct {
-	name string
-	most int // bytes of a frame's payload; 0: 64,000
-	make func() (ends []end, undo func(), err error)
+	name   string
+	most   int // bytes of a frame's payload; 0: 64,000
+	guests int // of either host, each with a flow to one of the other; 0: one
+	make   func() (ends []end, undo func(), err error)
 }
 
 func ways() []way {
 	return []way{
-		{"switch, two hosts, TLS", 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, true) }},
-		{"switch, two hosts, plain", 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, false) }},
-		{"switch, one host", 0, func() ([]end, func(), error) { return switches(fabric.Switch, 1, 2, false) }},
-		{"QEMU socket multicast", 0, func() ([]end, func(), error) { return multicast(2) }},
-		{"QEMU stream pair", 0, stream},
-		{"vde_switch", 1500, vde},
-		{"kernel bridge with veth", 0, bridge},
+		{"switch, two hosts, TLS", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, 1, true) }},
+		{"switch, two hosts, plain", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, 1, false) }},
+		{"switch, one host", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 1, 2, 1, false) }},
+		{"switch, four flows by one connection", 0, 4, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 4, 1, true) }},
+		{"switch, four flows by four connections", 0, 4, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 4, 4, true) }},
+		{"QEMU socket multicast", 0, 0, func() ([]end, func(), error) { return multicast(2) }},
+		{"QEMU stream pair", 0, 0, stream},
+		{"vde_switch", 1500, 0, vde},
+		{"kernel bridge with veth", 0, 0, bridge},
 	}
 }
 
@@ -310,7 +313,7 @@ func mesh(kind string) ([]end, func(), error) {
 		return multicast(crowdSize)
 	}
 	if kind == plainSwitch {
-		return switches(fabric.Switch, crowdSize, 1, false)
+		return switches(fabric.Switch, crowdSize, 1, 1, false)
 	}
-	return switches(kind, crowdSize, 1, true)
+	return switches(kind, crowdSize, 1, 1, true)
 }
