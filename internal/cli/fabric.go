@@ -74,6 +74,9 @@ func writeSwitches(to io.Writer, all []fabric.Stats) error {
 			if p.Up {
 				up = "yes"
 			}
+			if p.Connections > 1 {
+				up = fmt.Sprint("by ", p.Connections)
+			}
 			w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
 				bytesText(p.ReceivedBytes), bytesText(p.ReceivedBytesPerSecond), countText(int(p.Dropped), "frame"))
 		}

@@ -22,7 +22,8 @@ func TestSwitchesAreShownWithTheirNeighbours(t *testing.T) {
 		t.Fatalf("nodes %v were asked, %v", asked, err)
 	}
 	all[0].Ports = []fabric.Port{{Rank: 0, Traffic: fabric.Traffic{ToBytes: 2500, FromBytes: 100, FromBytesPerSecond: 10, Dropped: 1}}, {Rank: 1}}
-	all[0].Peers[0].Up, all[0].Peers[0].SentBytesPerSecond = true, 1500
+	all[0].Peers[0].Up, all[0].Peers[0].Connections, all[0].Peers[0].SentBytesPerSecond = true, 1, 1500
+	all[1].Peers[1].Up, all[1].Peers[1].Connections = true, 3
 	var out bytes.Buffer
 	if err := writeSwitches(&out, all); err != nil {
 		t.Fatal(err)
@@ -33,7 +34,7 @@ func TestSwitchesAreShownWithTheirNeighbours(t *testing.T) {
 		"0     node 2   yes  0 B     1.5 kB    0 B       0 B       0 frames\n" +
 		"0     node 4   no   0 B     0 B       0 B       0 B       0 frames\n" +
 		"2     node 0   no   0 B     0 B       0 B       0 B       0 frames\n" +
-		"2     node 6   no   0 B     0 B       0 B       0 B       0 frames\n" +
+		"2     node 6   by 3  0 B     0 B       0 B       0 B       0 frames\n" +
 		"4     node 0   no   0 B     0 B       0 B       0 B       0 frames\n" +
 		"6     node 2   no   0 B     0 B       0 B       0 B       0 frames\n"
 	if out.String() != want {

@@ -141,6 +141,9 @@ func (k *link) tell() {
 func (k *link) heed(l *Lane, eras []byte) bool {
 	over := func(slot int, era byte) bool { return int8(k.theirs[slot]-era) > 0 }
 	k.mu.Lock()
+	if !slices.ContainsFunc(k.readers, func(other *Lane) bool { return other != l && other.begins }) {
+		copy(k.theirs[:], eras) // nothing of before is left
+	}
 	for slot, era := range eras {
 		if !over(slot, era) {
 			k.theirs[slot] = era
