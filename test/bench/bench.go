@@ -142,13 +142,13 @@ func (b *bench) prepare() error {
 		b.write("apps.yaml", "name: apps\nbuild: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nrun: [\"true\"]\n"))
 }
 
-// until repeats a command until it succeeds.
-func (b *bench) until(args ...string) error {
+// until repeats a command until it succeeds, and gives what it said then.
+func (b *bench) until(args ...string) (string, error) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		_, err := b.do(args...)
+		out, err := b.do(args...)
 		if err == nil || time.Now().After(deadline) {
-			return err
+			return out, err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -160,7 +160,7 @@ func (b *bench) memory(int) error {
 		return err
 	}
 	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
-	if err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
+	if _, err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir("/proc")

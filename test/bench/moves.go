@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -174,10 +175,15 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	}
 	defer stop()
 	for range rounds {
+		took, err := iperf()
+		if err != nil {
+			return err
+		}
+		times["iperf3"] = append(times["iperf3"], took)
 		for _, s := range []struct {
 			name string
 			do   func() error
-		}{{"iperf3", iperf}, {"bare", bare}, {"first", fetch("")}, {"rsync first", rsync}} {
+		}{{"bare", bare}, {"first", fetch("")}, {"rsync first", rsync}} {
 			if err := clocked(times, s.name, s.do); err != nil {
 				return err
 			}
@@ -208,14 +214,16 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	load, _ := os.ReadFile("/proc/loadavg")
 	b.row(what+" (load "+strings.Fields(string(load))[0]+")", m("first"), "rsync -a", m("rsync first"))
 	b.row("the same", m("first"), "ssh HOST cat", m("bare"))
-	b.row("the same", m("first"), "iperf3 of as many bytes", m("iperf3"))
+	b.row("the same", m("first"), "iperf3, at its rate", m("iperf3"))
 	b.row(fmt.Sprintf("the same after 1 %% of its pages changed, with %.1f %% of the bytes", share*100), m("again"), "rsync -a", m("rsync again"))
 	return nil
 }
 
-// iperf gives what has iperf3 carry as many bytes from a host as are given, by the same
-// way, by one connection.
-func (b *bench) iperf(host string, bytes int64) (run func() error, stop func(), err error) {
+// iperf gives what tells how long iperf3 would take to carry so many bytes from a host,
+// by the same way and by one connection: at the rate that it finds in three seconds, the
+// one before them left out. What it has sent of a given number is not all there when it
+// ends.
+func (b *bench) iperf(host string, bytes int64) (run func() (time.Duration, error), stop func(), err error) {
 	server, err := freeAddress()
 	if err != nil {
 		return nil, nil, err
@@ -237,12 +245,25 @@ func (b *bench) iperf(host string, bytes int64) (run func() error, stop func(), 
 		closer()
 		stopServer()
 	}
-	client := []string{"iperf3", "-c", "127.0.0.1", "-p", fmt.Sprint(port), "-R"}
-	if err := b.until(append(client, "-n", "1")...); err != nil {
-		stop()
-		return nil, nil, err
+	run = func() (time.Duration, error) {
+		// It is not there at once, nor when the last one's end is still on its way.
+		out, err := b.until("iperf3", "-c", "127.0.0.1", "-p", fmt.Sprint(port), "-R", "-J", "-O", "1", "-t", "3")
+		if err != nil {
+			return 0, err
+		}
+		var report struct {
+			End struct {
+				Received struct {
+					BitsPerSecond float64 `json:"bits_per_second"`
+				} `json:"sum_received"`
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			return 0, fmt.Errorf("read what iperf3 found: %w", err)
+		}
+		return time.Duration(float64(bytes) * 8 / report.End.Received.BitsPerSecond * float64(time.Second)), nil
 	}
-	return func() error { _, err := b.do(append(client, "-n", fmt.Sprint(bytes))...); return err }, stop, nil
+	return run, stop, nil
 }
 
 // clocked adds the time that something takes, once nothing is left to be written to

@@ -54,7 +54,7 @@ func (b *bench) dockerRun(rounds int) (time.Duration, error) {
 			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH) //nolint:errcheck // dockerd leaves it mounted
 		}()
 		b.env = append(b.env, "DOCKER_HOST="+socket)
-		if err := b.until("docker", "version"); err != nil {
+		if _, err := b.until("docker", "version"); err != nil {
 			return 0, err
 		}
 	}
@@ -89,7 +89,7 @@ func (b *bench) exec(rounds int) error {
 		return err
 	}
 	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
-	if err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
+	if _, err := b.until(b.bee, "exec", "sleeper", "--", "true"); err != nil {
 		return err
 	}
 	bee, err := b.median(rounds, b.bee, "exec", "sleeper", "--", "true")

@@ -65,7 +65,7 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 	if err != nil {
 		return "", nil, err
 	}
-	if err := b.until(ssh, "near", "true"); err != nil {
+	if _, err := b.until(ssh, "near", "true"); err != nil {
 		stop()
 		return "", nil, err
 	}
