@@ -83,21 +83,42 @@ func (p *Peer) Call(ctx context.Context, method string, in, out any) error {
 
 // Open makes a call whose stream stays open for both sides to use.
 func (p *Peer) Open(ctx context.Context, method string, in, out any) (*Stream, error) {
+	s, err := p.Begin(ctx, method, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Answered(out); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin is Open without waiting for the answer, which Answered gives: what the other side
+// is to read first thus need not wait for a way there and back.
+func (p *Peer) Begin(ctx context.Context, method string, in any) (*Stream, error) {
 	raw, err := p.session.OpenStream()
 	if err != nil {
 		return nil, p.lost(err)
 	}
-	s := &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw)}
+	s := &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw), awaits: true}
 	s.stop = context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // it cannot fail
-	if err := s.request(method, in, out); err != nil {
-		s.Close()
+	s.failed = func(err error) error {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if _, ours := errors.AsType[*core.Error](err); ours {
-			return nil, err
+			return err
 		}
-		return nil, p.lost(err)
+		return p.lost(err)
+	}
+	params, err := json.Marshal(in)
+	if err == nil {
+		err = s.write(request{method, params})
+	}
+	if err != nil {
+		s.Close()
+		return nil, s.failed(err)
 	}
 	return s, nil
 }
@@ -115,6 +136,13 @@ type Stream struct {
 	method  string
 	params  json.RawMessage
 	replied bool
+
+	// awaits tells the caller that the answer has not been read, refused what it was if
+	// that is a failure; ahead is what he has written meanwhile, in bytes.
+	awaits  bool
+	ahead   int
+	refused error
+	failed  func(error) error // as the caller is to see it
 }
 
 type request struct {
@@ -136,6 +164,9 @@ type remoteError struct {
 
 // Read reads what follows the header.
 func (s *Stream) Read(b []byte) (int, error) {
+	if err := s.Answered(nil); err != nil {
+		return 0, err
+	}
 	n, err := s.r.Read(b)
 	return n, s.lost(err)
 }
@@ -144,8 +175,17 @@ func (s *Stream) Read(b []byte) (int, error) {
 // connection take turns.
 const maxWrite = 64 << 10
 
+// maxAhead is how much is written before the answer to a call is read: who has refused it
+// takes no more than fits into the stream's window.
+const maxAhead = 128 << 10
+
 // Write sends data, waiting while the other end does not read.
 func (s *Stream) Write(b []byte) (int, error) {
+	if s.ahead += len(b); s.ahead > maxAhead {
+		if err := s.Answered(nil); err != nil {
+			return 0, err
+		}
+	}
 	total := 0
 	for len(b) > 0 {
 		n, err := s.Conn.Write(b[:min(len(b), maxWrite)])
@@ -221,25 +261,26 @@ func (s *Stream) reply(result any, failure error) error {
 	return s.write(r)
 }
 
-func (s *Stream) request(method string, in, out any) error {
-	params, err := json.Marshal(in)
-	if err != nil {
-		return err
+// Answered waits for the answer to a call that was begun, and decodes its result into
+// out, which may be nil. Read, and Write of more than a little, do that as well.
+func (s *Stream) Answered(out any) error {
+	if !s.awaits {
+		return s.refused
 	}
-	if err := s.write(request{method, params}); err != nil {
-		return err
-	}
+	s.awaits = false
 	var r response
-	if err := s.read(&r); err != nil {
-		return err
+	err := s.read(&r)
+	switch {
+	case err != nil:
+	case r.Error != nil:
+		err = &core.Error{Kind: core.KindNamed(r.Error.Kind), Err: errors.New(r.Error.Message), Remedy: r.Error.Remedy}
+	case out != nil:
+		err = json.Unmarshal(r.Result, out)
 	}
-	if r.Error != nil {
-		return &core.Error{Kind: core.KindNamed(r.Error.Kind), Err: errors.New(r.Error.Message), Remedy: r.Error.Remedy}
+	if err != nil {
+		s.refused = s.failed(err)
 	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(r.Result, out)
+	return s.refused
 }
 
 func (s *Stream) write(v any) error { return WriteMessage(s.Conn, v) }

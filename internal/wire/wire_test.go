@@ -145,6 +145,37 @@ func TestCalls(t *testing.T) {
 			t.Fatalf("echo differs: %v", err)
 		}
 	})
+	t.Run("what is written before the answer arrives", func(t *testing.T) {
+		s, err := p.Begin(ctx, "echo", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		want := bytes.Repeat([]byte("0123456789"), 1<<13)
+		got := make([]byte, len(want))
+		if _, err := s.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("echo differs: %v", err)
+		}
+	})
+	t.Run("whoever writes before a refusal learns of it", func(t *testing.T) {
+		s, err := p.Begin(ctx, "fail", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Write(make([]byte, 1<<20)); !core.IsKind(err, core.Busy) {
+			t.Fatalf("writing much: %v", err)
+		}
+		if _, err := s.Read(make([]byte, 1)); !core.IsKind(err, core.Busy) {
+			t.Fatalf("reading: %v", err)
+		}
+		if err := s.Answered(nil); !core.IsKind(err, core.Busy) {
+			t.Fatalf("the answer: %v", err)
+		}
+	})
 	t.Run("a cancelled call returns at once", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()

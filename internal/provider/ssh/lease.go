@@ -246,18 +246,25 @@ func (l *lease) about(ctx context.Context, host int, method string, fill func(*c
 
 // open makes a call about a host, completed by fill, whose stream stays open.
 func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call)) (*wire.Stream, error) {
-	link, inner, err := l.far(host)
+	k, c, err := l.line(ctx, host, fill)
 	if err != nil {
 		return nil, err
 	}
-	k, err := l.link(ctx, link)
-	if err != nil {
-		return nil, err
-	}
-	c := l.call(link, inner)
-	fill(&c)
 	s, err := k.Open(stream, method, c, nil)
 	return s, transient(err)
+}
+
+// line gives the connection to a host's agent, and a call about the host, completed by
+// fill.
+func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*link, call, error) {
+	i, inner, err := l.far(host)
+	if err != nil {
+		return nil, call{}, err
+	}
+	k, err := l.link(ctx, i)
+	c := l.call(i, inner)
+	fill(&c)
+	return k, c, err
 }
 
 // at has a call be about a path.
@@ -353,13 +360,21 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		basis, _ = filestream.BasisLeft(ctx, t.Local) // nil where it cannot be found out: then all of it travels
 	}
 	basis = basis.Keyed()
-	s, err := l.Outgoing(ctx, t)
+	k, c, err := l.line(ctx, t.Host, treeAt(t))
 	if err != nil {
 		return err
 	}
+	s, err := k.Begin(ctx, callFetch, c)
+	if err != nil {
+		return transient(err)
+	}
 	defer s.Close()
-	if err := basis.Tell(ctx, s); err != nil {
-		return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: err})
+	told := basis.Tell(ctx, s)
+	if err := s.Answered(nil); err != nil {
+		return transient(err)
+	}
+	if told != nil {
+		return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: told})
 	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress
