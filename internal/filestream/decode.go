@@ -17,6 +17,10 @@ type arriving struct {
 	*file
 	content
 	noted *entry // nil: nothing is
+	// held is the content of a small file that is not made before all of it is there,
+	// nil where it is made.
+	held *[]byte
+	size int // of what is held
 }
 
 // WriteAt implements io.WriterAt.
@@ -74,7 +78,7 @@ func cut(err error) error {
 }
 
 func (d *decoder) close() {
-	if d.open != nil {
+	if d.open != nil && d.open.file != nil {
 		d.open.close()
 	}
 }
@@ -117,7 +121,10 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if off < 0 {
 			return errRecord
 		}
-		if err := d.basis.flush(d.open); err != nil {
+		if d.hold(b[8:], off) {
+			return nil
+		}
+		if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
 			return err
 		}
 		_, err := d.open.WriteAt(b[8:], off)
@@ -130,15 +137,23 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if off < 0 {
 			return errRecord
 		}
+		if err := d.begin(); err != nil {
+			return err
+		}
 		return d.basis.copyTo(d.open, off, sum(b[8:]))
 	case recEnd:
 		if len(b) != 8 {
 			return errRecord
 		}
-		if err := d.basis.flush(d.open); err != nil {
+		size := int64(binary.LittleEndian.Uint64(b))
+		if f := d.open; f.held != nil && int64(f.size) == size {
+			d.open = nil
+			return d.t.arrived(d.meta, f.noted, f.held, f.size)
+		}
+		if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
 			return err
 		}
-		f, size := d.open, int64(binary.LittleEndian.Uint64(b))
+		f := d.open
 		d.open = nil
 		st, err := d.t.finish(f.file, d.meta, size)
 		if err == nil {
@@ -196,16 +211,56 @@ func (d *decoder) entry(b []byte) error {
 		}
 		return d.t.enter(m)
 	case kindFile:
-		f, err := d.t.create(m)
-		if err != nil {
-			return err
-		}
-		d.meta, d.open = m, &arriving{file: f, noted: d.t.journal.add(inside(f.name))}
-		if d.open.noted != nil {
-			d.open.table = castagnoli()
-		}
-		return nil
+		return d.file(m)
 	default:
 		return d.t.other(m)
 	}
+}
+
+// file begins a file. A small one that has no other name is not made at once.
+func (d *decoder) file(m *meta) error {
+	f, path := &arriving{}, ""
+	var err error
+	if d.depth > 0 && m.link == 0 && m.size <= bufferSize/4 {
+		if _, _, path, err = d.t.place(m); err == nil {
+			f.held = d.t.keeper.buffer()
+		}
+	} else if f.file, err = d.t.create(m); err == nil {
+		path = f.name
+	}
+	if err != nil {
+		return err
+	}
+	if f.noted = d.t.journal.add(inside(path)); f.noted != nil {
+		f.table = castagnoli()
+	}
+	d.meta, d.open = m, f
+	return nil
+}
+
+// hold keeps what has come of a file that is not made yet, if there is room.
+func (d *decoder) hold(b []byte, at int64) bool {
+	f := d.open
+	if f.held == nil || at != int64(f.size) || f.size+len(b) > bufferSize {
+		return false
+	}
+	f.size += copy((*f.held)[f.size:], b)
+	return true
+}
+
+// begin makes the file that comes, if it is not made yet: more is to be done to it than
+// to write what is held.
+func (d *decoder) begin() error {
+	f := d.open
+	if f.held == nil {
+		return nil
+	}
+	held := f.held
+	defer d.t.keeper.buffers.Put(held)
+	f.held = nil
+	var err error
+	if f.file, err = d.t.create(d.meta); err == nil && f.size > 0 {
+		_, err = f.WriteAt((*held)[:f.size], 0)
+	}
+	return err
 }

@@ -364,6 +364,13 @@ func TestHostileStreams(t *testing.T) {
 			_ = e.other(&meta{kind: kindHard, name: "x", link: 7})
 			_ = e.leave()
 		}),
+		"a name twice": hostile(kindOne, func(e *encoder) {
+			_ = e.top("")
+			_ = e.enter(dirMeta(""))
+			file(e, "x")
+			file(e, "x")
+			_ = e.leave()
+		}),
 		"two entries in one":  hostile(kindOne, func(e *encoder) { _ = e.top(""); file(e, ""); file(e, "") }),
 		"leave at top":        hostile(kindOne, func(e *encoder) { _ = e.top(""); _ = e.leave() }),
 		"unclosed directory":  hostile(kindOne, func(e *encoder) { _ = e.top(""); _ = e.enter(dirMeta("")) }),

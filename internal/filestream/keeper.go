@@ -2,6 +2,7 @@ package filestream
 
 import (
 	"errors"
+	"hash/crc32"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -10,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper copies files of an earlier copy that are the same at both ends, several at
-// once: what takes the time is making them. They are copied and not linked, and their
-// blocks not shared, so that damage to one copy, or who writes to it, leaves the other
-// as it is.
+// keeper makes files several at once, for that is what takes the time where they are
+// many and small: those that have come whole, and those of an earlier copy that are the
+// same at both ends. The latter are copied and not linked, and their blocks not shared,
+// so that damage to one copy, or who writes to it, leaves the other as it is.
 type keeper struct {
 	once    sync.Once
 	slots   chan struct{} // of those that work beside the stream
@@ -22,9 +23,11 @@ type keeper struct {
 	err     error
 }
 
+const bufferSize = 256 << 10
+
 func (k *keeper) begin() {
 	k.slots = make(chan struct{}, runtime.GOMAXPROCS(0))
-	k.buffers.New = func() any { b := make([]byte, 256<<10); return &b }
+	k.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 }
 
 func (k *keeper) fail(err error) {
@@ -41,6 +44,60 @@ func (k *keeper) failed() error {
 	return k.err
 }
 
+// beside has a file of the directory that is being filled made while the stream goes on,
+// where enough are not being made already.
+func (t *tree) beside(f *frame, op, path string, do func() error) {
+	try := func() {
+		if err := do(); err != nil {
+			t.keeper.fail(t.wrap(op, path, err))
+		}
+	}
+	t.keeper.once.Do(t.keeper.begin)
+	select {
+	case t.keeper.slots <- struct{}{}:
+		f.kept.Go(func() {
+			try()
+			<-t.keeper.slots
+		})
+	default:
+		try()
+	}
+}
+
+// buffer gives one of bufferSize bytes, which is to be put back among the buffers.
+func (k *keeper) buffer() *[]byte {
+	k.once.Do(k.begin)
+	b, _ := k.buffers.Get().(*[]byte)
+	return b
+}
+
+// arrived makes a file of a directory, of which all is in a buffer.
+func (t *tree) arrived(m *meta, noted *entry, buffer *[]byte, size int) error {
+	dir, _, path, err := t.place(m)
+	if err != nil {
+		return err
+	}
+	journal := t.journal
+	t.beside(&t.stack[len(t.stack)-1], "create", path, func() error {
+		defer t.keeper.buffers.Put(buffer)
+		fd, err := createAt(dir, m.name, 0o600|m.mode&0o777)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		data := (*buffer)[:size]
+		if _, err := writeAll(fd, data, 0); err != nil {
+			return err
+		}
+		st, err := complete(fd, m)
+		if err == nil && noted != nil {
+			journal.set(noted, m, st, crc32.Checksum(data, castagnoli()), true)
+		}
+		return err
+	})
+	return nil
+}
+
 // keep makes a file of the earlier copy one of the directory that is being filled.
 func (t *tree) keep(b *Basis, e *entry) error {
 	frame := &t.stack[len(t.stack)-1]
@@ -52,28 +109,17 @@ func (t *tree) keep(b *Basis, e *entry) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
-	t.keeper.once.Do(t.keeper.begin)
 	if frame.from < 0 {
 		frame.from = openBelow(b.root, path.Dir(e.path))
 	}
 	noted, from, to := t.journal.add(e.path), frame.from, frame.fd
-	do := func() {
+	t.beside(frame, "copy", where, func() error {
 		m, st, err := t.keeper.copy(to, from, name, b, e)
-		if err != nil {
-			t.keeper.fail(t.wrap("copy", where, err))
-			return
+		if err == nil {
+			t.journal.set(noted, m, st, e.check, true)
 		}
-		t.journal.set(noted, m, st, e.check, true)
-	}
-	select {
-	case t.keeper.slots <- struct{}{}:
-		frame.kept.Go(func() {
-			do()
-			<-t.keeper.slots
-		})
-	default:
-		do()
-	}
+		return err
+	})
 	return nil
 }
 
@@ -136,7 +182,7 @@ func unreadable(root, path string, err error) error {
 
 // move copies so many bytes, or fewer where there are no more, and tells what they are.
 func (k *keeper) move(to, from int, size int64) (c content, read, err error) {
-	buffer, _ := k.buffers.Get().(*[]byte)
+	buffer := k.buffer()
 	defer k.buffers.Put(buffer)
 	c.table = castagnoli()
 	for c.at < size {
