@@ -26,7 +26,8 @@ type keeper struct {
 const bufferSize = 256 << 10
 
 func (k *keeper) begin() {
-	k.slots = make(chan struct{}, runtime.GOMAXPROCS(0))
+	const waiting = 8 // file systems of clusters ask a server for each file
+	k.slots = make(chan struct{}, max(runtime.GOMAXPROCS(0), waiting))
 	k.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 }
 
