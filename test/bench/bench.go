@@ -77,12 +77,17 @@ func (b *bench) run(quick bool, only string) error {
 		if err := step.do(rounds); err != nil {
 			return err
 		}
-		for _, r := range b.rows { // at once: the whole takes long
-			fmt.Printf("| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
-		}
-		b.rows = nil
+		b.print()
 	}
 	return nil
+}
+
+// print writes the rows that there are: the whole takes long, and so do some steps.
+func (b *bench) print() {
+	for _, r := range b.rows {
+		fmt.Printf("| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
+	}
+	b.rows = nil
 }
 
 func (b *bench) row(what string, measured time.Duration, against string, other time.Duration) {

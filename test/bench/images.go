@@ -45,6 +45,7 @@ func (b *bench) images(rounds int) error {
 			took, "one copy", alone)
 		most := slices.Max(sent)
 		b.rows = append(b.rows, [4]string{"the most that one of them sent", fmt.Sprintf("%d MiB", most>>20), fmt.Sprintf("the image %d MiB", spreadBytes>>20), fmt.Sprintf("%.2f", float64(most)/spreadBytes)})
+		b.print()
 	}
 	return nil
 }
