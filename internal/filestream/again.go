@@ -18,6 +18,7 @@ type again struct {
 	journal *journal // nil: none is kept
 	content content  // of the file
 	kept    struct{ first, n int }
+	waiting int // such files since the last word of them
 }
 
 // content is the checksum of what is in a file, as it comes.
@@ -73,7 +74,23 @@ func (e *encoder) keep(dir int, name string, st *unix.Stat_t) (bool, error) {
 	}
 	e.kept.n++
 	e.report(st.Size)
-	return true, nil
+	return true, e.tellSoon()
+}
+
+// keptAtOnce is how many files that are the same are told of at once, for the receiver
+// to copy them while more are looked at.
+const keptAtOnce = 256
+
+// tellSoon sends word of such files where many wait.
+func (e *encoder) tellSoon() error {
+	if e.waiting++; e.waiting < keptAtOnce {
+		return nil
+	}
+	e.waiting = 0
+	if err := e.tellKept(); err != nil {
+		return err
+	}
+	return e.flush()
 }
 
 // tellKept sends what waits of that. Whatever is not such a file comes behind it.

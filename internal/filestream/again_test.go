@@ -127,6 +127,26 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 	}
 }
 
+// So many that the receiver hears of the first ones before the last are looked at.
+func TestManyFilesThatHaveNotChanged(t *testing.T) {
+	dir := t.TempDir()
+	from, first, second := filepath.Join(dir, "from"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	const n = 5 * keptAtOnce / 2
+	name := func(i int) string { return filepath.Join(from, fmt.Sprintf("d%d", i%3), fmt.Sprint(i)) }
+	for i := range n {
+		must(t, os.MkdirAll(filepath.Dir(name(i)), 0o755))
+		must(t, os.WriteFile(name(i), fmt.Append(nil, i), 0o644))
+	}
+	over(t, from, first, "")
+	must(t, os.WriteFile(name(n/2), []byte("another"), 0o644))
+	c := carry(t, from, second, first, nil)
+	must(t, c.err)
+	same(t, describe(t, from), describe(t, second))
+	if c.accepted() != n-1 || c.back > 1000 {
+		t.Errorf("%d of %d files counted as the same, %d bytes came", c.accepted(), n, c.back)
+	}
+}
+
 // A copy is a copy: what happens to one leaves the other as it is.
 func TestCopiesShareNothing(t *testing.T) {
 	dir := t.TempDir()
