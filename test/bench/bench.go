@@ -26,13 +26,6 @@ type bench struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == wayArg {
-		if err := carry(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds and networks, and no large image")
 	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, stock, template, eight, volumes, network, frames, pull, images, records, active, slots, moves")

@@ -2,19 +2,20 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
 )
 
-// ways are those to the hosts named far and long, each direction: of a whole connection,
-// of which bee makes several to long.
+// ways are those to the hosts named far and long. Bee makes several connections to both;
+// those to far have what the line carries between them.
 func ways() map[string]way {
-	return map[string]way{"far": {25 * time.Millisecond, 200_000_000 / 8}, "long": {50 * time.Millisecond, 1_000_000_000 / 8}}
+	return map[string]way{"far": {25 * time.Millisecond, 200_000_000 / 8, false}, "long": {50 * time.Millisecond, 1_000_000_000 / 8, true}}
 }
 
-// sshHosts starts an sshd of this machine, which an ssh reaches as near, and as far
-// over an emulated way; it is the program whose path it gives.
+// sshHosts starts an sshd of this machine, which an ssh reaches as near, and as far and
+// long over emulated ways; it is the program whose path it gives.
 func (b *bench) sshHosts() (ssh string, stop func(), err error) {
 	dir := filepath.Join(b.dir, "ssh")
 	addr, err := freeAddress()
@@ -36,13 +37,13 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 	if _, err := fmt.Sscan(out, &sshd, &client); err != nil {
 		return "", nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
 	config := ""
 	for host, w := range ways() {
-		config += fmt.Sprintf("Host %s\n  ProxyCommand %s %s %s %s %d\n", host, self, wayArg, addr, w.delay, w.rate)
+		l, err := w.listen(addr.String()) // until this program ends
+		if err != nil {
+			return "", nil, err
+		}
+		config += fmt.Sprintf("Host %s\n  Port %d\n", host, l.Addr().(*net.TCPAddr).Port)
 	}
 	config += fmt.Sprintf(`Host *
   HostName 127.0.0.1

@@ -5,49 +5,34 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"strconv"
+	"sync"
 	"time"
 )
 
-// wayArg makes this program the ProxyCommand of an ssh that is to reach a host as if
-// it were far away: ADDRESS DELAY BYTES-A-SECOND. Each direction is delayed and
-// limited of its own; not every kernel has netem, and this needs no root.
-const wayArg = "emulated-way"
-
-// way is how something travels: all of it later by a time, and so many bytes a second.
+// way is how something travels to a host as if it were far away: all of it later by a
+// time, and so many bytes a second in each direction, of all connections together or of
+// each. Not every kernel has netem, and this needs no root.
 type way struct {
 	delay time.Duration
 	rate  int64
+	each  bool
 }
 
-// carry joins standard input and output with an address, by a way.
-func carry(args []string) error {
-	if len(args) != 3 {
-		return errors.New(wayArg + ": ADDRESS DELAY BYTES-A-SECOND")
-	}
-	delay, err := time.ParseDuration(args[1])
-	if err != nil {
-		return err
-	}
-	rate, err := strconv.ParseInt(args[2], 10, 64)
-	if err != nil {
-		return err
-	}
-	return way{delay, rate}.join(os.Stdin, os.Stdout, args[0])
+// gate lets so many bytes a second pass, for all who share it.
+type gate struct {
+	mu   sync.Mutex
+	free time.Time // when all before have passed
 }
 
-// join joins who reads and writes with an address, until one of them ends.
-func (w way) join(from io.Reader, to io.Writer, address string) error {
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		return err
+// pass gives when so many bytes have passed, after those that came before.
+func (g *gate) pass(n int, rate int64) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := time.Now(); g.free.Before(now) {
+		g.free = now
 	}
-	defer c.Close()
-	done := make(chan error, 2)
-	go func() { done <- w.travel(c, from) }()
-	go func() { done <- w.travel(to, c) }()
-	return <-done
+	g.free = g.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	return g.free
 }
 
 // listen has an address of this machine lead to another by the way.
@@ -56,19 +41,34 @@ func (w way) listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	gates := &[2]gate{}
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil { // it is closed
 				return
 			}
-			go func() {
-				defer c.Close()
-				w.join(c, c, address) //nolint:errcheck // who uses it sees that
-			}()
+			if w.each {
+				gates = &[2]gate{}
+			}
+			go w.join(c, address, gates)
 		}
 	}()
 	return l, nil
+}
+
+// join joins a connection with an address, until one of them ends: who uses it sees that.
+func (w way) join(near net.Conn, address string, gates *[2]gate) {
+	defer near.Close()
+	far, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	done := make(chan error, 2)
+	go func() { done <- w.travel(far, near, &gates[0]) }()
+	go func() { done <- w.travel(near, far, &gates[1]) }()
+	<-done
 }
 
 // parcel is what is on its way, and when it arrives.
@@ -79,7 +79,7 @@ type parcel struct {
 
 // travel carries one direction. What is read leaves at the rate of the way, and
 // arrives the delay later: as much is on the way as rate and delay make.
-func (w way) travel(to io.Writer, from io.Reader) error {
+func (w way) travel(to io.Writer, from io.Reader, g *gate) error {
 	const most = 16 << 10
 	// Twice what is on the way at a time: who does not take it has the way blocked.
 	parcels := make(chan parcel, 2+2*int64(w.delay.Seconds()*float64(w.rate))/most)
@@ -94,15 +94,11 @@ func (w way) travel(to io.Writer, from io.Reader) error {
 		}
 		arrived <- io.EOF
 	}()
-	var free time.Time // when the way has carried all before
 	for {
 		buf := make([]byte, most)
 		n, err := from.Read(buf)
 		if n > 0 {
-			if now := time.Now(); free.Before(now) {
-				free = now
-			}
-			free = free.Add(time.Duration(n) * time.Second / time.Duration(w.rate))
+			free := g.pass(n, w.rate)
 			select {
 			case parcels <- parcel{buf[:n], free.Add(w.delay)}:
 			case err := <-arrived:
