@@ -21,7 +21,9 @@ type modelHead struct {
 	plan  *protocol.Plan
 	skew  time.Duration // of its clock
 	count int
-	begun time.Time
+	// lived is since when it is there, and its slot goes on; begun, since when its
+	// command, if it has begun.
+	lived, begun time.Time
 	// nodes tells what became of the others, by rank, and all is closed once they are
 	// there.
 	nodes   []int
@@ -158,7 +160,8 @@ func (h *modelHead) end() {
 // live is what becomes of the head, in its own time. The model is locked.
 func (h *modelHead) live() {
 	m, at := h.l.s.m, h.l.s.name
-	h.begun = time.Now()
+	h.lived = time.Now()
+	h.begun = h.lived
 	ready := len(h.nodes) == 1 && h.plan.Setup == nil
 	if ready {
 		h.runs()
