@@ -15,10 +15,10 @@ func TestLAMMPSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	journey{
 		example: "lammps",
 		ready: func(t *testing.T, b *testkit.Bee) {
-			edit(t, b, "lammps/input/in.melt", "run          500", sameOrder+"restart      100 a.restart b.restart\nrun          6000")
+			edit(t, b, "lammps/input/in.melt", "run          500", sameOrder+"restart      100 a.restart b.restart\nrun          16000")
 			b.File("lammps/input/in.resume", shown(t, "checkpointing.md", "text", "read_restart"))
 			edit(t, b, "lammps/input/in.resume", "neighbor ", sameOrder+"neighbor ")
-			edit(t, b, "lammps/input/in.resume", "3000 upto", "6000 upto")
+			edit(t, b, "lammps/input/in.resume", "3000 upto", "16000 upto")
 			run := "run: mpirun lmp -in in.melt\n"
 			_, further, _ := strings.Cut(shown(t, "checkpointing.md", "yaml", "name: melt\n"), run)
 			edit(t, b, "lammps/job.yaml", run, run+further+"volume: /data\n")
@@ -35,7 +35,7 @@ const sameOrder = "atom_modify  sort 0 0\n"
 // lastStep is what LAMMPS prints of its last step: temperature and energies.
 func lastStep(t *testing.T, b *testkit.Bee) string {
 	t.Helper()
-	lines := regexp.MustCompile(`(?m)^ +6000( +[-0-9.]+){4} *$`).FindAllString(b.Read("lammps/results/log.lammps"), -1)
+	lines := regexp.MustCompile(`(?m)^ +16000( +[-0-9.]+){4} *$`).FindAllString(b.Read("lammps/results/log.lammps"), -1)
 	if len(lines) != 1 {
 		t.Fatalf("its last step: %q", lines)
 	}
