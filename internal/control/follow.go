@@ -60,9 +60,8 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		}
 		result = &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err)}
 	}
-	if core.KindNamed(result.Kind) == core.Stopped && a.dead.Load() == nil && !a.stopAsked() { // its user's word would be on record
-		result.Kind, result.Message = core.Lost.String(), "its nodes were told to end, and not by the run's user"
-		result.Remedy = fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)
+	if core.KindNamed(result.Kind) == core.Stopped && !a.stopAsked() { // its user's word would be on record
+		a.unasked(result)
 	}
 	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
 	a.account(ctx, result)
@@ -107,6 +106,17 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	}
 	a.showRest(ctx)
 	return out, a.handOn(ctx, out)
+}
+
+// unasked has the result of a head that was told to end, and not by the run's user, say
+// that its attempt was lost: also where nobody can tell whether its command ran, it can
+// go on elsewhere.
+func (a *attempt) unasked(result *protocol.Result) {
+	result.Kind, result.Message = core.Lost.String(), "its nodes were told to end, and not by the run's user"
+	result.Remedy = fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)
+	if dead := a.dead.Load(); dead != nil {
+		result.Message, result.Remedy = dead.Error(), dead.Remedy
+	}
 }
 
 // judge turns an attempt's result into what it means for the run.
