@@ -81,45 +81,59 @@ func TestMPIWithoutFlags(t *testing.T) {
 
 // One run for all families: the image goes to each host's own cache first.
 func TestMPIWithoutSharedFileSystem(t *testing.T) {
-	allFamilies(t, mpiJob{private: true, extra: []string{"timeout: 3m"}}, "", "")
+	j := mpiJob{private: true, nodes: 2, ranks: 1, extra: []string{"timeout: 3m"}}
+	j.allFamilies(t, func(mpiFamily) (run, says string) {
+		return "mpirun python3 probe.py", "size 2 sum 3 hosts lab-0,lab-1 exported -\n"
+	})
 }
 
-// One run for all families: their hosts are virtual machines, and a rank's exit code
-// comes out of them.
+// One run for all families: their hosts are virtual machines, amid another job's
+// variables. The environment goes into them, a rank's exit code and signal come out, and
+// there are as many slots as outside.
 func TestMPIInVirtualMachines(t *testing.T) {
 	testkit.Once(t)
 	testkit.RequireTool(t, "qemu-system-x86_64")
-	allFamilies(t, mpiJob{extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 20m"}}, " exit 2> err || echo code $?", "code 7\n")
+	j := mpiJob{nodes: 2, ranks: 1, extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 25m"}}
+	j.allFamilies(t, func(f mpiFamily) (run, says string) {
+		const all = "size 2 sum 3 hosts lab-0,lab-1 exported all\n"
+		slots := map[bool]string{true: "not enough slots", false: "size 3"}[f.refuses]
+		return `export EXPORTED=all
+  mpirun python3 probe.py exit 2> err || echo code $?
+  (mpirun python3 probe.py kill 2> err || echo killed) | grep '^size\|^killed'
+  mpirun -np 3 python3 probe.py 2>&1 | grep -o 'not enough slots\|size 3'`, all + "code 7\n" + all + "killed\n" + slots + "\n"
+	}, foreign()...)
 }
 
-// allFamilies has each family in turn work on the two nodes of a job; more ends the
-// command, and says further.
-func allFamilies(t *testing.T, j mpiJob, more, further string) {
+// allFamilies has each family in turn run something on the job's nodes, in a shell of its own.
+func (j mpiJob) allFamilies(t *testing.T, each func(mpiFamily) (run, says string), env ...string) {
 	t.Helper()
-	var run []string
+	var lines, want string
 	for _, f := range mpiFamilies() {
-		run = append(run, "env "+strings.NewReplacer("{", "", "}", "", ": ", "=", ", ", " ").Replace(f.env)+" mpirun python3 probe.py"+more)
+		run, says := each(f)
+		lines += "(export LC_ALL=C " + strings.NewReplacer("{", "", "}", "", ": ", "=", ", ", " ").Replace(f.env) + "\n  " + run + ")\n  "
+		want += says
 	}
-	j.family, j.nodes, j.ranks, j.run = mpiFamilies()[0], 2, 1, strings.Join(run, "\n  ")
-	r := j.try(t)
-	want := strings.Repeat("size 2 sum 3 hosts lab-0,lab-1 exported -\n"+further, len(run))
-	if r.Code != 0 || r.Stdout != want || r.Stderr != "" {
+	j.family, j.run = mpiFamilies()[0], lines
+	if r := j.try(t, env...); r.Code != 0 || r.Stdout != want || r.Stderr != "" {
 		t.Errorf("want %q and nothing on stderr, got %+v", want, r)
 	}
 }
 
-// A batch job's own variables would make mpirun ask the batch system for
-// hosts, or take itself for one rank of another job.
-func TestMPIAmidAnotherJobsVariables(t *testing.T) {
-	foreign := []string{
+// foreign are a batch job's own variables, which would make mpirun ask the batch system
+// for hosts, or take itself for one rank of another job.
+func foreign() []string {
+	return []string{
 		"SLURM_JOB_ID=1", "SLURM_JOBID=1", "SLURM_NODELIST=x[1-9]", "SLURM_JOB_NODELIST=x[1-9]", "SLURM_NNODES=9", "SLURM_TASKS_PER_NODE=1(x9)",
 		"SLURM_PROCID=3", "PBS_NODEFILE=/nowhere", "PBS_ENVIRONMENT=1", "PBS_JOBID=1",
 		"PMI_RANK=3", "PMI_SIZE=9", "PMI_FD=9", "PMIX_RANK=3", "PMIX_NAMESPACE=x", "PMIX_SERVER_URI2=x", "PMI_PORT=x:1",
 		"OMPI_COMM_WORLD_RANK=3", "OMPI_MCA_plm=slurm", "OMPI_MCA_ess=pmi", "PRTE_MCA_plm=slurm",
 		"HYDRA_LAUNCHER=slurm", "I_MPI_HYDRA_BOOTSTRAP=slurm", "I_MPI_PMI_LIBRARY=/nowhere", "MPIEXEC_PORT_RANGE=1:2",
 	}
+}
+
+func TestMPIAmidAnotherJobsVariables(t *testing.T) {
 	eachFamily(t, func(t *testing.T, f mpiFamily) {
-		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "mpirun python3 probe.py"}.try(t, foreign...)
+		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "mpirun python3 probe.py"}.try(t, foreign()...)
 		wantRanks(t, r, 2, 1)
 	})
 }
