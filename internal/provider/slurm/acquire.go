@@ -87,6 +87,9 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.fits(ctx, r); err != nil {
 		return nil, err
 	}
+	if err := context.Cause(ctx); err != nil { // what was to be known may have been known before
+		return nil, err
+	}
 	for _, dir := range []string{filepath.Join(p.base, leasesDir), p.base} {
 		if err := leasedir.Own(dir); err != nil {
 			return nil, err
@@ -175,8 +178,10 @@ func (p *provider) submit(ctx context.Context, dir string, step []string, r driv
 	if err := os.WriteFile(path, []byte(script+"\n"), 0o700); err != nil {
 		return "", leasedir.Unusable(dir, err)
 	}
+	asked := time.Now()
 	out, err := call(context.WithoutCancel(ctx), "sbatch", append(p.options(dir, r), path)...)
 	if err != nil {
+		p.s.Queue.outdate(asked)
 		return "", err
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow

@@ -263,12 +263,13 @@ func TestOneLookForAll(t *testing.T) {
 func TestFewAskForNodes(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
-	script := "#!/bin/sh\necho begin >>" + calls + "\nsleep 0.1\necho end >>" + calls + "\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(dir, "sinfo"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
+	for name, script := range map[string]string{"sinfo": "echo 'main*|up|infinite|2|2|4000'", "squeue": "true", "sbatch": "echo begin >>" + calls + "\nsleep 0.1\necho end >>" + calls + "\nexit 1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	p, err := New(Settings{Scratch: dir, Queue: &Queue{}})
+	p, err := New(Settings{Scratch: dir, HostArgv: []string{"true"}, Queue: &Queue{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func TestFewAskForNodes(t *testing.T) {
 	for i := range many {
 		wg.Go(func() {
 			if _, err := p.Acquire(t.Context(), want(fmt.Sprintf("run%d", i))); err == nil {
-				t.Error("it got nodes of a sinfo that fails")
+				t.Error("it got nodes of an sbatch that fails")
 			}
 		})
 	}

@@ -66,6 +66,7 @@ func explain(name, words string, err error) error {
 		{"signal: killed", "Slurm's controller does not answer.", core.Transient},
 		{"temporarily unable to accept job", "Slurm's queue is full for now.", core.Transient},
 		{"Invalid account", "Name one of your accounts at the site: `slurm: {account: …}`; `sacctmgr show assoc user=$USER` lists them.", core.Unsupported},
+		{"Required partition not available", "Name another partition at the site, or wait until it is up (`sinfo`).", core.Busy},
 		{"invalid partition", "Name a partition of `sinfo` at the site: `slurm: {partition: …}`.", core.Unsupported},
 		{"Invalid qos", "Name a QOS that your account may use: `slurm: {qos: …}`.", core.Unsupported},
 		{"SubmitJob", "You have as many jobs queued as your account or QOS may; wait until some are done.", core.Busy},
@@ -84,9 +85,10 @@ func explain(name, words string, err error) error {
 }
 
 // version gives Slurm's, or nothing.
-func version(ctx context.Context) string {
-	out, _ := call(ctx, "sinfo", "--version")
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(out), "slurm"))
+func (p *provider) version(ctx context.Context) string {
+	out, _ := p.s.Queue.recall(ctx, settled, "sinfo", "--version")
+	_, number, _ := strings.Cut(strings.TrimSpace(out), " ") // slurm 23.11.4, or slurm-wlm 22.05.8
+	return number
 }
 
 // parseSpan reads Slurm's [days-][hours:]minutes:seconds; infinite is 0.

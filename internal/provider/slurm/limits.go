@@ -14,8 +14,9 @@ import (
 
 // narrow lowers what the partitions allow a job to what the user's account and QOS do,
 // where Slurm enforces that. What cannot be asked now is left out: a job that asks for
-// more stays in the queue, with a reason that is looked at. set is Slurm's configuration.
-func (p *provider) narrow(ctx context.Context, rooms []room, set map[string]string) {
+// more stays in the queue, with a reason that is looked at. set is Slurm's configuration,
+// and age how old what else is asked for may be.
+func (p *provider) narrow(ctx context.Context, age time.Duration, rooms []room, set map[string]string) {
 	if p.s.Job != "" || p.s.Slot == 0 { // what is granted is known, or Slurm chooses
 		return
 	}
@@ -26,10 +27,10 @@ func (p *provider) narrow(ctx context.Context, rooms []room, set map[string]stri
 	if err != nil {
 		return
 	}
-	accounts, err1 := call(ctx, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+set["ClusterName"],
+	accounts, err1 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+set["ClusterName"],
 		"format=account,defaultaccount,partition,maxwall,defaultqos")
-	levels, err2 := call(ctx, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags")
-	partitions, err3 := call(ctx, "scontrol", "--oneliner", "show", "partition")
+	levels, err2 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags")
+	partitions, err3 := p.s.Queue.recall(ctx, age, "scontrol", "--oneliner", "show", "partition")
 	if err1 != nil || err2 != nil || err3 != nil {
 		return
 	}
@@ -84,8 +85,8 @@ func (l limits) longest(account, level, partition string) (time.Duration, string
 }
 
 // config is what `scontrol show config` tells.
-func config(ctx context.Context) (map[string]string, error) {
-	out, err := call(ctx, "scontrol", "show", "config")
+func (p *provider) config(ctx context.Context, age time.Duration) (map[string]string, error) {
+	out, err := p.s.Queue.recall(ctx, age, "scontrol", "show", "config")
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package slurm
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,46 @@ func TestAccountsHaveLimits(t *testing.T) {
 	logins := &ssh.Logins{}
 	at := func(s Settings) driver.Provider { return siteAmong(t, f, s, logins) }
 
+	t.Run("asked for once, for all", func(t *testing.T) {
+		before := f.Answered(t)
+		var wg sync.WaitGroup
+		for i := range 30 { // each run makes its own provider
+			p := at(Settings{Slot: time.Duration(i%5+1) * time.Minute, Account: []string{"phys", "math"}[i%2]})
+			wg.Go(func() {
+				if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || !strings.HasPrefix(facts.Version, "2") || facts.Notice != 5*time.Second {
+					t.Errorf("%+v, %v", facts, err)
+				}
+			})
+		}
+		wg.Wait()
+		after := f.Answered(t)
+		for question, want := range map[string]int{"REQUEST_BUILD_INFO": 1, "REQUEST_NODE_INFO": 1, "REQUEST_PARTITION_INFO": 2, "DBD_GET_USERS": 1, "DBD_GET_QOS": 2} {
+			if n := after[question] - before[question]; n != want {
+				t.Errorf("30 probes made %d of %s", n, question)
+			}
+		}
+	})
+	t.Run("asked for anew after a refusal", func(t *testing.T) {
+		p := at(Settings{Slot: time.Minute, Partition: "high"})
+		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+			t.Errorf("%+v, %v", facts, err)
+		}
+		scontrol(t, f, "update", "partition=high", "state=drain")
+		if _, err := p.Acquire(t.Context(), want("drained")); !core.IsKind(err, core.Busy) || core.Remedy(err) == "" {
+			t.Errorf("a drained partition: %v", err)
+		}
+		if facts, err := p.Probe(t.Context()); err != nil || facts.Usable || !facts.Passing || !strings.Contains(facts.Reason, "partition high is") {
+			t.Errorf("once sbatch has refused: %+v, %v", facts, err)
+		}
+		scontrol(t, f, "update", "partition=high", "state=up")
+		testkit.Eventually(t, settled, func() error {
+			facts, err := p.Probe(t.Context())
+			if err == nil && !facts.Usable {
+				err = fmt.Errorf("up again: %+v", facts)
+			}
+			return err
+		})
+	})
 	t.Run("in the plan", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			s     Settings

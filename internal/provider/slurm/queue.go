@@ -12,7 +12,8 @@ import (
 // squeue has the one controller of the whole cluster tell of all jobs: a thousand
 // runs that wait must not make a thousand of it. So there is one at a time, which
 // answers everybody who has asked before it began; and the more jobs are asked for,
-// the longer is the rest after it. The zero value is ready for use, and nil looks
+// the longer is the rest after it. What hardly changes is asked for once in a while, for
+// all. The zero value is ready for use, and nil looks
 // each time.
 type Queue struct {
 	turn  sync.Mutex // held while squeue runs
@@ -22,6 +23,8 @@ type Queue struct {
 	next  *look // that has not begun
 	asked map[string]time.Time
 	doors chan struct{} // see enter
+
+	answers map[string]*answer // by command, see recall
 }
 
 // look is one squeue.

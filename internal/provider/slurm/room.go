@@ -157,14 +157,14 @@ func (p *provider) memory() int64 {
 }
 
 // rooms asks for the site's partitions, the default one where none is named, or
-// for the allocation.
-func (p *provider) rooms(ctx context.Context) ([]room, error) {
+// for the allocation, as they were at most so long ago.
+func (p *provider) rooms(ctx context.Context, age time.Duration) ([]room, error) {
 	if p.s.Job != "" {
 		r, err := p.allocation(ctx)
 		return []room{r}, err
 	}
 	// Exact: else nodes that differ are one group, with the least that any has.
-	out, err := call(ctx, "sinfo", "--noheader", "--exact", "--format=%P|%a|%l|%D|%c|%m")
+	out, err := p.s.Queue.recall(ctx, age, "sinfo", "--noheader", "--exact", "--format=%P|%a|%l|%D|%c|%m")
 	if err != nil {
 		return nil, err
 	}

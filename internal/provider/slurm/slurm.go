@@ -106,25 +106,23 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		return f, err
 	}
 	defer leave()
-	rooms, err := p.rooms(ctx)
-	if err == nil {
-		set, cerr := config(ctx)
-		f.Notice = killWait(set)
-		if cerr == nil {
-			p.narrow(ctx, rooms, set)
+	var rooms, good []room
+	for _, age := range []time.Duration{settled, recent} { // what changes is seen before anybody is refused
+		if rooms, good, err = p.survey(ctx, age, &f); err == nil || core.IsKind(err, core.Transient) {
+			break
 		}
 	}
 	if ctx.Err() != nil {
 		return f, context.Cause(ctx)
 	}
 	if err != nil {
-		f.Reason, f.Remedy, f.Passing = err.Error(), core.Remedy(err), core.IsKind(err, core.Transient)
+		f.Reason, f.Remedy, f.Passing = err.Error(), core.Remedy(err), core.IsKind(err, core.Transient) || core.IsKind(err, core.Busy)
+	}
+	if len(rooms) == 0 {
 		return f, nil
 	}
-	f.Usable, f.Version = true, version(ctx)
-	good, err := fitting(rooms, p.takes)
-	if err != nil {
-		f.Usable, f.Reason, f.Remedy, f.Passing = false, err.Error(), core.Remedy(err), core.IsKind(err, core.Busy)
+	f.Usable, f.Version = err == nil, p.version(ctx)
+	if !f.Usable {
 		good = rooms
 	}
 	var names []string
@@ -138,12 +136,26 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	return f, nil
 }
 
+// survey asks for the partitions, or the allocation, and for those that take the site's
+// jobs, by answers not older than age, and says what is to be known of them.
+func (p *provider) survey(ctx context.Context, age time.Duration, f *driver.Facts) (rooms, good []room, err error) {
+	if rooms, err = p.rooms(ctx, age); err != nil {
+		return nil, nil, err
+	}
+	if set, err := p.config(ctx, age); err == nil {
+		f.Notice = killWait(set)
+		p.narrow(ctx, age, rooms, set)
+	}
+	good, err = fitting(rooms, p.takes)
+	return rooms, good, err
+}
+
 // fits checks what a run asks for against what the partitions have.
 func (p *provider) fits(ctx context.Context, r driver.Request) error {
 	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
 		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
 	}
-	rooms, err := p.rooms(ctx)
+	rooms, err := p.rooms(ctx, recent)
 	if err == nil {
 		_, err = fitting(rooms, func(room room) error {
 			if err := p.takes(room); err != nil {
@@ -172,8 +184,10 @@ func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, e
 	if p.s.Job != "" {
 		return time.Now(), nil
 	}
+	asked := time.Now()
 	out, words, err := run(ctx, "sbatch", append(p.options("/tmp", r), "--test-only", "--wrap=true")...)
 	if err != nil {
+		p.s.Queue.outdate(asked)
 		return time.Time{}, err
 	}
 	return parseForecast(out + words), nil

@@ -3,6 +3,7 @@ package slurm
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -192,14 +193,16 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 func TestAPartitionThatIsDown(t *testing.T) {
 	f := slurmfarm.Start(t, 1)
 	p := site(t, f, Settings{Partition: "brief"})
-	for state, up := range map[string]bool{"down": false, "up": true} {
-		if out, err := f.Do("scontrol", "update", "partition=brief", "state="+state); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		facts, err := p.Probe(t.Context())
-		if err != nil || facts.Usable != up || !up && (!facts.Passing || !strings.Contains(facts.Reason, "brief is down")) {
-			t.Errorf("%s: %+v, %v", state, facts, err)
-		}
+	for _, state := range []string{"down", "up"} {
+		up := state == "up"
+		scontrol(t, f, "update", "partition=brief", "state="+state)
+		testkit.Eventually(t, settled, func() error {
+			facts, err := p.Probe(t.Context())
+			if err == nil && (facts.Usable != up || !up && (!facts.Passing || !strings.Contains(facts.Reason, "brief is down"))) {
+				err = fmt.Errorf("%s: %+v", state, facts)
+			}
+			return err
+		})
 		l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: state, Attempt: 1}, Nodes: 1})
 		if up != (err == nil) || !up && !core.IsKind(err, core.Busy) {
 			t.Errorf("%s: %v", state, err)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +49,27 @@ func (f *Farm) Books(t testing.TB, args ...string) {
 	if out, err := f.Do(append([]string{"sacctmgr", "--immediate", "--quiet"}, args...)...); err != nil {
 		t.Fatal(err, out)
 	}
+}
+
+// Answered counts what slurmctld and slurmdbd have answered since they began, by the
+// names that `sdiag` and `sacctmgr show stats` have for the questions.
+func (f *Farm) Answered(t testing.TB) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, argv := range [][]string{{"sdiag"}, {"sacctmgr", "show", "stats"}} {
+		out, err := f.Do(argv...)
+		must(t, err)
+		for line := range strings.Lines(out) { // REQUEST_PING ( 1008) count:1 ave_time:52 total_time:52
+			words := strings.Fields(line)
+			for _, word := range words {
+				if number, ok := strings.CutPrefix(word, "count:"); ok && number != "" {
+					counts[words[0]], err = strconv.Atoi(number)
+					must(t, err)
+				}
+			}
+		}
+	}
+	return counts
 }
 
 // keepBooks starts a database that only its socket leads to, and slurmdbd on the login
