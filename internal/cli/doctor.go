@@ -181,6 +181,9 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if least := spec.DefaultCheckpointGrace; facts.Notice > 0 && facts.Notice < least {
 		detail += fmt.Sprintf(", kills a job %s after it takes its hosts back early (a checkpoint may take %s)", durationText(facts.Notice), durationText(least))
 	}
+	if facts.Preempted > 0 {
+		detail += fmt.Sprintf(", has jobs make way for such that come first (killed %s later)", durationText(facts.Preempted))
+	}
 	works, host, err := catalog.TryRuntime(ctx, site, p)
 	if host != "" {
 		detail += ", on " + host

@@ -105,7 +105,7 @@ func explain(out io.Writer, list []control.Prospect) error {
 	}
 	for _, p := range list {
 		if p.NoticeSeconds > 0 && p.Usable {
-			fmt.Fprintf(out, "\nWhere %s takes the hosts back early (a job that is cancelled, or preempted), the job is killed %s later,\nand a checkpoint may take longer (`grace`): `checkpoint: {every: …}` keeps copies meanwhile.\n", p.Site, seconds(p.NoticeSeconds))
+			fmt.Fprintf(out, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
 		if p.Unsaved && p.Usable {
 			fmt.Fprintf(out, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
@@ -116,6 +116,15 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 	}
 	return nil
+}
+
+// noticeText is how long a job has that is ended early.
+func noticeText(p control.Prospect) string {
+	text := "  " + seconds(p.NoticeSeconds) + " later if it is cancelled\n"
+	if p.PreemptedSeconds > 0 {
+		text += "  " + seconds(p.PreemptedSeconds) + " later if it has to make way for one that comes first (preemption)\n"
+	}
+	return text
 }
 
 func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }

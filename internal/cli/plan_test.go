@@ -56,6 +56,14 @@ func TestAPlanFitsATerminal(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", part, got)
 		}
 	}
+	list[1].NoticeSeconds = 30
+	if got := plan(); !strings.Contains(got, "Where lab takes the hosts back early") || !strings.Contains(got, "  30.0s later if it is cancelled\n") {
+		t.Errorf("it does not tell of a short notice:\n%s", got)
+	}
+	list[1].PreemptedSeconds = 90
+	if got := plan(); !strings.Contains(got, "  1m30s later if it has to make way") {
+		t.Errorf("it does not tell of preemption:\n%s", got)
+	}
 	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
 		if len(line) > 81 {
 			t.Errorf("wider than a terminal: %q", line)

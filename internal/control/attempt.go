@@ -67,6 +67,8 @@ type attempt struct {
 	// ends is when it takes them back now, which the head is still to be told; zero: nothing.
 	ends time.Time
 	lost *said
+	// preempted is driver.Facts.Preempted of its site.
+	preempted time.Duration
 	// telling guards broke, which is when it was told last that the line broke.
 	telling sync.Mutex
 	broke   time.Time
@@ -101,6 +103,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 		return a.abandon(ctx, err)
 	}
 	clear(d.told) // what comes after that is another wait
+	a.warnOfPreemption(ctx)
 	return a.carryOut(ctx, work)
 }
 
@@ -132,7 +135,21 @@ func (a *attempt) usable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.preempted = facts.Preempted
 	return fits(a.site.Name, facts, a.sub.Job.Hosts())
+}
+
+// warnOfPreemption says once of a site that a checkpoint may come too late there.
+func (a *attempt) warnOfPreemption(ctx context.Context) {
+	left := tooShort(&a.sub.Job, a.preempted)
+	if left == 0 || a.warned[a.site.Name] {
+		return
+	}
+	if a.warned == nil {
+		a.warned = map[string]bool{}
+	}
+	a.warned[a.site.Name] = true
+	a.note(ctx, fmt.Sprintf("on site %s the job may have to make way for one that comes first (preemption): it is killed %s after it was told so, and a checkpoint may take longer (`grace: %s`); `checkpoint: {every: …}` keeps copies meanwhile", a.site.Name, left, checkpointGrace(&a.sub.Job)))
 }
 
 // fits holds what a site has against what a job wants.

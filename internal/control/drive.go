@@ -144,6 +144,7 @@ type drive struct {
 	unsent    time.Time        // when its user had last not sent it elsewhere
 	avoid     string           // the site that he has sent it away from just now
 	told      map[string]bool  // why no site has taken it, as its history says since then
+	warned    map[string]bool  // of preemption, by site
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
 	during    context.Context  //nolint:containedctx // until this controller is done with the run

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // Prospect is what a site would do with a job submitted now.
@@ -37,6 +38,8 @@ type Prospect struct {
 	// its hosts back early; only where that is less than a checkpoint may take, and no
 	// copies are kept meanwhile.
 	NoticeSeconds float64 `json:"notice_seconds,omitempty"`
+	// PreemptedSeconds is the same where it does so as other jobs come first.
+	PreemptedSeconds float64 `json:"preempted_seconds,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 }
@@ -58,10 +61,17 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 			p.Unsaved = sub.Job.Checkpoint == nil
 			p.ComputeSeconds, p.MarginSeconds, p.Margin = max(0, site.Slot-m.total).Seconds(), m.total.Seconds(), m.why
 		}
-		if c := sub.Job.Checkpoint; c != nil && c.Every == 0 && f.facts.Notice < checkpointGrace(&sub.Job) {
-			p.NoticeSeconds = f.facts.Notice.Seconds()
-		}
+		p.NoticeSeconds, p.PreemptedSeconds = tooShort(&sub.Job, f.facts.Notice).Seconds(), tooShort(&sub.Job, f.facts.Preempted).Seconds()
 		list = append(list, p)
 	}
 	return list
+}
+
+// tooShort gives a site's notice if a checkpoint of the job may take longer, and it keeps
+// no copies meanwhile; else 0.
+func tooShort(job *spec.Job, notice time.Duration) time.Duration {
+	if job.Checkpoint == nil || job.Checkpoint.Every > 0 || notice >= checkpointGrace(job) {
+		return 0
+	}
+	return notice
 }

@@ -47,6 +47,9 @@ type Facts struct {
 	// Notice is how long what runs on the hosts has after the site has told it that it
 	// takes them back early; 0: unknown.
 	Notice time.Duration `json:"notice,omitempty"`
+	// Preempted is the same where it does so as others come first; 0: they do not, or
+	// unknown.
+	Preempted time.Duration `json:"preempted,omitempty"`
 }
 
 // Provider gets hosts for runs on one site. A provider value is bound to its

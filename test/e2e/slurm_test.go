@@ -97,9 +97,14 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m, slurm: {partition: low}}\n  - {name: laptop, provider: local", "nodes: 1",
-		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+		"workdir: /work", "checkpoint: {grace: 40s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	const preempted = "35.0s later if it has to make way for one that comes first" // GraceTime of the partition, and KillWait
+	if plan := b.Must("plan", job); !strings.Contains(plan, preempted) || !strings.Contains(plan, "`checkpoint: {every: …}` keeps copies") {
+		t.Errorf("the plan does not tell of preemption:\n%s", plan)
+	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
+	said(t, b, id, "it is killed 35s after it was told so, and a checkpoint may take longer (`grace: 40s`)")
 	time.Sleep(time.Second) // in which it counts
 	if out, err := farm.Do("srun", "--partition=high", "--nodes=2", "--exclusive", "--mpi=none", "true"); err != nil {
 		t.Fatal(err, out)
@@ -136,7 +141,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	} else if r := b.Try("run", soonest); r.Code != 0 || !strings.Contains(r.Stderr, "site laptop (this machine): the soonest") {
 		t.Errorf("by the soonest start: %+v", r)
 	}
-	const killed = "is killed 5.0s later"
+	const killed = "  5.0s later if it is cancelled"
 	for settings, is := range map[string]bool{"grace: 10s": true, "grace: 5s": false, "grace: 10s, every: 1m": false} {
 		saving := b.File("saving.yaml", b.Read("job.yaml")+"checkpoint: {"+settings+"}\n")
 		if text := b.Must("plan", saving); strings.Contains(text, killed) != is {

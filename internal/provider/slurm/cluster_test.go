@@ -97,6 +97,14 @@ func TestWhatSitesDo(t *testing.T) {
 	t.Run("a slot that one of two partitions allows", func(t *testing.T) {
 		acquired(t, site(t, f, Settings{Partition: "brief,main", Slot: time.Hour}), want("hour"))
 	})
+	t.Run("preemption", func(t *testing.T) {
+		scontrol(t, f, "create", "partitionname=scavenge", "nodes=ALL") // with the cluster's PreemptMode, and no grace
+		for partitions, last := range map[string]time.Duration{"main": 0, "high": 0, "low": 35 * time.Second, "scavenge": 5 * time.Second, "low,scavenge": 5 * time.Second, "main,low": 35 * time.Second} {
+			if facts, err := site(t, f, Settings{Partition: partitions}).Probe(t.Context()); err != nil || facts.Preempted != last {
+				t.Errorf("%s: %+v, %v", partitions, facts, err)
+			}
+		}
+	})
 	t.Run("maintenance", func(t *testing.T) {
 		begins := time.Now().Add(6 * time.Minute)
 		reserve(t, "maintenance", "starttime="+begins.Format("2006-01-02T15:04:05"), "duration=60", "flags=maint", "nodes=ALL")

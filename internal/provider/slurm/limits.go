@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -12,76 +13,124 @@ import (
 	"time"
 )
 
-// narrow lowers what the partitions allow a job to what the user's account and QOS do,
-// where Slurm enforces that. What cannot be asked now is left out: a job that asks for
-// more stays in the queue, with a reason that is looked at. set is Slurm's configuration,
-// and age how old what else is asked for may be.
-func (p *provider) narrow(ctx context.Context, age time.Duration, rooms []room, set map[string]string) {
-	if p.s.Job != "" || p.s.Slot == 0 { // what is granted is known, or Slurm chooses
+// regulate has the rooms tell what the staff allow the user's account and QOS there, where
+// Slurm enforces that, and do to jobs that others come before. What cannot be asked now is
+// left out: a job that asks for more stays in the queue, with a reason that is looked at.
+// set is Slurm's configuration, and age how old what else is asked for may be.
+func (p *provider) regulate(ctx context.Context, age time.Duration, rooms []room, set map[string]string) {
+	if p.s.Job != "" { // what is granted is known
 		return
 	}
-	if !slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") {
-		return
-	}
-	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	partitions, err := p.settings(ctx, age)
 	if err != nil {
 		return
 	}
-	accounts, err1 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+set["ClusterName"],
-		"format=account,defaultaccount,partition,maxwall,defaultqos")
-	levels, err2 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags")
-	partitions, err3 := p.s.Queue.recall(ctx, age, "scontrol", "--oneliner", "show", "partition")
-	if err1 != nil || err2 != nil || err3 != nil {
-		return
-	}
-	l := limits{accounts: fields(accounts, 5), levels: fields(levels, 3), partitions: map[string]string{}}
-	for line := range strings.Lines(partitions) {
-		set := pairs(strings.Fields(line))
-		l.partitions[set["PartitionName"]] = set["QoS"]
-	}
-	account, level := cmp.Or(p.option("--account"), p.s.Account), cmp.Or(p.option("--qos"), p.s.QOS)
-	for i := range rooms {
-		if limit, giver := l.longest(account, level, rooms[i].partition); limit > 0 && (rooms[i].limit == 0 || limit < rooms[i].limit) {
-			rooms[i].limit, rooms[i].narrower = limit, giver
+	var l limits
+	narrows := p.s.Slot > 0 && slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") // else Slurm chooses
+	if narrows || set["PreemptType"] == preemptByQOS {
+		if l, err = p.limits(ctx, age, set["ClusterName"]); err != nil {
+			return
 		}
+	}
+	account, named := cmp.Or(p.option("--account"), p.s.Account), cmp.Or(p.option("--qos"), p.s.QOS)
+	for i := range rooms {
+		r := &rooms[i]
+		own := l.of(account, r.partition)
+		level := own.level(named)
+		if narrows {
+			if limit, giver := l.longest(own, partitions[r.partition]["QoS"], level); limit > 0 && (r.limit == 0 || limit < r.limit) {
+				r.limit, r.narrower = limit, giver
+			}
+		}
+		r.yields, r.grace = grace(set, partitions, r.partition, l.levels, level)
 	}
 }
 
-// limits are what slurmdbd keeps of a user's accounts.
+// settings gives those of all partitions.
+func (p *provider) settings(ctx context.Context, age time.Duration) (map[string]map[string]string, error) {
+	out, err := p.s.Queue.recall(ctx, age, "scontrol", "--oneliner", "show", "partition")
+	all := map[string]map[string]string{}
+	for line := range strings.Lines(out) {
+		set := pairs(strings.Fields(line))
+		all[set["PartitionName"]] = set
+	}
+	return all, err
+}
+
+// limits are what slurmdbd keeps of a user's accounts, and of all QOS.
 type limits struct {
-	accounts   [][]string        // account, the user's default one, partition or "", time, QOS
-	levels     [][]string        // QOS, time, flags
-	partitions map[string]string // each one's own QOS
+	accounts []association
+	levels   []qos
+}
+
+// association is a user's membership in an account; standard is the account that jobs
+// are of which name none.
+type association struct{ account, standard, partition, time, qos string }
+
+// qos is one of Slurm's levels of service.
+type qos struct{ name, time, flags, grace, preemptMode, preempts string }
+
+func (p *provider) limits(ctx context.Context, age time.Duration, cluster string) (l limits, err error) {
+	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil {
+		return l, err
+	}
+	accounts, err1 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+cluster,
+		"format=account,defaultaccount,partition,maxwall,defaultqos")
+	levels, err2 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags,gracetime,preemptmode,preempt")
+	for _, f := range fields(accounts, 5) {
+		l.accounts = append(l.accounts, association{f[0], f[1], f[2], f[3], f[4]})
+	}
+	for _, f := range fields(levels, 6) {
+		l.levels = append(l.levels, qos{f[0], f[1], f[2], f[3], f[4], f[5]})
+	}
+	return l, errors.Join(err1, err2)
+}
+
+// of gives the membership that counts for a job in a partition, or nil: sbatch has
+// something to say about it then.
+func (l limits) of(account, partition string) *association {
+	var found *association
+	for _, a := range l.accounts {
+		mine := a.account == cmp.Or(account, a.standard) && (a.partition == "" || a.partition == partition)
+		if mine && (found == nil || a.partition != "") { // of this very partition first
+			found = &a
+		}
+	}
+	return found
+}
+
+// level is the QOS of a job that names this one, or none.
+func (a *association) level(named string) string {
+	if a == nil {
+		return named
+	}
+	return cmp.Or(named, a.qos, "normal")
 }
 
 // longest is the most time of a job, and who says so; 0: nobody. The partition's QOS
 // comes before that of the job, and both before the account (resource_limits of Slurm).
-func (l limits) longest(account, level, partition string) (time.Duration, string) {
-	mine := slices.DeleteFunc(slices.Clone(l.accounts), func(a []string) bool {
-		return a[0] != cmp.Or(account, a[1]) || a[2] != "" && a[2] != partition
-	})
-	if len(mine) == 0 {
-		return 0, "" // sbatch has something to say about it
+func (l limits) longest(own *association, ofPartition, ofJob string) (time.Duration, string) {
+	if own == nil {
+		return 0, ""
 	}
-	slices.SortStableFunc(mine, func(a, b []string) int { return cmp.Compare(b[2], a[2]) }) // of this very partition first
-	level = cmp.Or(level, mine[0][4], "normal")
-	order := []string{l.partitions[partition], level}
-	if slices.ContainsFunc(l.levels, func(q []string) bool { return q[0] == level && strings.Contains(q[2], "OverPartQOS") }) {
+	order := []string{ofPartition, ofJob}
+	if slices.ContainsFunc(l.levels, func(q qos) bool { return q.name == ofJob && strings.Contains(q.flags, "OverPartQOS") }) {
 		slices.Reverse(order)
 	}
 	for _, name := range order {
 		for _, q := range l.levels {
-			if q[0] == name && q[1] != "" {
-				limit, _ := parseSpan(q[1])
+			if q.name == name && q.time != "" {
+				limit, _ := parseSpan(q.time)
 				return limit, "QOS " + name
 			}
 		}
 	}
-	if mine[0][3] == "" {
+	if own.time == "" {
 		return 0, ""
 	}
-	limit, _ := parseSpan(mine[0][3])
-	return limit, "account " + mine[0][0]
+	limit, _ := parseSpan(own.time)
+	return limit, "account " + own.account
 }
 
 // config is what `scontrol show config` tells.

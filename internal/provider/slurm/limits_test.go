@@ -26,6 +26,13 @@ func TestAccountsHaveLimits(t *testing.T) {
 	f.Account(t, "chem", "grptres=cpu=1")
 	f.Account(t, "art", "maxsubmitjobs=1", "qos=long", "defaultqos=long", "maxwall=30")
 
+	f.Books(t, "add", "qos", "humble", "gracetime=20")
+	f.Books(t, "add", "qos", "shared")
+	f.Books(t, "add", "qos", "urgent", "preempt=humble,shared")
+	f.Books(t, "add", "qos", "above", "maxwall=1:00:00", "flags=OverPartQOS")
+	f.Account(t, "geo", "qos=normal,short,long,above,humble,shared,urgent", "maxwall=30")
+	scontrol(t, f, "create", "partitionname=ruled", "nodes=ALL", "qos=short", "maxtime=1-0")
+
 	logins := &ssh.Logins{}
 	at := func(s Settings) driver.Provider { return siteAmong(t, f, s, logins) }
 
@@ -42,7 +49,7 @@ func TestAccountsHaveLimits(t *testing.T) {
 		}
 		wg.Wait()
 		after := f.Answered(t)
-		for question, want := range map[string]int{"REQUEST_BUILD_INFO": 1, "REQUEST_NODE_INFO": 1, "REQUEST_PARTITION_INFO": 2, "DBD_GET_USERS": 1, "DBD_GET_QOS": 2} {
+		for question, want := range map[string]int{"REQUEST_BUILD_INFO": 1, "REQUEST_NODE_INFO": 1, "REQUEST_PARTITION_INFO": 2, "DBD_GET_USERS": 1, "DBD_GET_QOS": 3} {
 			if n := after[question] - before[question]; n != want {
 				t.Errorf("30 probes made %d of %s", n, question)
 			}
@@ -81,6 +88,11 @@ func TestAccountsHaveLimits(t *testing.T) {
 			"an account's own QOS":     {Settings{Slot: 2 * time.Hour, Account: "art"}, "longer than QOS long allows, 1h0m0s"},
 			"no limit":                 {Settings{Slot: 2 * time.Hour, Account: "chem"}, ""},
 			"a partition allows less":  {Settings{Slot: 10 * time.Minute, Partition: "brief"}, "longer than partition brief allows, 1m0s"},
+			"a partition's QOS":        {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled"}, "longer than QOS short allows, 5m0s"},
+			"before that of the job":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, "longer than QOS short allows, 5m0s"},
+			"in time for it":           {Settings{Slot: 5 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, ""},
+			"a QOS above it":           {Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}, ""},
+			"too long for that":        {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, "longer than QOS above allows, 1h0m0s"},
 			"a partition that is long": {Settings{Slot: 48 * time.Hour, Account: "chem"}, "longer than partition main allows"},
 		} {
 			facts, err := at(c.s).Probe(t.Context())
@@ -96,10 +108,29 @@ func TestAccountsHaveLimits(t *testing.T) {
 		}{
 			"account": {Settings{Slot: 40 * time.Minute}, "more time than its account or QOS allows a job: lower the site's `slot` (AssocMaxWallDurationPerJobLimit)"},
 			"qos":     {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "(QOSMaxWallDurationPerJobLimit)"},
+			"ruled":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, "(QOSMaxWallDurationPerJobLimit)"},
+			"over":    {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, "(QOSMaxWallDurationPerJobLimit)"},
 			"nodes":   {Settings{Slot: time.Minute, Account: "math", QOS: "narrow"}, "more than its account or QOS allows a job (QOSMaxNodePerJobLimit)"},
 		} {
 			l := acquired(t, at(c.s), want(name))
 			lost(t, l, c.words)
+		}
+		waits(t, acquired(t, at(Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}), want("above")), "")
+	})
+	t.Run("preemption", func(t *testing.T) {
+		for level, last := range map[string]time.Duration{"": 0, "urgent": 0, "humble": 25 * time.Second, "shared": 5 * time.Second} {
+			if facts, err := at(Settings{Account: "geo", QOS: level}).Probe(t.Context()); err != nil || facts.Preempted != last {
+				t.Errorf("QOS %q: %+v, %v", level, facts, err)
+			}
+		}
+		l := acquired(t, at(Settings{Slot: 5 * time.Minute, Account: "geo", QOS: "shared"}), want("shared"))
+		waits(t, l, "")
+		// The partition's own mode, OFF, does not count.
+		if out, err := f.Do("srun", "--account=geo", "--qos=urgent", "--exclusive", "--mpi=none", "true"); err != nil {
+			t.Error(err, out)
+		}
+		if s, err := l.Status(t.Context()); err != nil || s.Live || !strings.Contains(s.Reason, "had to make way") {
+			t.Errorf("%+v, %v", s, err)
 		}
 	})
 	t.Run("for all jobs together", func(t *testing.T) {

@@ -22,6 +22,10 @@ type room struct {
 	// narrower is what allows a job even less than the partition does, as people
 	// say it: "QOS short".
 	narrower string
+	// yields tells that jobs may have to make way for such that come first; grace is
+	// how long after they were told so Slurm begins to end them.
+	yields bool
+	grace  time.Duration
 }
 
 // giver is who says how long a job may take at most.

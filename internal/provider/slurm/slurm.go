@@ -144,9 +144,15 @@ func (p *provider) survey(ctx context.Context, age time.Duration, f *driver.Fact
 	}
 	if set, err := p.config(ctx, age); err == nil {
 		f.Notice = killWait(set)
-		p.narrow(ctx, age, rooms, set)
+		p.regulate(ctx, age, rooms, set)
 	}
 	good, err = fitting(rooms, p.takes)
+	f.Preempted = 0
+	for _, r := range good {
+		if last := r.grace + f.Notice; r.yields && (f.Preempted == 0 || last < f.Preempted) {
+			f.Preempted = last
+		}
+	}
 	return rooms, good, err
 }
 

@@ -25,7 +25,8 @@ const (
 
 // StartAccounted is Start with accounting: a real slurmdbd, whose limits and QOS
 // slurmctld enforces. The default account of the user who runs the test is the
-// one named, made with these further settings of sacctmgr; Account makes more.
+// one named, made with these further settings of sacctmgr; Account makes more. Which jobs
+// preempt others is by their QOS here.
 func StartAccounted(t testing.TB, n int, account string, settings ...string) *Farm {
 	t.Helper()
 	f := prepare(t, n, nil)
@@ -105,15 +106,14 @@ StorageHost=localhost
 StorageUser=%[4]s
 StorageLoc=slurm
 `, f.file("munge.socket"), f.Names[0], f.Addrs[0], userName(t), f.file("slurmdbd.pid")), 0o600))
-	conf, err := os.OpenFile(f.file("slurm.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	conf, err := os.ReadFile(f.file("slurm.conf"))
 	must(t, err)
-	_, err = fmt.Fprintf(conf, `AccountingStorageType=accounting_storage/slurmdbd
+	conf = bytes.ReplaceAll(conf, []byte("preempt/partition_prio"), []byte("preempt/qos"))
+	must(t, os.WriteFile(f.file("slurm.conf"), fmt.Appendf(conf, `AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageEnforce=associations,limits,qos
 AccountingStorageHost=%s
 AccountingStoragePass=%s
-`, f.Addrs[0], f.file("munge.socket"))
-	must(t, err)
-	must(t, conf.Close())
+`, f.Addrs[0], f.file("munge.socket")), 0o644))
 	f.daemon(t, 0, "slurmdbd", "-D")
 	testkit.Eventually(t, 30*time.Second, func() error {
 		out, err := f.Do("sacctmgr", "--immediate", "--quiet", "add", "cluster", "farm")

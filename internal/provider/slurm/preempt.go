@@ -1,0 +1,59 @@
+package slurm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How Slurm finds the jobs that have to make way for others (PreemptType in slurm.conf(5)).
+const (
+	preemptByPartition = "preempt/partition_prio"
+	preemptByQOS       = "preempt/qos"
+)
+
+// grace tells whether jobs of a QOS may be ended in a partition, for jobs that come first,
+// and how long after that was told to them Slurm begins to end them. set is Slurm's
+// configuration, and partitions are the settings of each.
+func grace(set map[string]string, partitions map[string]map[string]string, partition string, levels []qos, named string) (yields bool, last time.Duration) {
+	switch set["PreemptType"] {
+	case preemptByPartition:
+		mine := partitions[partition]
+		if !endsJobs(mine["PreemptMode"]) {
+			return false, 0
+		}
+		for _, other := range partitions {
+			yields = yields || number(other["PriorityTier"]) > number(mine["PriorityTier"])
+		}
+		return yields, time.Duration(number(mine["GraceTime"])) * time.Second
+	case preemptByQOS:
+		for _, q := range levels {
+			yields = yields || slices.Contains(strings.Split(q.preempts, ","), named)
+		}
+		at := slices.IndexFunc(levels, func(q qos) bool { return q.name == named })
+		if !yields || at < 0 {
+			return false, 0
+		}
+		mode := levels[at].preemptMode
+		if mode == "cluster" {
+			mode = set["PreemptMode"]
+		}
+		last, _ = parseSpan(levels[at].grace)
+		return endsJobs(mode), last
+	}
+	return false, 0
+}
+
+// endsJobs tells a mode of preemption in which jobs are ended. What is put back into the
+// queue counts too, as ours are not.
+func endsJobs(mode string) bool {
+	mode = strings.ToUpper(mode)
+	return strings.Contains(mode, "CANCEL") || strings.Contains(mode, "REQUEUE")
+}
+
+// number is one that Slurm tells; else 0.
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
