@@ -28,6 +28,8 @@ type runView struct {
 	Attempts []attemptView  `json:"attempts"`
 	// Cost is that of all attempts so far, by the prices in the sites file.
 	Cost float64 `json:"cost,omitempty"`
+	// Time is what its time went to, in seconds.
+	Time map[spentOn]float64 `json:"time,omitempty"`
 	// Checkpoints are those that are at home, oldest first.
 	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
 	// History tells what it waited for, and why sites were passed over.
@@ -55,6 +57,8 @@ type attemptView struct {
 	// Expected is when the site means to grant the hosts, as long as they are
 	// waited for.
 	Expected *time.Time `json:"expected,omitempty"`
+	// SlotSeconds is the time that it may take on its site; 0: as long as it needs.
+	SlotSeconds float64 `json:"slot_seconds,omitempty"`
 	// MarginSeconds is how long before the end of its time the job is asked to
 	// save itself; what that took, and the way home.
 	MarginSeconds   float64    `json:"margin_seconds,omitempty"`
@@ -83,6 +87,14 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	v, err := s.summary(ctx, r)
 	if err != nil {
 		return v, err
+	}
+	attempts, err := s.Store.Attempts(ctx, r.ID)
+	if err != nil {
+		return v, err
+	}
+	v.Time = map[spentOn]float64{}
+	for on, took := range spent(r, attempts, time.Now()) {
+		v.Time[on] = took.Seconds()
 	}
 	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
 		return v, err
@@ -119,7 +131,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		Expected: timePointer(at.Expected), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
+		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
@@ -188,6 +200,9 @@ func (a *app) showRun(v runView) error {
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), durationText(v.Ended.Sub(v.Created)))
 	}
+	if text := spentText(v.Time); text != "" {
+		row("time", "%s", text)
+	}
 	if v.Cost > 0 {
 		row("cost", "%.2f", v.Cost)
 	}
@@ -212,7 +227,11 @@ func (a *app) showRun(v runView) error {
 		}
 		row("  phases", "%s", phasesText(at.Phases))
 		if at.MarginSeconds > 0 {
-			row("  slot", "the job is asked to save itself %s before it ends (%s)", seconds(at.MarginSeconds), at.Margin)
+			long := "" // or not known yet
+			if at.SlotSeconds > 0 {
+				long = seconds(at.SlotSeconds) + "; "
+			}
+			row("  slot", "%sthe job is asked to save itself %s before it ends (%s)", long, seconds(at.MarginSeconds), at.Margin)
 		}
 		if at.SavingSeconds > 0 {
 			row("  checkpoint", "%s from asking until the nodes had ended, %s on the way home", seconds(at.SavingSeconds), seconds(at.BringingSeconds))

@@ -122,7 +122,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 	if a.sub.Job.SavesVM() {
 		remote = protocol.RestoreDir(head.Dir)
 	}
-	for _, k := range slices.Backward(list) {
+	for i, k := range slices.Backward(list) {
 		store, err := a.storeFrom(ctx)
 		if err != nil {
 			return false, err
@@ -131,7 +131,11 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			err = a.insist(ctx, func() error { return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote}) })
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
-			a.note(ctx, fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt))
+			text := fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt)
+			if i > 0 {
+				text += fmt.Sprintf("; the one before, of attempt %d, is tried", list[i-1].Attempt)
+			}
+			a.note(ctx, text)
 			continue
 		}
 		if err == nil {

@@ -52,6 +52,24 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 	w.nothingHeld(t)
 }
 
+// TestWhyARunMovedIsInItsHistory, with what had its job save itself.
+func TestWhyARunMovedIsInItsHistory(t *testing.T) {
+	for message, want := range map[string]string{
+		"the site's time slot has ended before the job": "site a: the site's time slot has ended before the job: the job has saved itself",
+		"": "site a: exit code 85: the job has saved itself",
+	} {
+		w := newWorld(t, "a", "b")
+		w.sites["a"].head = events(protocol.Result{Continue: true, Message: message, Outputs: []protocol.OutputMatch{}})
+		leaveVolume(t, w.sites["a"].dir, "1")
+		run := w.submitJob(t, movable())
+		w.drive(t, run, nil)
+		notes, err := w.Store.Notes(t.Context(), run.ID)
+		if err != nil || len(notes) == 0 || !strings.HasPrefix(notes[0].Text, want) {
+			t.Errorf("history %+v, %v, want %q", notes, err, want)
+		}
+	}
+}
+
 // TestASetupThatWasCutShortIsBegunAnew on the next site, whether anybody watched or not,
 // and so is no checkpoint: what it has left is not gone on from.
 func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
@@ -435,5 +453,9 @@ func TestDamagedCheckpoints(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(want, "state"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	notes, err := w.Store.Notes(t.Context(), run.ID)
+	if err != nil || len(notes) == 0 || !strings.Contains(notes[0].Text, "of attempt 3 is damaged and not used; the one before, of attempt 2, is tried") {
+		t.Errorf("history %+v, %v", notes, err)
 	}
 }

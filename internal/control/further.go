@@ -45,7 +45,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 			return outcome{}, false, err
 		}
 		a.rec.Idle = !further
-		return a.onward(ctx)
+		return a.onward(ctx, r)
 	}
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
 		return outcome{}, false, nil
@@ -83,7 +83,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 
 // onward is moved's outcome after an attempt that has saved itself. The run waits for its
 // user where it goes round in circles.
-func (a *attempt) onward(ctx context.Context) (outcome, bool, error) {
+func (a *attempt) onward(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
 	all, err := a.c.Store.Attempts(ctx, a.run.ID)
 	if err != nil {
 		return outcome{}, false, err
@@ -98,7 +98,11 @@ func (a *attempt) onward(ctx context.Context) (outcome, bool, error) {
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", shortInARow, shortAttempt)
 		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
 	default:
-		return outcome{moved: true, err: errors.New("the job has saved itself; the run goes on from its checkpoint")}, true, nil
+		why := r.Message
+		if why == "" { // nobody has asked it to
+			why = fmt.Sprintf("exit code %d", protocol.ContinueCode)
+		}
+		return outcome{moved: true, err: errors.New(why + ": the job has saved itself; the run goes on from its checkpoint")}, true, nil
 	}
 	return outcome{state: state.Suspended, err: e}, true, nil
 }

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// spentOn is what a run's time went to. All of it has a name, so that their sum is the
+// time from the run's submission to its end.
+type spentOn string
+
+const (
+	onNoSite     spentOn = "waiting" // no site has it
+	onQueue      spentOn = "queue"
+	onTransfer   spentOn = "transfer"
+	onStart      spentOn = "start"
+	onCompute    spentOn = "compute"
+	onCheckpoint spentOn = "checkpoint"
+	onAway       spentOn = "away"
+	onRelease    spentOn = "release"
+	onLoss       spentOn = "lost"    // of attempts whose head could not tell any more
+	onOther      spentOn = "other"   // between the phases of an attempt
+	onPresent    spentOn = "present" // of the attempt that is not over: its head has not told yet
+)
+
+// spentWords are what `bee show` says, in its order.
+func spentWords() []struct {
+	on   spentOn
+	text string
+} {
+	return []struct {
+		on   spentOn
+		text string
+	}{
+		{onCompute, "computing"}, {onCheckpoint, "saving"}, {onTransfer, "bringing files"}, {onStart, "starting"}, {onQueue, "getting hosts"},
+		{onNoSite, "with no site"}, {onLoss, "in what was lost"}, {onAway, "over, with nobody there"}, {onRelease, "giving hosts back"}, {onOther, "else"}, {onPresent, "in the present attempt"},
+	}
+}
+
+// phaseOf tells what a phase counts as.
+func phaseOf(p protocol.Phase) spentOn {
+	switch p {
+	case protocol.PhaseAcquire, protocol.PhaseQueue:
+		return onQueue
+	case protocol.PhaseStage, protocol.PhaseImage, protocol.PhaseFetch:
+		return onTransfer
+	case protocol.PhaseLaunch, protocol.PhaseJoin, protocol.PhaseStart, protocol.PhaseSetup:
+		return onStart
+	case protocol.PhaseRun:
+		return onCompute
+	case protocol.PhaseSave:
+		return onCheckpoint
+	case protocol.PhaseAway:
+		return onAway
+	case protocol.PhaseRelease:
+		return onRelease
+	}
+	return onOther
+}
+
+// spent adds up what a run's time went to until its end, or now.
+func spent(r state.Run, attempts []state.Attempt, now time.Time) map[spentOn]time.Duration {
+	sums := map[spentOn]time.Duration{}
+	end := now
+	if !r.Ended.IsZero() {
+		end = r.Ended
+	}
+	since := r.Created // until when all has a name
+	for i, at := range attempts {
+		until := at.Ended
+		if until.IsZero() || until.After(end) {
+			until = end
+		}
+		if i+1 < len(attempts) && until.After(attempts[i+1].Started) { // it is released while the next one goes on
+			until = attempts[i+1].Started
+		}
+		rest := until.Sub(at.Started)
+		for p, took := range at.Phases {
+			sums[phaseOf(p)] += took
+			rest -= took
+		}
+		sums[onNoSite] += at.Started.Sub(since)
+		switch {
+		case rest < 0: // the image is looked for before the attempt begins
+			sums[onNoSite] += rest
+		case at.Ended.IsZero() && r.Ended.IsZero():
+			sums[onPresent] += rest
+		case at.Launched && at.Nodes == nil, at.GivenUp:
+			sums[onLoss] += rest
+		default:
+			sums[onOther] += rest
+		}
+		since = until
+	}
+	sums[onNoSite] += end.Sub(since)
+	for on, took := range sums {
+		if took <= 0 { // a clock was put back
+			delete(sums, on)
+		}
+	}
+	return sums
+}
+
+// spentText tells it in words, without what is too short to matter.
+func spentText(seconds map[spentOn]float64) string {
+	total := 0.0
+	for _, s := range seconds {
+		total += s
+	}
+	var parts []string
+	for _, w := range spentWords() {
+		took := time.Duration(seconds[w.on] * float64(time.Second))
+		if took < time.Millisecond {
+			continue
+		}
+		text := durationText(took) + " " + w.text
+		if w.on == onCompute {
+			text += fmt.Sprintf(" (%.0f %%)", 100*seconds[w.on]/total)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
