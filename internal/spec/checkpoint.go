@@ -21,7 +21,7 @@ type Checkpoint struct {
 	Signal string `yaml:"signal"`
 	// Command, in place of a signal, has it write its checkpoint; the job is
 	// then ended by TERM. File is a stop file, in the volume, on which it does
-	// so and ends by itself.
+	// so and ends by itself; in the Beefile it may be relative to the workdir.
 	Command *Command `yaml:"command"`
 	File    string   `yaml:"file"`
 	// Every is how often a copy of the volume is also kept while the job runs;
@@ -30,7 +30,7 @@ type Checkpoint struct {
 	// Grace is what that needs; default 60s, and 3m in mode vm.
 	Grace time.Duration `yaml:"grace"`
 	// Paths are what a checkpoint consists of, in the volume; default all of
-	// it. An attempt that changed none of it made no progress.
+	// it. They may be relative likewise. An attempt that changed none of it made no progress.
 	Paths []string `yaml:"paths"`
 }
 
@@ -128,8 +128,8 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	if asks > 1 {
 		d.at("checkpoint", "", "checkpoint: only one of `signal`, `command` and `file` can be given")
 	}
-	placed := d.allRead("volume", "inputs")
-	if c.File != "" && (!path.IsAbs(c.File) || placed && !j.keeps(c.File)) {
+	placed := d.allRead("volume", "inputs", "workdir")
+	if file := j.inWorkdir(c.File); c.File != "" && (!path.IsAbs(file) || placed && !strings.HasPrefix(file, strings.TrimSuffix(path.Clean(j.Volume.Path), "/")+"/")) {
 		d.at("checkpoint.file", "such as "+j.Volume.Path+"/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume.Path)
 	}
 	if n := c.SignalNumber(); n == 0 || n == syscall.SIGKILL || n == syscall.SIGSTOP {
@@ -137,11 +137,20 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	}
 	for i, p := range c.Paths {
 		at := fmt.Sprintf("checkpoint.paths[%d]", i)
-		if !path.IsAbs(p) || placed && !j.keeps(p) {
+		if in := j.inWorkdir(p); !path.IsAbs(in) || placed && !j.keeps(in) {
 			d.at(at, "", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
 		}
 		if _, err := path.Match(p, ""); err != nil {
 			d.at(at, "", "%s: %q is no valid pattern", at, p)
 		}
 	}
+}
+
+// inWorkdir gives a path of a container that may be relative to the job's workdir. It
+// stays relative where the Beefile names none: the image's is not known yet.
+func (j *Job) inWorkdir(p string) string {
+	if path.IsAbs(p) {
+		return path.Clean(p)
+	}
+	return path.Join(j.Workdir, p)
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,27 @@ func TestWhoSavesTheJob(t *testing.T) {
 		"vm: {fabric: none}\nnodes: 2\ncheckpoint: {mode: vm}":                                          "own network",
 		"vm: {fabric: none}\nnodes: 2\ncheckpoint: {mode: auto}":                                        "own network",
 		"vm: true\ncheckpoint: {mode: vm}\ninputs: [{from: a, to: /a}]\noutputs: [{from: /a/b, to: .}]": "lies outside the volume",
+	} {
+		if _, err := ParseJob("j.yaml", []byte("image: x\nvolume: /v\n"+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestPathsOfACheckpointStartAtTheWorkdir, as they do for the job itself.
+func TestPathsOfACheckpointStartAtTheWorkdir(t *testing.T) {
+	j, err := ParseJob("j.yaml", []byte("image: x\nvolume: /v\nworkdir: /v/a\ncheckpoint: {file: STOP, paths: ['*.cpt', /v//b, ../c]}"), "/d")
+	if err != nil || j.Checkpoint.File != "/v/a/STOP" || !slices.Equal(j.Checkpoint.Paths, []string{"/v/a/*.cpt", "/v/b", "/v/c"}) {
+		t.Fatalf("%+v, %v", j, err)
+	}
+	for text, want := range map[string]string{
+		"checkpoint: {file: STOP}":                                               "checkpoint.file: STOP does not lie in the volume",
+		"checkpoint: {paths: [a]}":                                               "checkpoint.paths[0]: a does not lie in the volume",
+		"workdir: /w\ncheckpoint: {file: STOP}":                                  "checkpoint.file: STOP",
+		"workdir: /v\ncheckpoint: {file: ../STOP}":                               "checkpoint.file: ../STOP",
+		"checkpoint: {file: /v}":                                                 "checkpoint.file: /v does",
+		"inputs: [{from: a, to: /in}]\ncheckpoint: {file: /in/STOP}":             "checkpoint.file: /in/STOP",
+		"workdir: /v\ncheckpoint: {paths: [../../etc/passwd, '*.cpt', '/v/[a']}": "checkpoint.paths[0]: ../../etc/passwd",
 	} {
 		if _, err := ParseJob("j.yaml", []byte("image: x\nvolume: /v\n"+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

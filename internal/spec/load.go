@@ -43,6 +43,14 @@ func (j *Job) complete(file string) {
 		j.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
 	j.Volume.Path = path.Clean(j.Volume.Path)
+	if c := j.Checkpoint; c != nil {
+		if c.File != "" {
+			c.File = j.inWorkdir(c.File)
+		}
+		for i, p := range c.Paths {
+			c.Paths[i] = j.inWorkdir(p)
+		}
+	}
 	j.Store = localStore(j.Store, j.local)
 	if j.Volume.From != "" {
 		j.Volume.From = j.local(j.Volume.From)
