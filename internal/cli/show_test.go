@@ -59,7 +59,7 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	if !maps.Equal(got, want) || sum != took(200) {
 		t.Errorf("of 200 s, %v in all:\n%v, want\n%v", sum, got, want)
 	}
-	if text := spentText(map[spentOn]float64{onCompute: 60, onNoSite: 20}); text != "1m0s computing (75 %), 20.0s with no site" {
+	if text := spentText(map[spentOn]float64{onCompute: 60, onNoSite: 20}); text != "1m0s computing (75 %), 20.0s before and between attempts" {
 		t.Errorf("in words: %q", text)
 	}
 	if all := spent(state.Run{Created: begun, Ended: at(7)}, nil, at(200)); !maps.Equal(all, map[spentOn]time.Duration{onNoSite: took(7)}) {

@@ -37,7 +37,7 @@ func spentWords() []struct {
 		text string
 	}{
 		{onCompute, "computing"}, {onCheckpoint, "saving"}, {onTransfer, "bringing files"}, {onStart, "starting"}, {onQueue, "getting hosts"},
-		{onNoSite, "with no site"}, {onLoss, "in what was lost"}, {onAway, "over, with nobody there"}, {onRelease, "giving hosts back"}, {onOther, "else"}, {onPresent, "in the present attempt"},
+		{onNoSite, "before and between attempts"}, {onLoss, "in what was lost"}, {onAway, "over, with nobody there"}, {onRelease, "giving hosts back"}, {onOther, "else"}, {onPresent, "in the present attempt"},
 	}
 }
 
