@@ -38,6 +38,7 @@ type progress struct {
 	open     bool // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
+	since    protocol.Event // the first of the long step that is shown
 }
 
 func newProgress(a *app, quiet bool) *progress {
@@ -66,10 +67,14 @@ func (p *progress) report(e protocol.Event) {
 	}
 }
 
-// step shows how far a long step is: at once on a terminal, every ten seconds
-// elsewhere.
+// step shows how far a long step is, how fast it goes and, where that is known, how
+// long it may still take: at once on a terminal, every ten seconds elsewhere.
 func (p *progress) step(e protocol.Event) {
-	text := e.Message
+	text, now := e.Message, time.Now()
+	if e.Message != p.since.Message || e.Done < p.since.Done {
+		p.since = e
+		p.since.Time = now
+	}
 	if e.Waited > 0 {
 		text += " after " + e.Waited.Round(time.Second).String()
 	} else if e.Total > 0 {
@@ -77,14 +82,29 @@ func (p *progress) step(e protocol.Event) {
 	} else if e.Done > 0 {
 		text += " " + bytesText(e.Done)
 	}
+	text += rateText(e.Done-p.since.Done, e.Total-e.Done, now.Sub(p.since.Time))
 	pause := 10 * time.Second
 	if p.live {
 		pause = 100 * time.Millisecond
 	}
-	if now := time.Now(); now.Sub(p.last) >= pause {
+	if now.Sub(p.last) >= pause {
 		p.last = now
 		p.show(text)
 	}
+}
+
+// rateText tells how fast so many bytes went, once it can be told, and how long what is
+// left takes at that rate.
+func rateText(done, left int64, took time.Duration) string {
+	if took < time.Second || done <= 0 {
+		return ""
+	}
+	rate := float64(done) / took.Seconds()
+	text := ", " + bytesText(int64(rate)) + "/s"
+	if left > 0 {
+		text += ", " + time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second).String() + " left"
+	}
+	return text
 }
 
 func (p *progress) show(text string) {

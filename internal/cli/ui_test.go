@@ -42,3 +42,24 @@ func TestWaitingIsToldWithItsTime(t *testing.T) {
 		}
 	})
 }
+
+// TestALongStepTellsItsRate, and what is left of it where that is known.
+func TestALongStepTellsItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shown strings.Builder
+		p := &progress{out: &shown}
+		for i := range int64(3) {
+			p.report(protocol.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
+			time.Sleep(10 * time.Second)
+		}
+		for i := range int64(2) { // another, of which nobody knows the end
+			p.report(protocol.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
+			time.Sleep(10 * time.Second)
+		}
+		want := "bee: copying a 1.0 MB of 101.0 MB (0 %)\nbee: copying a 21.0 MB of 101.0 MB (20 %), 2.0 MB/s, 40s left\n" +
+			"bee: copying a 41.0 MB of 101.0 MB (40 %), 2.0 MB/s, 30s left\nbee: fetching b 1 B\nbee: fetching b 5.0 GB, 500.0 MB/s\n"
+		if shown.String() != want {
+			t.Errorf("shown:\n%swant:\n%s", shown.String(), want)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"sync"
 	"time"
@@ -96,7 +97,11 @@ func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []stag
 	for _, s := range copies {
 		a.inheritInput(ctx, head, s)
 		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
-		t.Progress = func(done int64) { a.c.Progress(protocol.PhaseStage)("copying "+s.local, done, 0) }
+		total := int64(0) // of a directory: looking through a large one takes time
+		if info, err := os.Stat(s.local); err == nil && info.Mode().IsRegular() {
+			total = info.Size()
+		}
+		t.Progress = func(done int64) { a.c.Progress(protocol.PhaseStage)("copying "+s.local, done, total) }
 		if err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) }); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ type tree struct {
 	a      *attempt
 	remote string
 	way    *checkpoint.Way // straight to the store or from it; nil: through here
+	size   int64           // of a checkpoint that comes from the store, in bytes; 0: not known
 }
 
 // Way implements checkpoint.Straight.
@@ -60,5 +61,11 @@ func (t tree) keeping() func(int64) { return t.told(protocol.PhaseFetch, "keepin
 func (t tree) bringing() func(int64) { return t.told(protocol.PhaseStage, "bringing the checkpoint") }
 
 func (t tree) told(p protocol.Phase, what string) func(int64) {
-	return func(done int64) { t.a.c.Progress(p)(what, done, 0) }
+	return func(done int64) {
+		total := t.size
+		if done > total { // a part has travelled twice
+			total = 0
+		}
+		t.a.c.Progress(p)(what, done, total)
+	}
 }
