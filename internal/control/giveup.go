@@ -162,12 +162,19 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 	if err != nil {
 		return outcome{}, err
 	}
+	list, err := a.kept(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
 	from := "from its checkpoint, which is " + a.storeText()
+	if len(list) == 0 {
+		from = "anew, as no checkpoint is " + a.storeText()
+	}
 	switch {
 	case !is && a.lost == nil: // as dispensable holds: never
 		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to go on from")}
 	case !is:
-		out, from = outcome{moved: true}, "anew, as no checkpoint is "+a.storeText()
+		out = outcome{moved: true}
 	}
 	if out.moved {
 		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run goes on %s", why, from)}

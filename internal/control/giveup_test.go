@@ -190,6 +190,9 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				if err != nil || got.State != c.state || !list[0].GivenUp || list[0].Released || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
 				}
+				if from := map[bool]string{true: "goes on from its checkpoint", false: "goes on anew"}[c.kept]; c.on != "" && !strings.Contains(list[0].Message, from) {
+					t.Errorf("the attempt ended as %q, which says nothing of %q", list[0].Message, from)
+				}
 				if _, err := os.Lstat(arrivedHalf(t, run)); err == nil {
 					t.Error("the half of an output stays that will not come")
 				}
