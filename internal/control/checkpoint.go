@@ -128,7 +128,9 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			return false, err
 		}
 		if err = checkpoint.ErrDamaged; !k.Broken {
-			err = a.insist(ctx, func() error { return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote, size: k.Manifest.Bytes}) })
+			err = a.insist(ctx, func() error {
+				return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote, size: k.Manifest.Bytes})
+			})
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			text := fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt)

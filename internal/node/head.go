@@ -161,8 +161,10 @@ func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
 	if margin <= most {
 		return margin, grace
 	}
-	h.journal.remark(protocol.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
-		left.Round(time.Second), most.Round(time.Second), margin.Round(time.Second)))
+	if margin-most >= time.Second { // else it is only what has passed since the hosts were granted
+		h.journal.remark(protocol.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
+			left.Round(time.Second), most.Round(time.Second), margin.Round(time.Second)))
+	}
 	return most, min(grace, max(most-h.plan.Grace, most/2))
 }
 

@@ -20,6 +20,7 @@ func TestTheMarginInAShortSlot(t *testing.T) {
 		"no checkpoint":            {time.Minute, nil, 20 * time.Second, 10 * time.Second, false},
 		"enough":                   {time.Hour, &protocol.Checkpoint{Grace: 90 * time.Second, Margin: 10 * time.Minute, Least: 70 * time.Second}, 10 * time.Minute, 90 * time.Second, false},
 		"half as much as asked":    {10 * time.Minute, &protocol.Checkpoint{Grace: 90 * time.Second, Margin: 8 * time.Minute, Least: 70 * time.Second}, 5 * time.Minute, 90 * time.Second, true},
+		"half but for a moment":    {30*time.Second - 20*time.Millisecond, &protocol.Checkpoint{Grace: 3 * time.Second, Margin: 15 * time.Second, Least: 13 * time.Second}, 15*time.Second - 10*time.Millisecond, 3 * time.Second, false},
 		"less than was learned":    {4 * time.Minute, &protocol.Checkpoint{Grace: 3 * time.Minute, Margin: 5 * time.Minute, Least: 70 * time.Second}, 2 * time.Minute, 110 * time.Second, true},
 		"the Beefile's, as it is":  {80 * time.Second, &protocol.Checkpoint{Grace: time.Minute, Margin: 70 * time.Second, Least: 70 * time.Second}, 70 * time.Second, time.Minute, false},
 		"less than the Beefile's":  {time.Minute, &protocol.Checkpoint{Grace: time.Minute, Margin: 70 * time.Second, Least: 70 * time.Second}, 30 * time.Second, 20 * time.Second, true},
