@@ -109,6 +109,9 @@ func (p *provider) Info() driver.Info {
 	summary := "this machine"
 	if p.s.EmulatedHosts > 0 {
 		summary = fmt.Sprintf("%d emulated hosts on this machine", p.s.EmulatedHosts)
+		if p.s.EmulatedHosts == 1 {
+			summary = "1 emulated host on this machine"
+		}
 	}
 	return driver.Info{Name: "local", Summary: summary}
 }
