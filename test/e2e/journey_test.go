@@ -160,6 +160,23 @@ func energiesAndCoordinates(t *testing.T, b *testkit.Bee) string {
 	return last + coordinates
 }
 
+// allNamed fails when what a run's time went to is not all of it.
+func allNamed(t *testing.T, b *testkit.Bee, id string) {
+	t.Helper()
+	var v struct {
+		Created, Ended time.Time
+		Time           map[string]float64
+	}
+	b.JSON(&v, "show", "--json", id)
+	sum := 0.0
+	for _, took := range v.Time {
+		sum += took
+	}
+	if wall := v.Ended.Sub(v.Created).Seconds(); v.Time["compute"] == 0 || math.Abs(wall-sum) > 0.1 {
+		t.Errorf("%.3f s went to %v", wall, v.Time)
+	}
+}
+
 // accounted fails when the phases of a run leave more than a twentieth of its
 // time without a name, or name more than there was.
 func accounted(t *testing.T, b *testkit.Bee, id string) {
@@ -169,6 +186,7 @@ func accounted(t *testing.T, b *testkit.Bee, id string) {
 		Attempts       []struct{ Phases map[string]float64 }
 	}
 	b.JSON(&v, "show", "--json", id)
+	allNamed(t, b, id)
 	sum, run := 0.0, 0.0
 	for _, a := range v.Attempts {
 		for name, took := range a.Phases {
