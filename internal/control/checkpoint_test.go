@@ -59,10 +59,19 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 		"": "site a: exit code 85: the job has saved itself",
 	} {
 		w := newWorld(t, "a", "b")
-		w.sites["a"].head = events(protocol.Result{Continue: true, Message: message, Outputs: []protocol.OutputMatch{}})
+		w.sites["a"].head = events(protocol.Result{Continue: true, Kind: core.Lost.String(), Message: message, Remedy: "Raise it.", Outputs: []protocol.OutputMatch{}})
 		leaveVolume(t, w.sites["a"].dir, "1")
 		run := w.submitJob(t, movable())
+		meanwhile := ""
+		w.sites["a"].onFetch = func(string) {
+			if list, err := w.Store.Attempts(t.Context(), run.ID); err == nil && list[0].Message != "" && list[0].Remedy == "" {
+				meanwhile = list[0].Message
+			}
+		}
 		w.drive(t, run, nil)
+		if !strings.HasSuffix(meanwhile, "the job has saved itself, and its checkpoint is being fetched") {
+			t.Errorf("as the checkpoint is on its way: %q", meanwhile)
+		}
 		notes, err := w.Store.Notes(t.Context(), run.ID)
 		if err != nil || len(notes) == 0 || !strings.HasPrefix(notes[0].Text, want) {
 			t.Errorf("history %+v, %v, want %q", notes, err, want)

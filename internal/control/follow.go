@@ -70,7 +70,11 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	}
 	a.measure(result)
 	out := a.judge(result)
-	a.blame(out)
+	if result.Continue && !a.stopAsked() { // what is wrong with it is nothing to mend
+		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(hasSaved(result) + ", and its checkpoint is being fetched")}})
+	} else {
+		a.blame(out)
+	}
 	if err := a.put(ctx); err != nil { // for whoever has to go on after us
 		return outcome{}, err
 	}

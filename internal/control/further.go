@@ -98,13 +98,18 @@ func (a *attempt) onward(ctx context.Context, r *protocol.Result) (outcome, bool
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", shortInARow, shortAttempt)
 		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
 	default:
-		why := r.Message
-		if why == "" { // nobody has asked it to
-			why = fmt.Sprintf("exit code %d", protocol.ContinueCode)
-		}
-		return outcome{moved: true, err: errors.New(why + ": the job has saved itself; the run goes on from its checkpoint")}, true, nil
+		return outcome{moved: true, err: errors.New(hasSaved(r) + "; the run goes on from its checkpoint")}, true, nil
 	}
 	return outcome{state: state.Suspended, err: e}, true, nil
+}
+
+// hasSaved tells why a job has saved itself.
+func hasSaved(r *protocol.Result) string {
+	why := r.Message
+	if why == "" { // nobody has asked it to
+		why = fmt.Sprintf("exit code %d", protocol.ContinueCode)
+	}
+	return why + ": the job has saved itself"
 }
 
 // idle counts the attempts that left the checkpoint as it was, since one that did not.
