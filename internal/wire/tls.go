@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"sync"
 	"time"
 )
 
@@ -87,6 +88,8 @@ type Identity struct {
 	cert tls.Certificate
 	pool *x509.CertPool
 	made time.Time
+	// spare are buffers of connections, each needed while something is written.
+	spare sync.Pool
 }
 
 // now is when the certificates were made, by the clock of who made them.
@@ -112,7 +115,7 @@ func NewIdentity(ca, cert, key []byte) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the node's certificate: %w", err)
 	}
-	return &Identity{pair, pool, leaf.NotBefore.Add(clockSlack)}, nil
+	return &Identity{cert: pair, pool: pool, made: leaf.NotBefore.Add(clockSlack)}, nil
 }
 
 // Client is the configuration for dialling the node of that name. Anyone else

@@ -53,7 +53,7 @@ func alone() error {
 		if err != nil {
 			return err
 		}
-		if _, err := f.Link(host, 0, tls.Server(c, own.Server())); err != nil {
+		if _, err := f.Link(host, 0, own.SecureServer(c, "frames")); err != nil {
 			return err
 		}
 	}

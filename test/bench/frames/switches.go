@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -168,7 +167,7 @@ func connect(authority *wire.Authority, secure bool) (net.Conn, net.Conn, error)
 		}
 		ids = append(ids, id)
 	}
-	server, client := tls.Server(b, ids[0].Server()), tls.Client(a, ids[1].Client("node-0"))
+	server, client := ids[0].SecureServer(b, "frames"), ids[1].SecureClient(a, "node-0", "frames")
 	shaken := make(chan error, 1)
 	go func() { shaken <- server.Handshake() }()
 	return client, server, errors.Join(client.Handshake(), <-shaken)
