@@ -77,6 +77,9 @@ func writeSwitches(to io.Writer, all []fabric.Stats) error {
 			if p.Connections > 1 {
 				up = fmt.Sprint("by ", p.Connections)
 			}
+			if p.Unencrypted > 0 {
+				up += ", in clear"
+			}
 			w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
 				bytesText(p.ReceivedBytes), bytesText(p.ReceivedBytesPerSecond), countText(int(p.Dropped), "frame"))
 		}

@@ -59,7 +59,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	p := &protocol.VM{OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
-		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
+		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
 		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size)}
 	if from := a.missing().Volume.From; from != "" {
 		var err error

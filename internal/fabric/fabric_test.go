@@ -311,7 +311,7 @@ func TestTrafficIsCounted(t *testing.T) {
 			}
 		}
 		length := int64(f.header + size)
-		for i, want := range []Peer{{Rank: 0, Dropped: 3}, {Rank: 6, Up: true, Connections: 1, SentFrames: 3, SentBytes: 3 * length, SentFramesPerSecond: 3, SentBytesPerSecond: 3 * length}, {Rank: 8}} {
+		for i, want := range []Peer{{Rank: 0, Dropped: 3}, {Rank: 6, Up: true, Connections: 1, Unencrypted: 1, SentFrames: 3, SentBytes: 3 * length, SentFramesPerSecond: 3, SentBytesPerSecond: 3 * length}, {Rank: 8}} {
 			if s.Peers[i] != want {
 				t.Errorf("got %+v, want %+v", s.Peers[i], want)
 			}

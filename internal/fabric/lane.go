@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,9 +42,10 @@ var (
 
 // Lane is one connection of a link to another host's switch.
 type Lane struct {
-	link *link
-	slot int
-	c    net.Conn
+	link  *link
+	slot  int
+	c     net.Conn
+	clear bool // it is not encrypted
 
 	out     *outbox
 	done    chan struct{}
@@ -76,7 +78,8 @@ type question struct {
 }
 
 func newLane(k *link, slot int, c net.Conn) *Lane {
-	return &Lane{link: k, slot: slot, c: c, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), stopped: make(chan struct{}), begun: time.Now()}
+	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
+	return &Lane{link: k, slot: slot, c: c, clear: !secure, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), stopped: make(chan struct{}), begun: time.Now()}
 }
 
 // Done is closed when the lane has broken.

@@ -71,6 +71,18 @@ func (k *link) count() int {
 	return k.living()
 }
 
+// inClear is how many lanes are not encrypted.
+func (k *link) inClear() (n int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, l := range k.lanes {
+		if l != nil && l.clear {
+			n++
+		}
+	}
+	return n
+}
+
 func (k *link) living() (n int) {
 	for _, l := range k.lanes {
 		if l != nil {

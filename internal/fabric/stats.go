@@ -80,6 +80,8 @@ type Peer struct {
 	Up   bool `json:"up"`
 	// Connections are those of now.
 	Connections int `json:"connections"`
+	// Unencrypted is how many of them are in clear.
+	Unencrypted int `json:"unencrypted"`
 	// Frames and bytes sent and received, over all connections that the link
 	// has had, and what was dropped because it was slower than the guests, or
 	// not there.
@@ -160,7 +162,7 @@ func (f *Fabric) Stats() Stats {
 			continue
 		}
 		lanes := p.count()
-		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Dropped: p.sent.Dropped.Load(),
+		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Unencrypted: p.inClear(), Dropped: p.sent.Dropped.Load(),
 			SentFrames: p.sent.frames.Load(), SentBytes: p.sent.bytes.Load(),
 			SentFramesPerSecond: p.sent.frames.perSecond.Load(), SentBytesPerSecond: p.sent.bytes.perSecond.Load(),
 			ReceivedFrames: p.received.frames.Load(), ReceivedBytes: p.received.bytes.Load(),

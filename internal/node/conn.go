@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +27,14 @@ const (
 	forControl = "bee-control"
 	forData    = "bee-data"
 	forFabric  = "bee-fabric-" // frames of guests, by a lane of that number: see package fabric
+	forClear   = "bee-clear-"  // the same, which leaves TLS behind once the ends know each other
 )
 
-// forLanes are the purposes of a link's connections.
-func forLanes() []string {
+// forLanes are the purposes of a link's connections, of one of these kinds.
+func forLanes(kind string) []string {
 	all := make([]string, fabric.MostLanes)
 	for i := range all {
-		all[i] = forFabric + strconv.Itoa(i)
+		all[i] = kind + strconv.Itoa(i)
 	}
 	return all
 }
@@ -86,15 +86,13 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 }
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
-	config := n.identity.Server()
-	config.NextProtos = append(forLanes(), forControl, forData)
-	secure := tls.Server(c, config)
+	secure := n.identity.SecureServer(c, slices.Concat(forLanes(forFabric), forLanes(forClear), []string{forControl, forData})...)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(shake); err != nil {
 		return err
 	}
-	name, err := wire.PeerName(secure)
+	name, err := wire.PeerName(secure.Conn)
 	if err != nil {
 		return err
 	}
@@ -103,8 +101,11 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
 	}
 	purpose := secure.ConnectionState().NegotiatedProtocol
-	if lane := slices.Index(forLanes(), purpose); lane >= 0 {
+	if lane := slices.Index(forLanes(forFabric), purpose); lane >= 0 {
 		return n.acceptFabric(secure, rank, lane)
+	}
+	if lane := slices.Index(forLanes(forClear), purpose); lane >= 0 {
+		return n.acceptClear(shake, secure, rank, lane)
 	}
 	vigil := wire.Patient
 	if purpose == forControl {
@@ -126,21 +127,24 @@ func (n *node) serve(ctx context.Context, peer *wire.Peer, from caller) {
 }
 
 // dialNode connects to the node of that rank, and to nobody else.
-func (n *node) dialNode(ctx context.Context, addr string, rank int, purpose string) (*tls.Conn, error) {
-	config := n.identity.Client(protocol.NodeName(rank))
-	config.NextProtos = []string{purpose}
+func (n *node) dialNode(ctx context.Context, addr string, rank int, purpose string) (*wire.Secure, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", addr)
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return c.(*tls.Conn), nil
+	secure := n.identity.SecureClient(c, protocol.NodeName(rank), purpose)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // dialAround is dialNode by way of the head, which every node reaches or else is
 // lost. Only the two ends know what passes there.
-func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*tls.Conn, error) {
+func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*wire.Secure, error) {
 	head, err := n.peer(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -153,9 +157,7 @@ func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*tls.C
 		cancel()
 		return nil, err
 	}
-	config := n.identity.Client(protocol.NodeName(rank))
-	config.NextProtos = []string{purpose}
-	c := tls.Client(s, config)
+	c := n.identity.SecureClient(s, protocol.NodeName(rank), purpose)
 	if err := c.HandshakeContext(ctx); err != nil {
 		s.Close()
 		cancel()

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -78,7 +77,7 @@ func (n *node) leaveHead(head *wire.Peer) {
 
 // findHead tries all of the head's addresses at once, again and again. TLS
 // tells the head from a stranger at the same address.
-func (n *node) findHead(ctx context.Context) (c *tls.Conn, reached string, err error) {
+func (n *node) findHead(ctx context.Context) (c *wire.Secure, reached string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
@@ -93,9 +92,9 @@ func (n *node) findHead(ctx context.Context) (c *tls.Conn, reached string, err e
 	}
 }
 
-func (n *node) dialHead(ctx context.Context) (*tls.Conn, string, error) {
+func (n *node) dialHead(ctx context.Context) (*wire.Secure, string, error) {
 	type found struct {
-		conn *tls.Conn
+		conn *wire.Secure
 		addr string
 		err  error
 	}

@@ -133,9 +133,9 @@ func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage, lane
 	_, m := n.knownPeer(rank)
 	direct, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	c, err := n.dialNode(direct, m.Addr, rank, forLanes()[lane])
+	c, err := n.dialDirect(direct, m.Addr, rank, lane)
 	if err != nil && lane == 0 && w.host > 0 && w.lasts() {
-		if led, e := n.dialAround(ctx, rank, forLanes()[lane]); e == nil {
+		if led, e := n.dialAround(ctx, rank, forLanes(forFabric)[lane]); e == nil {
 			c, by, err = led, ", by way of "+n.hostOf(0), nil
 		}
 	}
@@ -146,6 +146,42 @@ func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage, lane
 		c.Close()
 	}
 	return l, by, err
+}
+
+// dialDirect makes the connection of a lane, in clear if the run has them so.
+func (n *node) dialDirect(ctx context.Context, addr string, rank, lane int) (net.Conn, error) {
+	if !n.linksInClear() {
+		return n.dialNode(ctx, addr, rank, forLanes(forFabric)[lane])
+	}
+	secure, err := n.dialNode(ctx, addr, rank, forLanes(forClear)[lane])
+	if err != nil {
+		return nil, err
+	}
+	c, err := secure.Clear(ctx)
+	if err != nil {
+		secure.Close()
+	}
+	return c, err
+}
+
+// linksInClear tells whether the run wants its links unencrypted. Those that another
+// node leads are encrypted all the same, as it is to see nothing of what passes.
+func (n *node) linksInClear() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.plan.VM != nil && n.plan.VM.Encryption == protocol.EncryptionNone
+}
+
+// acceptClear takes a lane from another host's switch that wants it in clear.
+func (n *node) acceptClear(ctx context.Context, secure *wire.Secure, rank, lane int) error {
+	if !n.linksInClear() {
+		return errors.New("the run's links are encrypted, and this one was to be in clear")
+	}
+	c, err := secure.Clear(ctx)
+	if err != nil {
+		return err
+	}
+	return n.acceptFabric(c, rank, lane)
 }
 
 // acceptFabric takes a lane from another host's switch.

@@ -1,11 +1,15 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,6 +32,7 @@ type cable struct {
 	down   bool
 	silent bool
 	conns  []net.Conn
+	passed bytes.Buffer
 }
 
 func newCable(t *testing.T, to string) (*cable, string) {
@@ -76,6 +81,7 @@ func (c *cable) carry(in net.Conn) {
 				}
 				c.mu.Lock()
 				silent := c.silent
+				c.passed.Write(buf[:n])
 				c.mu.Unlock()
 				if silent {
 					continue
@@ -107,15 +113,28 @@ func (c *cable) hush() {
 	c.silent = true
 }
 
+// saw tells whether somebody who listens there saw a word pass.
+func (c *cable) saw(word string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Contains(c.passed.Bytes(), []byte(word))
+}
+
 // switches are the parts of nodes that join guests, with cables between them.
 type switches struct {
 	t      *testing.T
+	addrs  []string
 	nodes  []*node
 	guests []net.Conn
 	cables map[[2]int]*cable
 }
 
 func newSwitches(t *testing.T, kind string, size int) *switches {
+	t.Helper()
+	return newSwitchesOf(t, protocol.VM{Fabric: kind}, size)
+}
+
+func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -124,8 +143,7 @@ func newSwitches(t *testing.T, kind string, size int) *switches {
 		t.Fatal(err)
 	}
 	s := &switches{t: t, cables: map[[2]int]*cable{}}
-	plan := protocol.Plan{VM: &protocol.VM{Fabric: kind}}
-	var addrs []string
+	plan := protocol.Plan{VM: &vm}
 	for rank := range size {
 		cert, key, err := authority.Issue(protocol.NodeName(rank))
 		if err != nil {
@@ -143,13 +161,13 @@ func newSwitches(t *testing.T, kind string, size int) *switches {
 		}
 		t.Cleanup(func() { l.Close() })
 		go n.acceptPeers(ctx, l)
-		addrs = append(addrs, l.Addr().String())
+		s.addrs = append(s.addrs, l.Addr().String())
 		s.nodes = append(s.nodes, n)
 	}
 	for rank, n := range s.nodes {
 		n.members = make([]member, size)
 		for other := range size {
-			c, addr := newCable(t, addrs[other])
+			c, addr := newCable(t, s.addrs[other])
 			s.cables[[2]int{rank, other}] = c
 			n.members[other] = member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
 		}
@@ -229,9 +247,9 @@ func (s *switches) reach(word string) time.Duration {
 // TestLinksMend cuts every connection between the switches, and has others go
 // silent, under traffic.
 func TestLinksMend(t *testing.T) {
-	for _, kind := range []string{fabric.Switch, fabric.Star, fabric.Tree} {
-		t.Run(kind, func(t *testing.T) {
-			s := newSwitches(t, kind, 5)
+	for name, vm := range map[string]protocol.VM{"switch": {Fabric: fabric.Switch}, "star": {Fabric: fabric.Star}, "tree": {Fabric: fabric.Tree}, "switch in clear": {Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSwitchesOf(t, vm, 5)
 			s.reach("first")
 			for _, c := range s.cables {
 				c.cut(false)
@@ -345,6 +363,133 @@ func TestALinkIsLedByTheHead(t *testing.T) {
 	s.cables[[2]int{3, 1}].cut(false)
 	s.cables[[2]int{3, 0}].cut(true)
 	s.reach("direct")
+}
+
+// inClear is how many connections of the link between two nodes' switches are in clear
+// at the one's end, and how many it has.
+func (s *switches) inClear(from, to int) (inClear, all int) {
+	for _, p := range s.nodes[from].fabric.Stats().Peers {
+		if p.Rank == to {
+			inClear, all = p.Unencrypted, p.Connections
+		}
+	}
+	return inClear, all
+}
+
+// TestLinksAreInClearOnlyWhenAskedFor: somebody who listens reads what guests send, or
+// does not.
+func TestLinksAreInClearOnlyWhenAskedFor(t *testing.T) {
+	for encryption, want := range map[string]bool{"": false, "tls": false, protocol.EncryptionNone: true} {
+		t.Run("encryption "+encryption, func(t *testing.T) {
+			s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: encryption}, 3)
+			s.reach("overheard")
+			for from := range 3 {
+				for to := range from {
+					if got := s.cables[[2]int{from, to}].saw("overheard"); got != want {
+						t.Errorf("what passes between %d and %d is read by others: %v", from, to, got)
+					}
+					for _, ends := range [][2]int{{from, to}, {to, from}} {
+						if n, all := s.inClear(ends[0], ends[1]); all != 1 || (n == 1) != want {
+							t.Errorf("node %d says of its link to %d that %d of %d connections are in clear", ends[0], ends[1], n, all)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestALinkInClearThatIsLedIsEncrypted: who leads it is to see nothing of what passes.
+func TestALinkInClearThatIsLedIsEncrypted(t *testing.T) {
+	s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Tree, Encryption: protocol.EncryptionNone}, 5)
+	s.reach("first")
+	root := s.nodes[0]
+	root.mu.Lock()
+	root.head = &head{n: root}
+	root.mu.Unlock()
+	s.cables[[2]int{3, 1}].cut(true)
+	s.reach("around")
+	for _, ends := range [][2]int{{3, 1}, {1, 3}} {
+		if n, all := s.inClear(ends[0], ends[1]); n != 0 || all != 1 {
+			t.Errorf("node %d says of its link to %d that %d of %d connections are in clear", ends[0], ends[1], n, all)
+		}
+	}
+}
+
+// TestNoStrangerJoinsALinkInClear: nobody without the run's keys, whatever he says, and
+// nobody who has them but wants a link in clear where the run has none.
+func TestNoStrangerJoinsALinkInClear(t *testing.T) {
+	s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}, 3)
+	s.reach("first")
+	strange := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}, 3)
+	encrypted := newSwitches(t, fabric.Switch, 3)
+	encrypted.reach("first")
+	frame := guestFrame(2, 0, "from a stranger")
+	frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
+	join := map[string]func(ctx context.Context) (net.Conn, error){
+		"with other keys": func(ctx context.Context) (net.Conn, error) {
+			return strange.nodes[2].dialDirect(ctx, s.addrs[0], 0, 0)
+		},
+		"without any": func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", s.addrs[0])
+		},
+		"where links are encrypted": func(ctx context.Context) (net.Conn, error) {
+			secure, err := encrypted.nodes[2].dialNode(ctx, encrypted.addrs[0], 0, forLanes(forClear)[0])
+			if err != nil {
+				return nil, err
+			}
+			return secure.Clear(ctx)
+		},
+	}
+	for name, dial := range join {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			c, err := dial(ctx)
+			if err != nil {
+				return // refused
+			}
+			defer c.Close()
+			c.Write(append([]byte("c"), frame...))
+			c.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection stays")
+			}
+		})
+	}
+	for _, of := range []*switches{s, encrypted} {
+		of.guests[0].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		for buf := make([]byte, 1<<16); ; {
+			n, err := of.guests[0].Read(buf)
+			if err != nil {
+				break
+			}
+			if bytes.Contains(buf[:n], []byte("stranger")) {
+				t.Error("a guest got a frame of the stranger's")
+			}
+		}
+	}
+}
+
+// TestWhoAsksForLinksInClearIsWarned, and only where there are any.
+func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
+	for _, c := range []struct {
+		vm    protocol.VM
+		nodes int
+		want  bool
+	}{{protocol.VM{}, 2, false}, {protocol.VM{Encryption: "tls"}, 2, false}, {protocol.VM{Encryption: protocol.EncryptionNone}, 2, true},
+		{protocol.VM{Encryption: protocol.EncryptionNone}, 1, false}, {protocol.VM{Encryption: protocol.EncryptionNone, Fabric: fabric.None}, 2, false}} {
+		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &head{plan: &protocol.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
+		h.warnOfClear()
+		if told := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); told != c.want {
+			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, j.events)
+		}
+		j.f.Close()
+	}
 }
 
 // An interior host that is lost takes the way to others along.

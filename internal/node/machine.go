@@ -235,6 +235,13 @@ func (h *head) decideNIC() {
 	}
 }
 
+// warnOfClear tells who asked for links in clear what that means.
+func (h *head) warnOfClear() {
+	if h.plan.VM != nil && h.plan.VM.Encryption == protocol.EncryptionNone && h.fabricWanted() {
+		h.journal.say(protocol.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
+	}
+}
+
 // inMachine makes a member what it is inside its virtual machine.
 func (h *head) inMachine(m *member) {
 	sockets, each, threads := h.plan.VM.Topology(m.Cores)

@@ -48,6 +48,7 @@ func (h *head) prepare(ctx context.Context) error {
 	}
 	h.decideVM()
 	h.decideNIC()
+	h.warnOfClear()
 	if err := h.enoughMemory(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ func words() map[string][]string {
 		"vm.accel":         {"auto", "kvm", "tcg"},
 		"vm.fabric":        {"switch", "star", "tree", "multicast", "none"},
 		"vm.nic":           {NICRings, NICSockets},
+		"vm.encryption":    {EncryptionTLS, EncryptionNone},
 		"vm.share":         {"9p", "virtiofs"},
 		"sites[].provider": {"local", "ssh", "slurm"},
 		"sites[].runtime":  runtimes,

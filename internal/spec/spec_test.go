@@ -220,6 +220,8 @@ func TestVM(t *testing.T) {
 		"{memory: lots}":                          "no size",
 		"{mtu: 100}":                              "vm.mtu",
 		"{image: a, packages: [b]}":               "vm.packages",
+		"{fabric: multicast, encryption: tls}":    "vm.encryption: with `fabric: multicast`",
+		"{encryption: aes}":                       "vm.encryption",
 		"{disks: [{to: /a}]}":                     "vm.disks[0]: give either",
 		"{disks: [{size: 1G, from: /x, to: /a}]}": "vm.disks[0]: give either",
 		"{disks: [{size: 1K, to: /a}]}":           "vm.disks[0].size",

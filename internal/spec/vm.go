@@ -39,6 +39,9 @@ type VM struct {
 	// rings of its network device in shared memory, with checksums and segments
 	// left undone on the way; or socket, a datagram for each frame.
 	NIC string `yaml:"nic"`
+	// Encryption of what passes between the hosts' switches: tls (default), or
+	// none.
+	Encryption string `yaml:"encryption"`
 	// Share is how guests have the hosts' directory: 9p (default), or virtiofs
 	// where it works.
 	Share string `yaml:"share"`
@@ -104,6 +107,12 @@ const (
 	NICSockets = "socket"
 )
 
+// Words of VM.Encryption.
+const (
+	EncryptionTLS  = "tls"
+	EncryptionNone = "none"
+)
+
 // Limits of what a guest can be given.
 const (
 	mostDisks   = 16 // each is a device, and what all guests have leaves room for some twenty
@@ -117,6 +126,7 @@ func (d *decoder) checkVM(v *VM) {
 	d.oneOf("vm.accel", v.Accel)
 	d.oneOf("vm.fabric", v.Fabric)
 	d.oneOf("vm.nic", v.NIC)
+	d.oneOf("vm.encryption", v.Encryption)
 	d.oneOf("vm.share", v.Share)
 	within(d, "vm.per_host", v.PerHost)
 	within(d, "vm.cpus", v.CPUs)
@@ -133,6 +143,9 @@ func (d *decoder) checkVM(v *VM) {
 	}
 	if v.NIC == NICRings && (v.Fabric == "multicast" || v.Fabric == "none") {
 		d.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
+	}
+	if v.Encryption == EncryptionTLS && v.Fabric == "multicast" {
+		d.at("vm.encryption", "", "vm.encryption: with `fabric: multicast` the hypervisors speak to each other, and encrypt nothing")
 	}
 	if v.Memory != 0 && v.Memory < leastMemory {
 		d.at("vm.memory", "at least 512M", "vm.memory: a guest with docker does not start in so little")

@@ -164,7 +164,7 @@ func TestEveryFabric(t *testing.T) {
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	cases := []struct{ fabric, volume string }{{"star", "virtio"}, {"multicast", "dataimage"}}
 	if os.Geteuid() != 0 {
-		cases = []struct{ fabric, volume string }{{"tree", "dataimage"}, {"switch, nic: socket", "virtio"}}
+		cases = []struct{ fabric, volume string }{{"tree", "dataimage"}, {"switch, nic: socket, encryption: none", "virtio"}}
 	}
 	for _, c := range cases {
 		t.Run(c.fabric, func(t *testing.T) {
@@ -178,8 +178,10 @@ func TestEveryFabric(t *testing.T) {
   wait
   echo came: $(cat got)
 `).Replace(b.Read("lammps/job.yaml")))
-			if r := b.Try("--sites", sites, "run", "-q", job); r.Code != 0 || !strings.HasSuffix(r.Stdout, "came: 3000000\n") {
+			if r := b.Try("--sites", sites, "run", job); r.Code != 0 || !strings.HasSuffix(r.Stdout, "came: 3000000\n") {
 				t.Fatalf("%+v", r)
+			} else if warned := strings.Contains(r.Stderr, "the guests' network is not encrypted"); warned != strings.Contains(c.fabric, "encryption: none") {
+				t.Errorf("of links in clear one is told: %s", r.Stderr)
 			}
 			log := b.Read("lammps/results/log.lammps")
 			if inside := thermo(log); inside != outside || inside == "" {

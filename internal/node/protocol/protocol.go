@@ -185,6 +185,8 @@ type VM struct {
 	Accel    string `json:"accel,omitempty"`
 	Fabric   string `json:"fabric,omitempty"`
 	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric; "": by rings where all hosts can
+	// Encryption of links: EncryptionNone, or by TLS.
+	Encryption string `json:"encryption,omitempty"`
 	// Share is how guests have directories of their hosts: ShareVirtiofs, or 9p.
 	Share  string `json:"share,omitempty"`
 	MTU    int    `json:"mtu,omitempty"`
@@ -230,6 +232,9 @@ const (
 
 // ShareVirtiofs is the word of VM.Share for virtiofs.
 const ShareVirtiofs = "virtiofs"
+
+// EncryptionNone is the word of VM.Encryption for links in clear.
+const EncryptionNone = "none"
 
 // Files of a run in core.Host.Dir, on every host.
 
