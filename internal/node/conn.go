@@ -101,11 +101,10 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
 	}
 	purpose := secure.ConnectionState().NegotiatedProtocol
-	if lane := slices.Index(forLanes(forFabric), purpose); lane >= 0 {
-		return n.acceptFabric(secure, rank, lane)
-	}
-	if lane := slices.Index(forLanes(forClear), purpose); lane >= 0 {
-		return n.acceptClear(shake, secure, rank, lane)
+	for _, kind := range []string{forFabric, forClear} {
+		if lane := slices.Index(forLanes(kind), purpose); lane >= 0 {
+			return n.acceptFabric(shake, secure, rank, lane, kind == forClear)
+		}
 	}
 	vigil := wire.Patient
 	if purpose == forControl {

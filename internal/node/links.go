@@ -172,25 +172,23 @@ func (n *node) linksInClear() bool {
 	return n.plan.VM != nil && n.plan.VM.Encryption == protocol.EncryptionNone
 }
 
-// acceptClear takes a lane from another host's switch that wants it in clear.
-func (n *node) acceptClear(ctx context.Context, secure *wire.Secure, rank, lane int) error {
-	if !n.linksInClear() {
-		return errors.New("the run's links are encrypted, and this one was to be in clear")
-	}
-	c, err := secure.Clear(ctx)
-	if err != nil {
-		return err
-	}
-	return n.acceptFabric(c, rank, lane)
-}
-
-// acceptFabric takes a lane from another host's switch.
-func (n *node) acceptFabric(c net.Conn, rank, lane int) error {
+// acceptFabric takes a lane from another host's switch, which may want it in clear.
+func (n *node) acceptFabric(ctx context.Context, secure *wire.Secure, rank, lane int, clear bool) error {
 	n.mu.Lock()
 	f := n.fabric
 	n.mu.Unlock()
-	if f == nil {
+	switch {
+	case f == nil:
 		return errors.New("this node has no switch (yet)")
+	case clear && !n.linksInClear():
+		return errors.New("the run's links are encrypted, and this one was to be in clear")
+	}
+	var c net.Conn = secure
+	if clear {
+		var err error
+		if c, err = secure.Clear(ctx); err != nil {
+			return err
+		}
 	}
 	_, err := f.Link(rank/max(n.config.PerHost, 1), lane, c)
 	return err
