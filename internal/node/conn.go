@@ -110,7 +110,7 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
 	if purpose == forControl {
 		vigil = wire.Watched
 	}
-	peer, err := wire.NewPeerWith(secure, false, name, vigil)
+	peer, err := wire.NewPeerWith(secure.Conn, false, name, vigil)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
 	if err != nil {
 		return nil, n.unreached(ctx, m, err)
 	}
-	if p, err = wire.NewPeerWith(c, true, m.Name, wire.Patient); err != nil {
+	if p, err = wire.NewPeerWith(c.Conn, true, m.Name, wire.Patient); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()

@@ -35,7 +35,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
-	head, err := wire.NewPeerWith(c, true, "the head ("+reached+")", wire.Watched)
+	head, err := wire.NewPeerWith(c.Conn, true, "the head ("+reached+")", wire.Watched)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 
 // Secure is a connection between two nodes by mutual TLS. Each write to it leaves with
 // one system call, of however many records it consists, and the other end is woken for
-// all of them at once.
+// all of them at once. That is for frames, with which somebody is woken in turn; what only
+// streams is better off with Conn, as the copy costs more than the calls.
 type Secure struct {
 	*tls.Conn
 	beneath *gather
