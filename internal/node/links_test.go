@@ -349,17 +349,23 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 	})
 }
 
-// TestALinkIsLedByTheHead where two hosts do not reach each other any more, and goes
-// its own way again when that breaks.
-func TestALinkIsLedByTheHead(t *testing.T) {
-	s := newSwitches(t, fabric.Tree, 5)
-	s.reach("first")
+// goAround has nodes 3 and 1 of a tree not reach each other any more.
+func (s *switches) goAround() {
+	s.t.Helper()
 	root := s.nodes[0]
 	root.mu.Lock()
 	root.head = &head{n: root}
 	root.mu.Unlock()
 	s.cables[[2]int{3, 1}].cut(true)
 	s.reach("around")
+}
+
+// TestALinkIsLedByTheHead where two hosts do not reach each other any more, and goes
+// its own way again when that breaks.
+func TestALinkIsLedByTheHead(t *testing.T) {
+	s := newSwitches(t, fabric.Tree, 5)
+	s.reach("first")
+	s.goAround()
 	s.cables[[2]int{3, 1}].cut(false)
 	s.cables[[2]int{3, 0}].cut(true)
 	s.reach("direct")
@@ -403,12 +409,7 @@ func TestLinksAreInClearOnlyWhenAskedFor(t *testing.T) {
 func TestALinkInClearThatIsLedIsEncrypted(t *testing.T) {
 	s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Tree, Encryption: protocol.EncryptionNone}, 5)
 	s.reach("first")
-	root := s.nodes[0]
-	root.mu.Lock()
-	root.head = &head{n: root}
-	root.mu.Unlock()
-	s.cables[[2]int{3, 1}].cut(true)
-	s.reach("around")
+	s.goAround()
 	for _, ends := range [][2]int{{3, 1}, {1, 3}} {
 		if n, all := s.inClear(ends[0], ends[1]); n != 0 || all != 1 {
 			t.Errorf("node %d says of its link to %d that %d of %d connections are in clear", ends[0], ends[1], n, all)
