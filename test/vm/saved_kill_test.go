@@ -18,10 +18,10 @@ import (
 // killed while a run's machines are saved, each at another moment of it, and a
 // hypervisor while they are brought up again. A checkpoint that was cut short is
 // never one: each time the run goes on from the one that is whole, and its result is
-// right.
+// right. Each machine has a volume of its own, and rings, as by default.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	testkit.Once(t)
-	b, sites, job := ringBee(t, "socket", false)
+	b, sites, job := ringBee(t, "vhost", false)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	printed(t, b, id, 1, 50)
 

@@ -107,8 +107,7 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 // to what they would have come to anyway, and so does the file that both append to and
 // read all the time, in a data image of the first guest. Of the output nothing is missing
 // or comes twice. What was saved at first still makes a run afterwards, with the file as
-// it was then. The rings of their network devices are saved with them; guests with
-// sockets, and with a volume each, are saved in TestKilledWhileMachinesAreSaved.
+// it was then. The rings of their network devices are saved with them.
 func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	testkit.Once(t)
 	b, sites, job := ringBee(t, "vhost", true)
