@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
@@ -20,13 +21,20 @@ import (
 )
 
 // buildScript builds an image in a guest. Its arguments are the file that becomes the
-// archive of it, and then those of docker build, which has as arguments of the build,
+// archive of it, of each image that docker shall have the archive and the name there and
+// the one that it shall have, "--", and then those of docker build, which has as arguments of the build,
 // too, what proxies the guest has; those of the user come after them and count more.
 // Guests have docker's own network only where that is asked for. The versions of docker
 // that are named have BuildKit, and use it where they are told; later ones know by
 // themselves.
 const buildScript = `set -e
 archive=$1
+shift
+while [ "$1" != -- ]; do
+  docker load --quiet --input "$1" >/dev/null
+  docker tag "$2" "$3"
+  shift 3
+done
 shift
 case $(docker version --format '{{.Client.Version}}') in 18.09.* | 19.* | 20.*) export DOCKER_BUILDKIT=1 ;; esac
 for v in http_proxy https_proxy ftp_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY; do
@@ -132,7 +140,13 @@ func guestSubmission(b image.GuestBuild, empty string) control.Submission {
 		file = guestFile
 		job.Inputs = append(job.Inputs, spec.Copy{From: b.Dockerfile, To: path.Join(guestVolume, guestFile)})
 	}
-	argv := []string{"sh", "-c", buildScript, "sh", archive, "--file", file}
+	argv := []string{"sh", "-c", buildScript, "sh", archive}
+	for i, base := range b.Bases {
+		at := fmt.Sprintf("base-%d.tar", i)
+		job.Inputs = append(job.Inputs, spec.Copy{From: base.Archive, To: path.Join(guestVolume, at)})
+		argv = append(argv, at, base.Tag, base.Ref)
+	}
+	argv = append(argv, "--", "--file", file)
 	for _, key := range slices.Sorted(maps.Keys(b.Args)) {
 		argv = append(argv, "--build-arg", key+"="+b.Args[key])
 	}

@@ -20,7 +20,7 @@ func TestABuildInAGuestIsLikeItsJob(t *testing.T) {
 	if v := job.VM; v.When != spec.VMAlways || v.PerHost != 0 || v.CPUs != 2 || v.Memory != 1<<30 || v.Image != "oci:./guest" || job.Dir != "/d" || job.Name != "build-app" {
 		t.Errorf("%+v in %+v", job, *job.VM)
 	}
-	if got := strings.Join(job.Run.Argv[3:], "|"); got != "sh|image.tar|--file|context/docker/File|--build-arg|A=1 1|--build-arg|B=2|context" {
+	if got := strings.Join(job.Run.Argv[3:], "|"); got != "sh|image.tar|--|--file|context/docker/File|--build-arg|A=1 1|--build-arg|B=2|context" {
 		t.Errorf("docker is given %s", got)
 	}
 	if job.Outputs[0] != (spec.Copy{From: "/work/image.tar", To: "/cache/tmp/work-1"}) || len(job.Inputs) != 1 {
@@ -28,8 +28,13 @@ func TestABuildInAGuestIsLikeItsJob(t *testing.T) {
 	}
 	b.Dockerfile, b.Job = "/d/src.Dockerfile", nil
 	job = guestSubmission(b, "sha256:00").Job
-	if got := job.Run.Argv[6]; got != "Dockerfile" || len(job.Inputs) != 2 || job.Inputs[1] != (spec.Copy{From: "/d/src.Dockerfile", To: "/work/Dockerfile"}) {
+	if got := job.Run.Argv[7]; got != "Dockerfile" || len(job.Inputs) != 2 || job.Inputs[1] != (spec.Copy{From: "/d/src.Dockerfile", To: "/work/Dockerfile"}) {
 		t.Errorf("a Dockerfile outside of its context is %s, from %v", got, job.Inputs)
+	}
+	b.Bases = []image.GuestBase{{Ref: "debian:12", Archive: "/cache/archives/00.tar", Tag: "bee.local/image:00"}}
+	job = guestSubmission(b, "sha256:00").Job
+	if got := strings.Join(job.Run.Argv[5:9], "|"); got != "base-0.tar|bee.local/image:00|debian:12|--" || job.Inputs[2] != (spec.Copy{From: "/cache/archives/00.tar", To: "/work/base-0.tar"}) {
+		t.Errorf("what it builds on is %s, from %v", got, job.Inputs)
 	}
 }
 
@@ -51,14 +56,14 @@ echo "$1${DOCKER_BUILDKIT:+ by BuildKit}: $*"
 		{"that fails", "VERSION=28.1.1 FAILS=build", "build: build --network host --tag bee.local/build:1 --file F --build-arg A=1 C\nexit status 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run := exec.Command("sh", "-c", buildScript, "sh", "/a/image.tar", "--file", "F", "--build-arg", "A=1", "C")
+			run := exec.Command("sh", "-c", buildScript, "sh", "/a/image.tar", "b.tar", "l:1", "debian", "--", "--file", "F", "--build-arg", "A=1", "C")
 			run.Env = append(strings.Fields(c.env), "PATH="+dir+":/usr/bin:/bin")
 			out, err := run.CombinedOutput()
 			got := string(out)
 			if err != nil {
 				got += err.Error()
 			}
-			if got != c.want {
+			if got, _ = strings.CutPrefix(got, "tag: tag l:1 debian\n"); got != c.want {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 		})

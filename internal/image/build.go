@@ -106,7 +106,7 @@ func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions
 	defer w.end()
 	archive := w.path("image.tar")
 	if builder == spec.BuilderVM {
-		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o.Platform)
+		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o)
 	} else {
 		err = buildWith(ctx, builder, file, "bee.local/build:"+filepath.Base(w.dir), archive, b, o)
 	}

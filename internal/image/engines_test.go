@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -253,6 +254,47 @@ func TestBuildInAGuest(t *testing.T) {
 	b.Builder = "buildah"
 	if again, err := s.Build(t.Context(), b, PullOptions{}); err != nil || again.ID != i.ID {
 		t.Errorf("it is built anew for another builder: %v, %v", again, err)
+	}
+}
+
+// TestABuildInAGuestHasItsBases, which this user may get and the guest could not.
+func TestABuildInAGuestHasItsBases(t *testing.T) {
+	address, config := testkit.PrivateRegistry(t)
+	t.Setenv("DOCKER_CONFIG", config)
+	s := store(t)
+	made, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := address + "/base:1"
+	if err := push(t, s, made.ID, ref); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "Dockerfile")
+	if err := os.WriteFile(file, []byte("ARG TAG=none\nFROM "+address+"/base:$TAG\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s = store(t)
+	s.BuildInGuest = func(ctx context.Context, b GuestBuild) (int, error) {
+		if len(b.Bases) != 1 || b.Bases[0].Ref != ref {
+			t.Fatalf("it has %+v", b.Bases)
+		}
+		i, err := store(t).Pull(ctx, "docker-archive:"+b.Bases[0].Archive+":"+b.Bases[0].Tag, PullOptions{})
+		if err != nil || i.Config.WorkingDir != "/tmp" {
+			t.Errorf("as its base there is %+v, %v", i, err)
+		}
+		raw, err := os.ReadFile(b.Bases[0].Archive)
+		return 0, errors.Join(err, os.WriteFile(b.Archive, raw, 0o600))
+	}
+	b := spec.Build{Context: dir, Builder: spec.BuilderVM, Args: map[string]string{"TAG": "1"}}
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	if _, err := s.Build(t.Context(), b, PullOptions{}); !core.IsKind(err, core.Permanent) || !strings.Contains(err.Error(), file+": get image "+ref) || !strings.Contains(core.Remedy(err), "docker login") {
+		t.Errorf("without a password: %v, remedy %q", err, core.Remedy(err))
+	}
+	t.Setenv("DOCKER_CONFIG", config)
+	if _, err := s.Build(t.Context(), b, PullOptions{}); err != nil {
+		t.Errorf("with the password: %v", err)
 	}
 }
 

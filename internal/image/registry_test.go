@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -172,29 +171,20 @@ func TestPushAndPull(t *testing.T) {
 }
 
 func TestRegistryWithPassword(t *testing.T) {
-	htpasswd := testkit.RequireTool(t, "htpasswd")
-	dir := t.TempDir()
-	file := filepath.Join(dir, "htpasswd")
-	if out, err := exec.Command(htpasswd, "-Bbc", file, "ann", "secret").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	addr := testkit.Registry(t, "\nauth: {htpasswd: {realm: test, path: "+file+"}}")
+	addr, dir := testkit.PrivateRegistry(t)
 	s := store(t)
 	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("DOCKER_CONFIG", dir)
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	push := func() error {
 		return push(t, s, i.ID, addr+"/private:1")
 	}
 	if err := push(); !core.IsKind(err, core.Permanent) || !strings.Contains(core.Remedy(err), "docker login") {
 		t.Errorf("without a password: %v, remedy %q", err, core.Remedy(err))
 	}
-	auth := base64.StdEncoding.EncodeToString([]byte("ann:secret"))
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, addr, auth), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	t.Setenv("DOCKER_CONFIG", dir)
 	if err := push(); err != nil {
 		t.Fatalf("with the password: %v", err)
 	}

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"os"
@@ -60,4 +61,21 @@ func Registry(t testing.TB, more string) string {
 		return err
 	})
 	return address
+}
+
+// PrivateRegistry is a Registry that wants a password, and gives a directory as docker's
+// configuration, which has it, besides.
+func PrivateRegistry(t testing.TB) (address, config string) {
+	t.Helper()
+	config = t.TempDir()
+	users := filepath.Join(config, "htpasswd")
+	if out, err := exec.Command(RequireTool(t, "htpasswd"), "-Bbc", users, "ann", "secret").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	address = Registry(t, "\nauth: {htpasswd: {realm: test, path: "+users+"}}")
+	auth := base64.StdEncoding.EncodeToString([]byte("ann:secret"))
+	if err := os.WriteFile(filepath.Join(config, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, address, auth), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return address, config
 }

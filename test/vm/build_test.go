@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // dockerfile is of an image of nothing but busybox, which needs no other.
@@ -17,15 +18,17 @@ const dockerfile = `FROM scratch
 COPY busybox /bin/busybox
 SHELL ["/bin/busybox", "sh", "-c"]
 RUN for applet in sh cat id sleep; do /bin/busybox ln -s busybox /bin/$applet; done
-ARG GREETING=none
+` + steps
+
+const steps = `ARG GREETING=none
 ENV GREETING=$GREETING
 WORKDIR /opt
 COPY sub/greeting .
 RUN echo "uid $(id -u) said $(cat greeting)" > built
 `
 
-// TestADockerfileIsBuiltInAVirtualMachine: an image that is then run without one, one
-// whose build fails, and one whose bee is killed.
+// TestADockerfileIsBuiltInAVirtualMachine: an image that is then run without one, whose
+// base only this user can get, one whose build fails, and one whose bee is killed.
 func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 	testkit.RequireUser(t)
 	testkit.RequireTool(t, "mmdebstrap")
@@ -39,10 +42,15 @@ func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.File("app/sub/greeting", "hello")
-	b.File("app/Dockerfile", dockerfile+`CMD ["sh", "-c", "cat built; echo $PWD $GREETING"]`+"\n")
 	const machine = "vm: {when: never, cpus: 1, memory: 1G}\n"
 
-	job := b.File("job.yaml", "build: {context: app, builder: vm, args: {GREETING: a b}}\n"+machine)
+	registry, config := testkit.PrivateRegistry(t)
+	b.Env = append(b.Env, "DOCKER_CONFIG="+config)
+	base := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin"}})
+	b.Must("image", "pull", base)
+	b.Must("image", "push", base, registry+"/base:1")
+	b.File("app/Based", "ARG BASE=none\nFROM "+registry+"/$BASE AS base\nFROM base\n"+steps+`CMD ["sh", "-c", "cat built; echo $PWD $GREETING"]`+"\n")
+	job := b.File("job.yaml", "build: {context: app, dockerfile: Based, builder: vm, args: {GREETING: a b, BASE: 'base:1'}}\n"+machine)
 	if got := b.Must("run", "-q", job); got != "uid 0 said hello\n/opt a b\n" {
 		t.Errorf("the image's command says %q", got)
 	}
