@@ -13,9 +13,9 @@ import (
 )
 
 // TestHardwareOfVirtualMachines: what the Beefile says is what the guest has,
-// seen from the inside, and from the outside where that is the place to look.
+// seen from the inside, and from the outside where that is the place to look. Only root
+// can set huge pages aside.
 func TestHardwareOfVirtualMachines(t *testing.T) {
-	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
