@@ -107,7 +107,8 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 // to what they would have come to anyway, and so does the file that both append to and
 // read all the time, in a data image of the first guest. Of the output nothing is missing
 // or comes twice. What was saved at first still makes a run afterwards, with the file as
-// it was then. The rings of their network devices are saved with them.
+// it was then. The rings of their network devices are saved with them; those of machines
+// with a volume each are in TestKilledWhileMachinesAreSaved.
 func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	testkit.Once(t)
 	b, sites, job := ringBee(t, "vhost", true)
@@ -162,4 +163,19 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	}
 	ringed(t, b, true)
 	b.CheckNothingLeft(30 * time.Second)
+}
+
+// TestMachinesWithSocketsAreSavedAndGoOn, those of hosts that have no rings, once.
+func TestMachinesWithSocketsAreSavedAndGoOn(t *testing.T) {
+	testkit.Once(t)
+	b, sites, job := ringBee(t, "socket", false)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	at := printed(t, b, id, 1, 50)
+	b.Must("move", id)
+	printed(t, b, id, 2, at+100)
+	b.Must("exec", id, "--", "touch", "enough")
+	if v := b.Await(id, savedTime); v.State != "succeeded" || len(v.Attempts) != 2 {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	ringed(t, b, false)
 }
