@@ -114,8 +114,10 @@ rm -rf /var/cache/apt/archives/*.deb /var/cache/debconf/* /usr/share/doc /usr/sh
 rm -rf /usr/bin/ctr /usr/bin/containerd-stress /usr/bin/containerd-shim \
   /usr/bin/containerd-shim-runc-v1 /usr/lib/systemd/systemd /usr/lib/udev/hwdb.d /usr/lib/udev/hwdb.bin /etc/udev/hwdb.bin
 # -Xhc would take 100 s of a processor in place of one, to make it a sixth smaller.
+# What mmdebstrap has mounted has another owner or date with each of its modes.
 mksquashfs / /bee-build/root.sqfs -comp lz4 -noappend -no-progress -quiet -reproducible \
-  -wildcards -e 'var/lib/apt/lists/*' 'var/cache/apt/*' 'proc/*' 'sys/*' 'dev/*' 'tmp/*' 'run/*' vmlinux modules packages qemu bee-build
+  -p 'proc d 555 0 0' -p 'sys d 555 0 0' -p 'dev d 755 0 0' \
+  -wildcards -e proc sys dev 'var/lib/apt/lists/*' 'var/cache/apt/*' 'tmp/*' 'run/*' vmlinux modules packages qemu bee-build
 mv /bee-build/root.sqfs /root.sqfs
 chmod 644 /root.sqfs /vmlinux /packages
 chmod -R a+rX /qemu

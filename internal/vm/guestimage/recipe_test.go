@@ -1,6 +1,7 @@
 package guestimage
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func TestRecipe(t *testing.T) {
@@ -44,6 +47,56 @@ func TestTheBuildersAptIsNotInTheImage(t *testing.T) {
 		}) {
 			t.Errorf("the image is packed with the host's %s", name)
 		}
+	}
+}
+
+// TestWhereItIsMadeIsNotInTheImage: what the builder mounts is of another owner and
+// date each time, and the packed file system is the same.
+func TestWhereItIsMadeIsNotInTheImage(t *testing.T) {
+	testkit.RequireTool(t, "mksquashfs")
+	_, rest, _ := strings.Cut(finish, "\nmksquashfs / /bee-build/root.sqfs ")
+	options, _, packed := strings.Cut(rest, "\nmv ")
+	if !packed {
+		t.Fatal("nothing is packed")
+	}
+	var images [2][]byte
+	for n, mode := range []os.FileMode{0o755, 0o700} {
+		root, packed := t.TempDir(), filepath.Join(t.TempDir(), "root.sqfs")
+		then := time.Unix(1_500_000_000, 0)
+		if err := os.WriteFile(filepath.Join(root, "file"), []byte("the same"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"proc", "sys", "dev", "tmp"} {
+			if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range []string{"proc", "sys", "dev"} {
+			at := filepath.Join(root, dir)
+			if err := errors.Join(os.WriteFile(filepath.Join(at, "entry"), nil, 0o644), os.Chmod(at, mode), os.Chtimes(at, then, then.Add(time.Duration(n)*time.Hour))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, at := range []string{"file", "tmp", "."} {
+			if err := os.Chtimes(filepath.Join(root, at), then, then); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := exec.Command("sh", "-c", `mksquashfs "$0" "$1" `+options, root, packed)
+		c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1600000000")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if images[n], err = os.ReadFile(packed); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := exec.Command("unsquashfs", "-lls", "-d", "", packed).Output(); err != nil || strings.Contains(string(list), "entry") || !strings.Contains(string(list), "dr-xr-xr-x root/root") {
+			t.Errorf("%v: %s", err, list)
+		}
+	}
+	if !bytes.Equal(images[0], images[1]) {
+		t.Error("two images differ")
 	}
 }
 
