@@ -139,13 +139,12 @@ func (d *decoder) checkTarget(at, target string) {
 // copySides checks a copy; inside is its path in the container.
 func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 	switch {
-	case !d.allRead(at):
-	case c.From == "" || c.To == "":
-		d.at(at, "", "%s: both `from` and `to` are needed", at)
-	case !path.IsAbs(inside):
+	case inside != "" && !path.IsAbs(inside):
 		d.at(at+"."+key, "", "%s.%s: %q is no absolute path in the container", at, key, inside)
+	case d.allRead(at) && (c.From == "" || c.To == ""):
+		d.at(at, "", "%s: both `from` and `to` are needed", at)
 	default:
-		return true
+		return inside != ""
 	}
 	return false
 }

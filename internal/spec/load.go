@@ -198,7 +198,7 @@ func noSite(name string, all []Site, file string) (where, remedy string) {
 	}
 	where, remedy = "your sites file "+file, "It has: "+strings.Join(names, ", ")+"."
 	if file == "" {
-		where = "your sites (there is no sites file)"
+		where, remedy = "your sites", "Without a sites file there is only: "+strings.Join(names, ", ")+"."
 	}
 	if near := nearest(name, names); near != "" {
 		remedy = fmt.Sprintf("Did you mean %q? %s", near, remedy)

@@ -135,6 +135,7 @@ func bad() map[string]struct {
 		"no false error on secrets":    {"image: a\nsecrets: {T: {file: [x]}, U: {}}\n", []string{"2:21: secrets.T.file: text is wanted", "2:27: secrets.U: give exactly one"}},
 		"no false error on inputs":     {"image: a\ninputs: [{form: x, to: /work}, {from: x}]\n", []string{"2:11: unknown key", "inputs[1]: both `from` and `to` are needed"}},
 		"no false error on checkpoint": {"image: a\nresume: x\ncheckpont: {grace: 1s}\nnodes: 0\n", []string{"3:1: unknown key", "4:1: nodes: 0"}},
+		"value beside an unknown key":  {"image: a\ninputs: [{frm: x, to: work}, {frm: x, to: /proc}]\noutputs: [{from: y, too: z}]\n", []string{`2:11: unknown key "inputs[0].frm"`, `2:19: inputs[0].to: "work" is no absolute path`, "2:31: unknown key", "2:39: inputs[1].to: /proc is not the job's own", `3:12: outputs[0].from: "y" is no absolute path`, "3:21: unknown key"}},
 		"no such anchor":               {"image: *none\nnodes: 0\n", []string{"1:8: no anchor has this name", "2:1: nodes: 0"}},
 		"anchor below an unknown key":  {"common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "common"`}},
 		"merge of a list":              {"image: a\nenv: {<<: 5, B: y}\n", []string{"env.<<: a mapping of keys is wanted here, this is a number"}},

@@ -97,6 +97,27 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 }
 
 // TestLinksLeadSomewhere follows every relative link.
+// TestTablesHaveHeads finds rows that stand below no head, and so are no table.
+func TestTablesHaveHeads(t *testing.T) {
+	for file, text := range documents(t) {
+		rule, fenced := -1, false // the line below the last table's head
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "```") {
+				fenced = !fenced
+			}
+			switch {
+			case fenced || !strings.HasPrefix(line, "|"):
+				rule = -1
+			case rule < 0 && (i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "|--")):
+				t.Errorf("%s:%d: a row of no table: %s", file, i+1, line)
+			case rule < 0:
+				rule = i + 1
+			}
+		}
+	}
+}
+
 func TestLinksLeadSomewhere(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)#:]+)\)`)
 	root := testkit.Root(t)
