@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -265,31 +263,6 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 		return out, err
 	}
 	return a.abandoned(ctx, out)
-}
-
-// lastWordsTime is how long a node may take to end that has closed its line.
-const lastWordsTime = 2 * time.Second
-
-// withLastWords brings the nodes' logs home, which go with the hosts, and adds to
-// the loss of the head what it said last: that is the cause, mostly.
-func (a *attempt) withLastWords(ctx context.Context, cause error) error {
-	home := a.c.Store.RunDir(a.run.ID)
-	if checker, ok := a.lease.(driver.NodeChecker); ok { // it says why when it ends
-		for begun := time.Now(); time.Since(begun) < lastWordsTime; {
-			if alive, err := checker.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
-				break
-			}
-		}
-	}
-	a.fetchLogs(ctx, home)
-	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0)) //nolint:errcheck // a host that is gone took it along
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	last := lines[len(lines)-1]
-	if last == "" || !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
-		return cause
-	}
-	return &core.Error{Kind: core.KindOf(cause), Op: "start on site", Object: a.site.Name, Err: fmt.Errorf("%w; its node said last: %s", cause, last),
-		Remedy: fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID)}
 }
 
 func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {

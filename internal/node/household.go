@@ -80,7 +80,7 @@ func RunAll(ctx context.Context, c protocol.Config, o Options) error {
 				o.household.settle(nil) // where it never got so far
 			}
 			if errs[i] != nil {
-				o.Log.Error("node ended", "rank", c.Rank, "err", errs[i])
+				o.Log.Error(protocol.NodeEnded, "rank", c.Rank, "kind", core.KindOf(errs[i]), "remedy", core.Remedy(errs[i]), "err", errs[i])
 			}
 		})
 	}

@@ -449,7 +449,8 @@ func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 func TestAHeadThatCannotStartSaysWhy(t *testing.T) {
 	b, job := busyboxJob(t, "nodes: 2", "network: eth77", "run: 'true'")
 	r := b.Try("--sites", labSites(b, "2"), "run", job)
-	if r.Code == 0 || !strings.Contains(r.Stderr, "this host has no such interface") {
+	if r.Code != 204 || !strings.Contains(r.Stderr, "start on site lab: listen on network eth77: this host has no such interface") ||
+		!strings.Contains(r.Stderr, "Let `network:` name an interface") {
 		t.Errorf("%d: %s", r.Code, r.Stderr)
 	}
 	if got := b.Must("logs", "--node", "0", "small"); !strings.Contains(got, "no such interface") {

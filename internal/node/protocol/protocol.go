@@ -242,6 +242,10 @@ const EncryptionNone = "none"
 // container sees as well.
 const SocketName = "node.sock"
 
+// NodeEnded is what a node's log says when it ends by an error, with the fields
+// kind, remedy and err.
+const NodeEnded = "node ended"
+
 // SocketPath is the node's unix socket for the controller and for `bee exec`.
 func SocketPath(dir string, rank int) string {
 	return path.Join(NodeDir(dir, rank), "run", SocketName)
