@@ -68,7 +68,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	program, err := exec.LookPath(r.o.Program) // here: what starts it has the container's PATH
 	if err != nil {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "start charliecloud container", Object: spec.Name, Err: err}
+		return nil, command.Failed("start charliecloud container", spec.Name, err)
 	}
 	l, err := prepare(s)
 	if err != nil {

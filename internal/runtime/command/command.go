@@ -93,11 +93,17 @@ func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) 
 
 // StartError is what a container's start fails with.
 func StartError(s Launch, err error) error {
-	kind := core.Permanent
-	if errors.Is(err, exec.ErrNotFound) {
-		kind = core.Unsupported
+	return Failed("start "+s.Driver+" container", s.Name, err)
+}
+
+// Failed is the error of an operation by another program, with what to do where that
+// is not there.
+func Failed(op, object string, err error) error {
+	e := &core.Error{Kind: core.Permanent, Op: op, Object: object, Err: err}
+	if missing, is := errors.AsType[*exec.Error](err); is {
+		e.Kind, e.Remedy = core.Unsupported, "Install "+missing.Name+" on that host, or choose another `runtime:`; `bee doctor` tells what there is."
 	}
-	return &core.Error{Kind: kind, Op: "start " + s.Driver + " container", Object: s.Name, Err: err}
+	return e
 }
 
 // Output runs a program to its end and gives what it wrote to its standard
@@ -112,14 +118,10 @@ func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 		c.Stdin = bytes.NewReader(stdin)
 	}
 	if err := c.Run(); err != nil {
-		kind := core.Permanent
-		if errors.Is(err, exec.ErrNotFound) {
-			kind = core.Unsupported
-		}
 		if text := strings.TrimSpace(said.String()); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return out.String(), &core.Error{Kind: kind, Op: "run", Object: strings.Join(argv[:min(2, len(argv))], " "), Err: err}
+		return out.String(), Failed("run", strings.Join(argv[:min(2, len(argv))], " "), err)
 	}
 	return out.String(), nil
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -18,6 +19,15 @@ func TestAProbeSaysWhatIsWrong(t *testing.T) {
 	} {
 		if got := lastCause(err); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAProgramThatIsNotThere(t *testing.T) {
+	_, err := Output(t.Context(), nil, "bee-no-such-program", "run")
+	for _, err := range []error{err, StartError(Launch{Driver: "x", Name: "c"}, err)} {
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "Install bee-no-such-program") {
+			t.Errorf("%v: %s", err, core.Remedy(err))
 		}
 	}
 }
