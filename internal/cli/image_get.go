@@ -18,15 +18,29 @@ func (a *app) newImagePullCommand() *cobra.Command {
 	o := image.PullOptions{Policy: "always"}
 	c := &cobra.Command{Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
-				o.Progress = report
-				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), args[0]), o)
-			})
+			return a.pull(c.Context(), asJSON, args[0], o)
 		}}
-	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")
+	platformFlag(c, &o)
 	insecureFlag(c, &o)
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+const platformName = "platform"
+
+func platformFlag(c *cobra.Command, o *image.PullOptions) {
+	c.Flags().StringVar(&o.Platform, platformName, "", "such as linux/arm64 (default this machine's)")
+}
+
+// pull brings an image that is named as in a Beefile of the working directory.
+func (a *app) pull(ctx context.Context, asJSON bool, ref string, o image.PullOptions) error {
+	if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
+		return err
+	}
+	return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+		o.Progress = report
+		return s.Pull(ctx, spec.ImageFrom(workingDir(), ref), o)
+	})
 }
 
 func insecureFlag(c *cobra.Command, o *image.PullOptions) {
@@ -42,12 +56,9 @@ func (a *app) newImageImportCommand() *cobra.Command {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				scheme = "oci:"
 			}
-			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
-				o.Progress = report
-				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), scheme+args[0]), o)
-			})
+			return a.pull(c.Context(), asJSON, scheme+args[0], o)
 		}}
-	c.Flags().StringVar(&o.Platform, "platform", "", "such as linux/arm64 (default this machine's)")
+	platformFlag(c, &o)
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }

@@ -123,6 +123,27 @@ func TestWhatDockerHas(t *testing.T) {
 	}
 }
 
+// TestADockerThatDoesNotAnswer: that an image is not there, nobody can say then.
+func TestADockerThatDoesNotAnswer(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
+	if _, err := store(t).Pull(t.Context(), "docker-daemon:nothing:1", PullOptions{}); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+		t.Errorf("got %v, %s", err, core.Remedy(err))
+	}
+}
+
+func TestAFileThatIsNoArchive(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x")
+	for _, text := range []string{"", "name: x\n", strings.Repeat("no tar\n", 200)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := store(t).Pull(t.Context(), "docker-archive:"+file, PullOptions{})
+		if !core.IsKind(err, core.Invalid) || !strings.Contains(core.Remedy(err), "docker save") || strings.Count(err.Error(), file) != 1 {
+			t.Errorf("%q: %v: %s", text, err, core.Remedy(err))
+		}
+	}
+}
+
 func TestPushKeepsTheDigest(t *testing.T) {
 	_, addr := newFaulty(t)
 	write(t, addr+"/x:1", imageOf(t, host, map[string][]byte{"a": []byte("1")}, map[string][]byte{"b": []byte("2")}))

@@ -94,6 +94,8 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 			Remedy: "`" + tool + " images` lists what is there."}
 		if _, missing := exec.LookPath(tool); missing != nil {
 			e.Kind, e.Err, e.Remedy = core.Unsupported, missing, "Install "+tool+", or name the image by its registry."
+		} else if exec.CommandContext(ctx, tool, "images", "--quiet").Run() != nil {
+			e.Kind, e.Remedy = core.Unsupported, "Put right what keeps `"+tool+" images` from working here, or name the image by its registry."
 		}
 		return nil, e
 	}

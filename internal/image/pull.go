@@ -157,7 +157,7 @@ func pullError(ref string, err error) error {
 	case errors.Is(err, context.Canceled):
 		e.Kind = core.Stopped
 	case errors.Is(err, fs.ErrNotExist):
-		e.Kind, e.Remedy = core.NotFound, "Check the path; relative ones start at the Beefile's directory."
+		e.Kind, e.Remedy = core.NotFound, "Check the path."
 	case unpack.IsFull(err):
 		e.Remedy = unpack.RemedyFull
 	case ofFile:

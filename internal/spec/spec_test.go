@@ -201,6 +201,14 @@ func TestImagesWithoutTheWordForWhatTheyAre(t *testing.T) {
 	}
 }
 
+func TestCheckPlatform(t *testing.T) {
+	for text, want := range map[string]string{"": "", "linux/arm64/v8": "", "blah": `--platform: platform: "blah" is no platform`, "linux/amd46": "linux/amd64"} {
+		if err := CheckPlatform("--platform", text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestVM(t *testing.T) {
 	for text, want := range map[string]VM{
 		"true":                    {When: VMAlways},

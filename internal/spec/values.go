@@ -40,6 +40,15 @@ func (d *decoder) checkPlatform(text string) {
 	}
 }
 
+// CheckPlatform tells what is wrong with a platform that a flag gives, by an error of
+// kind Invalid.
+func CheckPlatform(flag, text string) error {
+	d := newDecoder(flag, nil)
+	d.flags["platform"] = flag
+	d.checkPlatform(text)
+	return asError(d.problems)
+}
+
 // checkNetwork finds what is neither a CIDR nor the name of an interface.
 func (d *decoder) checkNetwork(at, text string) {
 	const longest = 15 // bytes in the name of an interface of Linux

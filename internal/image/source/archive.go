@@ -54,7 +54,7 @@ func Archive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Im
 func fromArchive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Image, error) {
 	index, err := readIndex(f)
 	if err != nil {
-		return nil, invalid("read image archive "+f.Name(), err)
+		return nil, noArchive(f, err)
 	}
 	if _, ok := index.members["manifest.json"]; ok {
 		return fromDocker(index, tag)
@@ -62,8 +62,11 @@ func fromArchive(ctx context.Context, f *os.File, tag string, want v1.Platform) 
 	if _, ok := index.members["index.json"]; ok {
 		return fromLayout(ctx, index, tag, want)
 	}
-	return nil, &core.Error{Kind: core.Invalid, Op: "read image archive", Object: f.Name(), Err: errors.New("it holds neither manifest.json nor index.json"),
-		Remedy: "Make it with `docker save` or `podman save`."}
+	return nil, noArchive(f, errors.New("it holds neither manifest.json nor index.json"))
+}
+
+func noArchive(f *os.File, err error) error {
+	return &core.Error{Kind: core.Invalid, Op: "read image archive", Object: f.Name(), Err: err, Remedy: "Make it with `docker save` or `podman save`."}
 }
 
 func fromLayout(ctx context.Context, in files, tag string, want v1.Platform) (*Image, error) {
