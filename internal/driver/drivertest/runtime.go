@@ -39,6 +39,8 @@ type RuntimeSuite struct {
 	// Scratch tells that what containers write lies in memory, unless
 	// ContainerSpec.DiskScratch asks for a disk.
 	Scratch bool
+	// Strangers tells that the accounts in a container may not have the caller.
+	Strangers bool
 	// Only names the cases to run; none: all.
 	Only []string
 	// Lists tells that List gives running containers.

@@ -212,6 +212,30 @@ func (s RuntimeSuite) names(t *testing.T) {
 	if got := want(t, box, "readlink /proc/self/ns/net"); got != net {
 		t.Errorf("network %s is not the host's %s", got, net)
 	}
+	s.known(t, box)
+}
+
+// known wants the caller among the accounts inside, and the host's resolvers.
+func (s RuntimeSuite) known(t *testing.T, box driver.Container) {
+	if !s.Strangers {
+		ids := fmt.Sprintf(":%d:%d:", os.Getuid(), os.Getgid())
+		if got := want(t, box, "cat /etc/passwd"); !strings.Contains(got, ids) {
+			t.Errorf("no account has the ids %s:\n%s", ids, got)
+		}
+		if got := want(t, box, "cat /etc/group"); !strings.Contains(got+"\n", fmt.Sprintf(":%d:", os.Getgid())) {
+			t.Errorf("no group has the id %d:\n%s", os.Getgid(), got)
+		}
+	}
+	raw, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := want(t, box, "cat /etc/resolv.conf")
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "nameserver") && !strings.Contains(inside+"\n", line) {
+			t.Errorf("%q is not in /etc/resolv.conf:\n%s", line, inside)
+		}
+	}
 }
 
 // confined tries what gives an intruder power over the host.

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func TestConformance(t *testing.T) {
 	binary := testkit.Binary(t)
 	testkit.Docker(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true, Strangers: true}.Run(t)
 }
 
 // TestConformanceOfTheEngine is that by the daemon's API.
@@ -50,7 +50,7 @@ func TestConformanceOfTheEngine(t *testing.T) {
 	testkit.Docker(t)
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(engineVariable, "1")
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true, Strangers: true}.Run(t)
 }
 
 // TestADaemonThatHangs holds no node: what ran has ended, what is left behind is
@@ -65,7 +65,7 @@ func TestADaemonThatHangs(t *testing.T) {
 	for name, engine := range map[string]string{"by the command line": "", "by the API": "1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(engineVariable, engine)
-			drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true}.Held(t,
+			drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, Lists: true, Strangers: true}.Held(t,
 				func() error { return dockerd.Signal(syscall.SIGSTOP) }, func() error { return dockerd.Signal(syscall.SIGCONT) })
 		})
 	}
