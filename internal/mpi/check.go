@@ -151,11 +151,23 @@ func (i *image) otherLauncher(want family) string {
 // checkSingleton warns when an MPI program is started without a launcher.
 func (i *image) checkSingleton(commands []commandLine, hosts int) string {
 	for _, c := range commands {
-		if inside, host := i.program(c.words[0]); host != "" {
-			if lib, _ := i.libraryFamily(inside); lib != unknown {
-				return fmt.Sprintf("%s is an MPI program, but the command starts it without mpirun: it will be rank 0 of 1, on one of %d hosts", c.words[0], hosts)
-			}
+		if inside, host := i.program(c.words[0]); host != "" && i.isMPI(inside, host, c.words) {
+			return fmt.Sprintf("%s is an MPI program, but the command starts it without mpirun: it will be rank 0 of 1, on one of %d hosts", strings.Join(c.words, " "), hosts)
 		}
 	}
 	return ""
+}
+
+// isMPI tells whether a command is an MPI program, also one of Python's, but none
+// that starts others by mpirun.
+func (i *image) isMPI(inside, host string, words []string) bool {
+	if lib, _ := i.libraryFamily(inside); lib != unknown {
+		return true
+	}
+	interpreter, script := i.mpi4pyScript(inside, host, words)
+	if interpreter == "" || script != "" && (mentions(script, "mpirun") || mentions(script, "mpiexec")) {
+		return false
+	}
+	modules, chooses := i.mpi4py(interpreter)
+	return chooses || len(modules) > 0
 }

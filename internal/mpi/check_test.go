@@ -64,7 +64,8 @@ func testImage(t *testing.T) string {
 func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 	root := testImage(t)
 	volume := t.TempDir()
-	for name, text := range map[string]string{"with.py": "from mpi4py import MPI", "without.py": "print(1)"} {
+	for name, text := range map[string]string{"with.py": "from mpi4py import MPI", "without.py": "print(1)",
+		"starts.py": "import mpi4py, os\nos.system('mpirun ompi-app')\n"} {
 		if err := os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -105,6 +106,13 @@ func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 		{"in a comment", "true # mpirun ompi-app", mpich, "", ""},
 		{"with an expansion", "mpirun -np $N ompi-app", mpich, "", "rank 0 of 1"},
 		{"MPI program without mpirun", "ompi-app", "", "", "without mpirun"},
+		{"python with mpi4py, without mpirun", "python3 -u with.py", "", "", "python3 -u with.py is an MPI program"},
+		{"python module of mpi4py, without mpirun", "python3 -m mpi4py.bench helloworld", "", "", "without mpirun"},
+		{"python script by its first line, without mpirun", "tool.py", "", "", "tool.py is an MPI program"},
+		{"python without mpi4py, without mpirun", "python3 without.py", "", "", ""},
+		{"python that starts mpirun itself", "python3 starts.py", "", "", ""},
+		{"python that is not to be seen", "python3 -c 'import mpi4py'", "", "", ""},
+		{"python module of mpi4py", "mpirun python3 -m mpi4py.bench helloworld", mpich, "rank 0 of 1", ""},
 		{"plain program without mpirun", "plain", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

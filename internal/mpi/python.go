@@ -11,31 +11,8 @@ import (
 // pythonFamily looks at what `python3 script.py` gets its MPI from: mpi4py's
 // extension module. certain is false where several could be meant.
 func (i *image) pythonFamily(inside, host string, words []string) (what string, lib family, from string, certain bool) {
-	interpreter, script := inside, ""
-	if !strings.HasPrefix(path.Base(i.real(inside)), "python") {
-		script = host
-		if interpreter = shebang(host); !strings.HasPrefix(path.Base(interpreter), "python") {
-			return "", unknown, "", false
-		}
-		if found, ok := i.program(interpreter); ok != "" {
-			interpreter = found
-		}
-	} else {
-		for n := 1; n < len(words); n++ {
-			if w := words[n]; !strings.HasPrefix(w, "-") {
-				script = i.host(w)
-				break
-			} else if w == "-m" && n+1 < len(words) && words[n+1] == "mpi4py" {
-				break
-			} else if w == "-m" || w == "-c" {
-				return "", unknown, "", false
-			}
-		}
-		if script == "" && !contains(words, "mpi4py") {
-			return "", unknown, "", false
-		}
-	}
-	if script != "" && !mentions(script, "mpi4py") {
+	interpreter, _ := i.mpi4pyScript(inside, host, words)
+	if interpreter == "" {
 		return "", unknown, "", false
 	}
 	modules, chooses := i.mpi4py(interpreter)
@@ -50,6 +27,42 @@ func (i *image) pythonFamily(inside, host string, words []string) (what string, 
 		lib, from = got, path
 	}
 	return words[0] + " with mpi4py", lib, from, len(modules) == 1
+}
+
+// mpi4pyScript gives the interpreter of a command that runs a Python program with
+// mpi4py, or "", and that program's file on this host, where it is one.
+func (i *image) mpi4pyScript(inside, host string, words []string) (interpreter, script string) {
+	interpreter = inside
+	if !strings.HasPrefix(path.Base(i.real(inside)), "python") {
+		script = host
+		if interpreter = shebang(host); !strings.HasPrefix(path.Base(interpreter), "python") {
+			return "", ""
+		}
+		if found, ok := i.program(interpreter); ok != "" {
+			interpreter = found
+		}
+	} else {
+		module := false
+		for n := 1; n < len(words) && script == "" && !module; n++ {
+			switch w := words[n]; {
+			case w == "-m" && n+1 < len(words) && (words[n+1] == "mpi4py" || strings.HasPrefix(words[n+1], "mpi4py.")):
+				module = true
+			case w == "-m" || w == "-c":
+				return "", ""
+			case !strings.HasPrefix(w, "-"):
+				if script = i.host(w); script == "" {
+					return "", ""
+				}
+			}
+		}
+		if module {
+			return interpreter, ""
+		}
+	}
+	if script == "" || !mentions(script, "mpi4py") {
+		return "", ""
+	}
+	return interpreter, script
 }
 
 // mpi4py lists the extension modules that an interpreter may load. The wheels
@@ -111,13 +124,4 @@ func mentions(host, text string) bool {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, 1<<20))
 	return err == nil && bytes.Contains(raw, []byte(text))
-}
-
-func contains(words []string, w string) bool {
-	for _, x := range words {
-		if x == w {
-			return true
-		}
-	}
-	return false
 }
