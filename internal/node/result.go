@@ -84,7 +84,8 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	return replies
 }
 
-// matches lists the files and directories that the outputs name.
+// matches lists the files and directories that the outputs name, for which the job
+// has ended on all hosts.
 func (h *head) matches(dir string) []protocol.OutputMatch {
 	list := []protocol.OutputMatch{}
 	for i, o := range h.plan.Outputs {
@@ -98,6 +99,7 @@ func (h *head) matches(dir string) []protocol.OutputMatch {
 		}
 		for _, f := range found {
 			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
+				filestream.MakeReadable(f) // what the job has shut would hold its run open for ever
 				list = append(list, protocol.OutputMatch{Index: i, Path: p})
 			}
 		}

@@ -444,6 +444,16 @@ func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 	}
 }
 
+// TestOutputsThatTheirOwnerMayNotReadComeHome: else the run would wait for them for ever.
+func TestOutputsThatTheirOwnerMayNotReadComeHome(t *testing.T) {
+	b, job := busyboxJob(t, "outputs: [{from: '/work/*', to: ./results}]",
+		"run: 'mkdir /work/d; echo x > /work/d/f; echo y > /work/g; chmod 000 /work/d/f /work/d /work/g'")
+	b.Must("run", job)
+	if got := b.Read("results/d/f") + b.Read("results/g"); got != "x\ny\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestAHeadThatCannotStartSaysWhy: its log is at home, although the host is given
 // back.
 func TestAHeadThatCannotStartSaysWhy(t *testing.T) {
