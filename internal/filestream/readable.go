@@ -17,12 +17,12 @@ func MakeReadable(root string) {
 		if err != nil {
 			return nil //nolint:nilerr // see above
 		}
-		need := fs.FileMode(0o400)
+		need, give := fs.FileMode(0o400), fs.FileMode(0o400)
 		if d.IsDir() {
-			need = 0o500
+			need, give = 0o500, 0o700 // a copy of it can be removed, too
 		}
 		if mode := info.Mode(); mode&need != need {
-			os.Chmod(p, mode|need) //nolint:errcheck // see above
+			os.Chmod(p, mode|give) //nolint:errcheck // see above
 		}
 		return nil
 	})

@@ -29,7 +29,7 @@ func TestShutTreesAreMadeReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	MakeReadable(root)
-	for p, want := range map[string]fs.FileMode{shut: fs.ModeDir | fs.ModeSetgid | 0o500, file: 0o410, outside: 0o010} {
+	for p, want := range map[string]fs.FileMode{shut: fs.ModeDir | fs.ModeSetgid | 0o700, file: 0o410, outside: 0o010} {
 		if info, err := os.Stat(p); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", p, info.Mode(), err)
 		}
