@@ -172,3 +172,12 @@ func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", d.err.String(), want)
 	}
 }
+
+func TestPathsAreRelativeToWhereOneIs(t *testing.T) {
+	for wd, want := range map[string]string{"/": "/usr/bin", "/usr": "./bin", "/usr/lib": "/usr/bin"} {
+		t.Chdir(wd)
+		if got := shortPath("/usr/bin"); got != want {
+			t.Errorf("in %s: got %s, want %s", wd, got, want)
+		}
+	}
+}

@@ -276,7 +276,7 @@ func arrivedText(o state.Arrived) string {
 // shortPath is a path relative to the working directory where that is shorter.
 func shortPath(p string) string {
 	wd, err := os.Getwd()
-	if err != nil {
+	if err != nil || wd == "/" { // where runs in the background are carried
 		return p
 	}
 	rel, err := filepath.Rel(wd, p)
