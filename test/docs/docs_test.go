@@ -96,7 +96,6 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// TestLinksLeadSomewhere follows every relative link.
 // TestTablesHaveHeads finds rows that stand below no head, and so are no table.
 func TestTablesHaveHeads(t *testing.T) {
 	for file, text := range documents(t) {
@@ -118,6 +117,7 @@ func TestTablesHaveHeads(t *testing.T) {
 	}
 }
 
+// TestLinksLeadSomewhere follows every relative link.
 func TestLinksLeadSomewhere(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)#:]+)\)`)
 	root := testkit.Root(t)
