@@ -437,7 +437,7 @@ func TestWhatKeepsANodeFromItsWorkIsTold(t *testing.T) {
 				c.startAll()
 			}
 			r := c.result(10 * time.Second)
-			if r.Exit != nil || r.Kind != "invalid" || r.Host != fmt.Sprintf("host%d", rank) || !strings.Contains(r.Remedy, "network:") {
+			if r.Exit != nil || r.Kind != "unsupported" || r.Host != fmt.Sprintf("host%d", rank) || !strings.Contains(r.Remedy, "network:") {
 				t.Errorf("result: %+v", r)
 			}
 			c.awaitEnd(10*time.Second, 0)

@@ -309,7 +309,7 @@ func TestListenOnANetwork(t *testing.T) {
 			t.Errorf("listens on %s", a)
 		}
 	}
-	if _, err := listen("no-such-if0"); !core.IsKind(err, core.Invalid) {
+	if _, err := listen("no-such-if0"); !core.IsKind(err, core.Unsupported) {
 		t.Errorf("a network that is not here: %v", err)
 	}
 }
