@@ -142,16 +142,38 @@ func (c *carrier) carry(ctx context.Context, id string, r *carried, lock *state.
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-r.wake:
-			wait = firstRetry
-		case <-ctx.Done():
+		again, over := c.rest(ctx, id, r, wait)
+		if over {
+			return
 		}
-		t.Stop()
+		if again {
+			wait = firstRetry
+		}
 		if lock, err = c.s.Store.Lock(id); err != nil {
 			return // someone has it, or the state directory is gone
+		}
+	}
+}
+
+// rest is the pause before a run is tried again, which ends when that is asked for, or
+// another process has brought the run to its end.
+func (c *carrier) rest(ctx context.Context, id string, r *carried, wait time.Duration) (asked, over bool) {
+	t, look := time.NewTimer(wait), time.NewTicker(stopLook)
+	defer t.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-t.C:
+			return false, false
+		case <-r.wake:
+			return true, false
+		case <-look.C:
+			run, err := c.s.Store.Run(ctx, id)
+			if over := err == nil && run.State.Final() || core.IsKind(err, core.NotFound); over {
+				return false, true
+			}
+		case <-ctx.Done():
+			return false, true
 		}
 	}
 }
