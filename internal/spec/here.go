@@ -11,7 +11,7 @@ import (
 )
 
 // CheckHere finds what the job takes from this machine and what is not there,
-// or may not be read. The commands of secrets are not tried.
+// or may not be read, and places on it that its outputs cannot come to. The commands of secrets are not tried.
 func (t *Draft) CheckHere() {
 	if !t.read {
 		return
@@ -29,6 +29,11 @@ func (t *Draft) CheckHere() {
 		}
 		for _, p := range found {
 			t.here(at, p)
+		}
+	}
+	for i, out := range j.Outputs {
+		if out.To != "" {
+			t.takes(fmt.Sprintf("outputs[%d].to", i), j.local(out.To))
 		}
 	}
 	if b := j.Build; b != nil {
@@ -67,6 +72,27 @@ func (t *Draft) here(at, path string) bool {
 	}
 	t.d.at(at, hint, "%s: %s: %v", at, path, err)
 	return false
+}
+
+// takes finds a directory that cannot be made, or in which nothing can be.
+func (t *Draft) takes(at, dir string) {
+	there := dir
+	info, err := os.Stat(there)
+	for errors.Is(err, os.ErrNotExist) && there != filepath.Dir(there) {
+		there = filepath.Dir(there)
+		info, err = os.Stat(there)
+	}
+	switch {
+	case err != nil:
+		err = errors.Unwrap(err) // without the path
+	case !info.IsDir():
+		err = unix.ENOTDIR
+	default:
+		err = unix.Access(there, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		t.d.at(at, "name a directory in which you may write", "%s: %s: %v", at, there, err)
+	}
 }
 
 // dockerfileHere finds a context without its Dockerfile.

@@ -37,6 +37,8 @@ func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 		{"build: {context: build, dockerfile: x}\n", nil},
 		{"build: {context: build, dockerfile: y}\n", []string{"1:25: build.dockerfile: " + dir + "/build/y: no such"}},
 		{"build:\n  debian: bookworm\n  copy: [{from: none, to: /a}, {from: there, to: /b}, {from: 7}]\n", []string{"3:11: build.copy[0].from: " + dir + "/none: no such", "build.copy[2]: both", "build.copy[2].from: " + dir + "/7"}},
+		{"image: a\noutputs: [{from: /work/a, to: new/er}, {from: /work/b, to: .}, {from: /work/c, to: there}, {from: /work/d, to: there/in}]\n",
+			[]string{"outputs[2].to: " + dir + "/there: not a directory", "outputs[3].to: " + dir + "/there/in: not a directory"}},
 		{"image: [x]\ninputs: [{from: [x], to: /a}]\nsecrets: {A: {env: [x], file: [y]}}\n", []string{"image: text", "inputs[0].from: text", "env: text", "file: text"}},
 		{"- a\n", []string{"a mapping of keys is wanted"}},
 	} {
