@@ -17,6 +17,7 @@ type stopOptions struct {
 	noWait   bool
 	all      bool
 	siteLost bool
+	without  bool
 	asJSON   bool
 }
 
@@ -30,12 +31,19 @@ is not over.
 
 A run whose site does not answer ends once it does. With --site-lost it ends now:
 what may go on there, and what is lost, is told, and what is left there is ended and
-removed when the site answers again.`,
+removed when the site answers again.
+
+A run is kept, with its site, until its outputs are at home. Where they can never come
+to the place that the Beefile names for them, --without-outputs ends it all the same:
+what it has written and is not at home yet is removed.`,
 		Args: cobra.ArbitraryArgs, // see namesOr
 		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, o) }}
 	c.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&o.all, "all", false, "every run that is not over")
 	c.Flags().BoolVar(&o.siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
+	c.Flags().BoolVar(&o.without, "without-outputs", false, "do not bring outputs home: they are removed")
+	c.MarkFlagsMutuallyExclusive("all", "without-outputs") // of one run at a time one knows what is lost
+	c.MarkFlagsMutuallyExclusive("site-lost", "without-outputs")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
 	return c
 }
@@ -82,7 +90,7 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell
 	errs := make([]error, len(runs))
 	for i, run := range runs {
 		if !run.State.Final() {
-			errs[i] = s.askEnd(ctx, run, o.siteLost)
+			errs[i] = s.askEnd(ctx, run, o)
 		}
 	}
 	for i, run := range runs {
@@ -100,11 +108,16 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell
 }
 
 // askEnd has a run end, and does not wait for it.
-func (s *session) askEnd(ctx context.Context, run state.Run, siteLost bool) error {
+func (s *session) askEnd(ctx context.Context, run state.Run, o stopOptions) error {
 	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is held for lost, lest it go on elsewhere
 		return err
 	}
-	if siteLost {
+	if o.without {
+		if err := s.DoWithout(ctx, run); err != nil {
+			return err
+		}
+	}
+	if o.siteLost {
 		if err := s.holdLost(ctx, run); err != nil {
 			return err
 		}

@@ -53,6 +53,10 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 			return a.fetchFailed(err)
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
+		if a.doesWithout(ctx) {
+			a.note(ctx, "warning: its outputs were not brought home, as its user wanted it to end without them")
+			return nil
+		}
 		if r.Outputs == nil && r.Exit == nil {
 			return a.salvage(ctx, head)
 		}
@@ -208,5 +212,5 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 // fetchFailed keeps the run open: its outputs are still on the site.
 func (a *attempt) fetchFailed(err error) error {
 	return &core.Error{Kind: core.KindOf(err), Op: "bring home the outputs of run", Object: a.run.ID, Err: err,
-		Remedy: "They are safe on site " + a.site.Name + ". Put the cause right, then run `bee ps`: it fetches them and ends the run."}
+		Remedy: "They are safe on site " + a.site.Name + ". Put the cause right, then run `bee ps`: it fetches them and ends the run. `bee stop --without-outputs " + a.run.ID + "` ends it without them."}
 }

@@ -100,8 +100,8 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		out = on
 		a.blame(out)
 		a.note(ctx, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
-	case a.stopAsked() && result.Exit == nil: // while the checkpoint came home
-		out = outcome{state: state.Stopped, err: errStopped()}
+	case a.stopAsked() && (result.Exit == nil || a.doesWithout(ctx)): // while the checkpoint came home, or cannot
+		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
 		a.blame(out)
 	}
 	a.rec.Moved, a.rec.Passed = is && goesOn(out), out.next // recorded together with Fetched

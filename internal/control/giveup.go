@@ -23,6 +23,7 @@ import (
 type said struct {
 	Attempt int  `json:"attempt"`
 	Leave   bool `json:"leave,omitempty"`
+	Without bool `json:"without,omitempty"` // see DoWithout
 	// Sites, if there are any, are those on which the run shall go on, in that
 	// order.
 	Sites []spec.Site `json:"sites,omitempty"`
@@ -101,7 +102,7 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 	a.heldAsked = time.Now()
 	raw, err := a.c.Store.Said(ctx, a.run.ID)
 	var s said
-	if err != nil || raw == nil || json.Unmarshal(raw, &s) != nil || s.Attempt != a.rec.N || s.Leave {
+	if err != nil || raw == nil || json.Unmarshal(raw, &s) != nil || s.Attempt != a.rec.N || s.Leave || s.Without {
 		return false
 	}
 	run, err := a.c.Store.Run(ctx, a.run.ID)

@@ -67,6 +67,45 @@ func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 	}
 }
 
+// TestOutputsThatCanNeverComeHome: their run can be ended all the same, and whoever carried
+// it ends, too.
+func TestOutputsThatCanNeverComeHome(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "workdir: /work", "run: echo done >/work/out", "outputs: [{from: /work/out, to: results}]")
+	b.File("results", "a file of its user's")
+	if r := b.Try("run", "-q", job); r.Code != 201 || !strings.Contains(r.Stderr, "outputs[0].to: "+b.Work+"/results: not a directory") {
+		t.Errorf("before it is begun: %+v", r)
+	}
+	os.Remove(b.Work + "/results")
+	b.File("job.yaml", strings.Replace(b.Read("job.yaml"), "echo done", "while [ ! -e /work/go ]; do sleep 0.1; done; echo done", 1))
+	id := strings.TrimSpace(b.Must("run", "--detach", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := b.Try("exec", id, "--", "test", "-d", "/work"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	b.File("results", "a file of its user's")
+	b.Must("exec", id, "--", "touch", "/work/go")
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if got := b.Must("show", id); !strings.Contains(got, "bring home the outputs") {
+			return errors.New(got)
+		}
+		return nil
+	})
+	b.Must("stop", "--without-outputs", id)
+	if v := b.Await(id, 20*time.Second); v.State != "stopped" {
+		t.Errorf("it is %+v", v)
+	}
+	if got := b.Must("show", id); !strings.Contains(got, "its outputs were not brought home") {
+		t.Errorf("its user is told %s", got)
+	}
+	if got := b.Read("results"); got != "a file of its user's" {
+		t.Errorf("in the place of its outputs lies %q", got)
+	}
+	b.CheckNothingLeft(20 * time.Second)
+}
+
 func TestAFullStateDirectoryIsTold(t *testing.T) {
 	b, job := busyboxJob(t, "run: echo never")
 	dir, enlarge := smallDisk(t, b, "small", "1000k")
