@@ -230,7 +230,7 @@ func TestAddressesAreAnswered(t *testing.T) {
 
 func TestABrokenLinkEndsAndHeals(t *testing.T) {
 	g := mesh(t, 2)
-	x, y := pair(t)
+	x, y := testkit.Line(t)
 	l, err := g[0].f.Link(1, 0, x)
 	if err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 	defer c.Close()
 	var ends []net.Conn
 	for host := 1; host < hosts; host++ {
-		x, y := pair(t)
+		x, y := testkit.Line(t)
 		if _, err := f.Link(host, 0, x); err != nil {
 			t.Fatal(err)
 		}
@@ -454,7 +454,7 @@ func TestManySlowLinksShareTheMemory(t *testing.T) {
 func TestBrokenFramesEndTheLink(t *testing.T) {
 	for name, raw := range map[string][]byte{"too long": {0xff, 0, 0, 0}, "too short": {0, 0, 0, 3, 1, 2, 3}} {
 		g := newGuest(t, 0, 2)
-		x, y := pair(t)
+		x, y := testkit.Line(t)
 		l, err := g.f.Link(1, 0, x)
 		if err != nil {
 			t.Fatal(err)
@@ -497,7 +497,7 @@ func BenchmarkSwitch(b *testing.B) {
 			one, two := New(Switch, Sockets, Place{0, 2, 1}, log), New(Switch, Sockets, Place{1, 2, 1}, log)
 			defer one.Close()
 			defer two.Close()
-			x, y := pair(b)
+			x, y := testkit.Line(b)
 			if _, err := one.Link(1, 0, x); err != nil {
 				b.Fatal(err)
 			}

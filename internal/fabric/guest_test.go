@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // guest is a test's end of a switch's port: it speaks what QEMU does.
@@ -32,30 +34,11 @@ func newGuestOf(t testing.TB, kind string, rank, size int) *guest {
 	return g
 }
 
-// pair gives both ends of a TCP connection.
-func pair(t testing.TB) (net.Conn, net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, b
-}
-
 // twoOfThree gives two hosts' switches, linked, with places for three guests each.
 func twoOfThree(t *testing.T) []*Fabric {
 	t.Helper()
 	var hosts []*Fabric
-	x, y := pair(t)
+	x, y := testkit.Line(t)
 	for i, c := range []net.Conn{x, y} {
 		f := New(Switch, Sockets, Place{i, 2, 3}, slog.New(slog.DiscardHandler))
 		if _, err := f.Link(1-i, 0, c); err != nil {
@@ -85,7 +68,7 @@ func fabricOf(t *testing.T, kind string, size int) []*guest {
 
 func joinGuests(t *testing.T, a, b *guest) (*Lane, *Lane) {
 	t.Helper()
-	x, y := pair(t)
+	x, y := testkit.Line(t)
 	la, err := a.f.Link(b.rank, 0, x)
 	if err != nil {
 		t.Fatal(err)

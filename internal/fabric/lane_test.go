@@ -68,8 +68,8 @@ func lay(t testing.TB, a, b *guest, lane int) *cable {
 
 func layWith(t testing.TB, a, b *guest, lane int, carry func(c *cable, to, from net.Conn)) *cable {
 	t.Helper()
-	x, in := pair(t)
-	y, out := pair(t)
+	x, in := testkit.Line(t)
+	y, out := testkit.Line(t)
 	c := &cable{ends: []net.Conn{in, out}}
 	t.Cleanup(c.cut)
 	go carry(c, in, out)
@@ -211,7 +211,7 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 // whichever end sends them, as far as they may help.
 func TestALinkWantsMoreLanes(t *testing.T) {
 	lane := func(g *guest, number int) net.Conn { // to one who lives, and takes nothing
-		x, y := pair(t)
+		x, y := testkit.Line(t)
 		t.Cleanup(func() { y.Close() })
 		if _, err := g.f.Link(1-g.rank, number, x); err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestLanesShareFlows(t *testing.T) {
 	g := newGuest(t, 0, 2)
 	k := g.f.peers[1]
 	for lane := range MostLanes {
-		x, y := pair(t)
+		x, y := testkit.Line(t)
 		defer y.Close()
 		go io.Copy(io.Discard, y)
 		if _, err := g.f.Link(1, lane, x); err != nil {

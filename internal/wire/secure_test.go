@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,9 +48,9 @@ func secured(t testing.TB, relay func(to, from net.Conn)) (client, server *Secur
 		}
 		ids = append(ids, id)
 	}
-	a, b := tcp(t)
+	a, b := testkit.Line(t)
 	if relay != nil {
-		c, d := tcp(t)
+		c, d := testkit.Line(t)
 		go relay(c, b)
 		go relay(b, c)
 		b = d
@@ -62,26 +63,6 @@ func secured(t testing.TB, relay func(to, from net.Conn)) (client, server *Secur
 		t.Fatal(err)
 	}
 	return client, server, beneath
-}
-
-// tcp gives both ends of a connection.
-func tcp(t testing.TB) (net.Conn, net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close(); b.Close() })
-	return a, b
 }
 
 func noise(size int) []byte {

@@ -74,9 +74,8 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
-	b, job := busyboxJob(t, "run: 'echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")
-	blocked := b.File("results", "in the way")
-	id := strings.TrimSpace(b.Must("run", "-d", job))
+	b, job := busyboxJob(t, doneOnceBlocked, "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")
+	id := blocked(t, b, job, "results")
 	log := b.Dir + "/state/runs/" + id + "/controller.log"
 	testkit.Eventually(t, 30*time.Second, func() error {
 		raw, err := os.ReadFile(log)
@@ -85,11 +84,11 @@ func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 		}
 		return err
 	})
-	if err := os.Remove(blocked); err != nil {
+	if err := os.Remove(b.Work + "/results"); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, 60*time.Second, func() error { // no bee command meanwhile
-		_, err := os.Stat(blocked + "/sub/end")
+		_, err := os.Stat(b.Work + "/results/sub/end")
 		return err
 	})
 	if v := b.Await(id, 20*time.Second); v.State != "succeeded" {

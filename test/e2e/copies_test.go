@@ -63,9 +63,8 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
-	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", "run: 'echo done > end'")
-	b.File("taken", "a file, no directory")
-	id := strings.TrimSpace(b.Must("run", "-d", job))
+	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", doneOnceBlocked)
+	id := blocked(t, b, job, "taken")
 	testkit.Eventually(t, time.Minute, func() error {
 		if text := b.Must("show", id); !strings.Contains(text, "bring home the outputs") {
 			return errors.New("it shows " + text)

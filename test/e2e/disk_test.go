@@ -67,26 +67,35 @@ func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 	}
 }
 
-// TestOutputsThatCanNeverComeHome: their run can be ended all the same, and whoever carried
-// it ends, too.
-func TestOutputsThatCanNeverComeHome(t *testing.T) {
-	t.Parallel()
-	b, job := busyboxJob(t, "workdir: /work", "run: echo done >/work/out", "outputs: [{from: /work/out, to: results}]")
-	b.File("results", "a file of its user's")
-	if r := b.Try("run", "-q", job); r.Code != 201 || !strings.Contains(r.Stderr, "outputs[0].to: "+b.Work+"/results: not a directory") {
-		t.Errorf("before it is begun: %+v", r)
-	}
-	os.Remove(b.Work + "/results")
-	b.File("job.yaml", strings.Replace(b.Read("job.yaml"), "echo done", "while [ ! -e /work/go ]; do sleep 0.1; done; echo done", 1))
+// doneOnceBlocked is what a job runs whose outputs shall find something in their way at home.
+const doneOnceBlocked = "run: 'until [ -e blocked ]; do sleep 0.1; done; echo done > end'"
+
+// blocked begins such a run, and gives its id once a file has that name at home.
+func blocked(t *testing.T, b *testkit.Bee, job, name string) string {
+	t.Helper()
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if r := b.Try("exec", id, "--", "test", "-d", "/work"); r.Code != 0 {
+		if r := b.Try("exec", id, "--", "true"); r.Code != 0 {
 			return errors.New(r.Stderr)
 		}
 		return nil
 	})
-	b.File("results", "a file of its user's")
-	b.Must("exec", id, "--", "touch", "/work/go")
+	b.File(name, "in the way")
+	b.Must("exec", id, "--", "touch", "blocked")
+	return id
+}
+
+// TestOutputsThatCanNeverComeHome: their run can be ended all the same, and whoever carried
+// it ends, too.
+func TestOutputsThatCanNeverComeHome(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "workdir: /work", doneOnceBlocked, "outputs: [{from: /work/end, to: results}]")
+	b.File("results", "in the way")
+	if r := b.Try("run", "-q", job); r.Code != 201 || !strings.Contains(r.Stderr, "outputs[0].to: "+b.Work+"/results: not a directory") {
+		t.Errorf("before it is begun: %+v", r)
+	}
+	os.Remove(b.Work + "/results")
+	id := blocked(t, b, job, "results")
 	testkit.Eventually(t, 30*time.Second, func() error {
 		if got := b.Must("show", id); !strings.Contains(got, "bring home the outputs") {
 			return errors.New(got)
@@ -100,7 +109,7 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	if got := b.Must("show", id); !strings.Contains(got, "its outputs were not brought home") {
 		t.Errorf("its user is told %s", got)
 	}
-	if got := b.Read("results"); got != "a file of its user's" {
+	if got := b.Read("results"); got != "in the way" {
 		t.Errorf("in the place of its outputs lies %q", got)
 	}
 	b.CheckNothingLeft(20 * time.Second)
