@@ -51,8 +51,8 @@ type Job struct {
 	Runtime string `yaml:"runtime"`
 	// VM puts a virtual machine between each host and its container.
 	VM *VM `yaml:"vm"`
-	// Seccomp refuses system calls that no job needs (rootless; docker and
-	// podman do so by themselves).
+	// Seccomp refuses system calls that no job needs, by the runtime's own filter
+	// (rootless, docker and podman).
 	Seccomp bool `yaml:"seccomp"`
 	// User inside: "" (the caller's own uid) or "root".
 	User string `yaml:"user"`

@@ -116,6 +116,20 @@ func mayRaise() bool {
 	return err == nil && bits&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
+// SecurityOptions are the values of --security-opt, as podman and docker read them.
+//
+// Their own filter of system calls is not used unless it is asked for: what a job may
+// do otherwise, it may do here. Docker's before 23 refuses what ranks of a host read each
+// other's memory with (process_vm_readv), for which some MPIs end; kernels before 5.16
+// take every filtered process for one to be slowed down against speculation.
+func SecurityOptions(s driver.ContainerSpec) []string {
+	options := []string{"no-new-privileges", "label=disable"} // SELinux would refuse the run's directories
+	if !s.Seccomp {
+		options = append(options, "seccomp=unconfined")
+	}
+	return options
+}
+
 // NoSeccomp refuses a specification that wants a filter of system calls, for
 // programs that have none.
 func NoSeccomp(driverName string, s driver.ContainerSpec) error {

@@ -55,7 +55,7 @@ func (r *Runtime) creation(s driver.ContainerSpec, h command.Host, memlock int64
 	c.Healthcheck.Test = []string{"NONE"}
 	o := &c.HostConfig
 	o.NetworkMode, o.IpcMode, o.PidsLimit, o.LogConfig.Type, o.AutoRemove = "host", "host", -1, "none", true
-	o.SecurityOpt, o.ExtraHosts = securityOptions(), command.ExtraHosts(s.Hosts)
+	o.SecurityOpt, o.ExtraHosts = command.SecurityOptions(s), command.ExtraHosts(s.Hosts)
 	if r.dropsAll(s) {
 		o.CapDrop = []string{"ALL"}
 	}

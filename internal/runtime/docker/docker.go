@@ -149,7 +149,7 @@ func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int
 	argv := []string{r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
 		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h)}
-	for _, o := range securityOptions() {
+	for _, o := range command.SecurityOptions(s) {
 		argv = append(argv, "--security-opt="+o)
 	}
 	if r.dropsAll(s) {
@@ -168,8 +168,6 @@ func user(s driver.ContainerSpec, h command.Host) string {
 	}
 	return strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)
 }
-
-func securityOptions() []string { return []string{"no-new-privileges", "label=disable"} }
 
 // dropsAll tells whether a container gets no capabilities at all.
 func (r *Runtime) dropsAll(s driver.ContainerSpec) bool { return !s.Root || r.o.Own == nil }

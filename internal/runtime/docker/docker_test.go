@@ -123,7 +123,7 @@ func TestCommandLines(t *testing.T) {
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
 	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --workdir=/ "
-	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=unconfined --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
 	for name, test := range map[string]struct {
 		root    bool
 		memlock int64
@@ -151,7 +151,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	inside := `{"Image":"bee.local/image:1","Hostname":"h0","User":"%s","WorkingDir":"/","Entrypoint":["/.bee/bee"],"Cmd":["init"],"Env":["A=1"],"Labels":{"bee.owner":"u/r/2"},` +
 		`"Healthcheck":{"Test":["NONE"]},"AttachStdout":true,"AttachStderr":true,"HostConfig":{"NetworkMode":"host","IpcMode":"host","PidsLimit":-1,"LogConfig":{"Type":"none"},` +
-		`"SecurityOpt":["no-new-privileges","label=disable"],"CapDrop":%s,"Ulimits":[{"Name":"memlock","Soft":8192,"Hard":8192}],"ExtraHosts":["h1:10.0.0.2"],` +
+		`"SecurityOpt":["no-new-privileges","label=disable","seccomp=unconfined"],"CapDrop":%s,"Ulimits":[{"Name":"memlock","Soft":8192,"Hard":8192}],"ExtraHosts":["h1:10.0.0.2"],` +
 		`"Devices":[{"PathOnHost":"/dev/kfd","PathInContainer":"/dev/kfd","CgroupPermissions":"rwm"}],` +
 		`"Mounts":[{"Type":"bind","Source":"/s","Target":"/work","ReadOnly":false},{"Type":"bind","Source":"/in","Target":"/data","ReadOnly":true}],"AutoRemove":true}}`
 	drivertest.Same(t, fmt.Sprintf(inside, "0:0", "null"), asked())

@@ -68,8 +68,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile string, env []string) []string {
 	argv := []string{program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--pid=private", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
-		"--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable", "--workdir=/",
-		"--env-file", envFile}
+		"--cap-drop=all", "--workdir=/", "--env-file", envFile}
+	for _, o := range command.SecurityOptions(s) {
+		argv = append(argv, "--security-opt="+o)
+	}
 	if h.NoMqueue && h.UID != 0 { // podman would bind what is not there
 		argv = append(argv, "--ipc=private", "--mount", command.MountOption(driver.Mount{Source: "/dev/shm", Target: "/dev/shm"}))
 	} else {
