@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path"
@@ -8,8 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -78,6 +83,24 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 	}
 	copies, err := disjoint(copies)
 	return copies, binds, err
+}
+
+// counting gives what is told how much of a file or directory has been copied, and tells
+// of how much in all. That of a directory is counted only while it is copied, if that
+// takes long: nobody waits for it. end is to be called once nothing is told any more.
+func counting(ctx context.Context, local string, say func(what string, done, total int64)) (told func(done int64), end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var total atomic.Int64
+	var count sync.Once
+	var counter sync.WaitGroup
+	begun := time.Now()
+	told = func(done int64) {
+		if time.Since(begun) > time.Second {
+			count.Do(func() { counter.Go(func() { total.Store(filestream.Size(ctx, local)) }) })
+		}
+		say("copying "+local, done, total.Load())
+	}
+	return told, func() { cancel(); counter.Wait() }
 }
 
 // inputBinds gives the binds of a job's inputs, from the job alone: whoever takes

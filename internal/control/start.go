@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"sync"
 	"time"
@@ -96,13 +95,11 @@ func (a *attempt) stage(ctx context.Context) error {
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
 	for _, s := range copies {
 		a.inheritInput(ctx, head, s)
-		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote)}
-		total := int64(0) // of a directory: looking through a large one takes time
-		if info, err := os.Stat(s.local); err == nil && info.Mode().IsRegular() {
-			total = info.Size()
-		}
-		t.Progress = func(done int64) { a.c.Progress(protocol.PhaseStage)("copying "+s.local, done, total) }
-		if err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) }); err != nil {
+		told, end := counting(ctx, s.local, a.c.Progress(protocol.PhaseStage))
+		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote), Progress: told}
+		err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
+		end()
+		if err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 	e := newEncoder(w, kindOne, progress)
 	if known != nil {
 		if known.total {
-			e.number(recTotal, uint64(sizeOf(path))) //nolint:errcheck // it sticks
+			e.number(recTotal, uint64(Size(ctx, path))) //nolint:errcheck // it sticks
 		} else if len(known.sums) > 0 {
 			e.known = known
 		}
@@ -51,8 +51,9 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 	return err
 }
 
-// sizeOf adds up the files below a path, as far as they can be seen.
-func sizeOf(path string) int64 {
+// Size adds up the bytes of the files below a path, as far as they can be seen and until
+// ctx ends.
+func Size(ctx context.Context, path string) int64 {
 	total := int64(0)
 	filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // it is only to choose sizes by
 		if err == nil && e.Type().IsRegular() {
@@ -60,7 +61,7 @@ func sizeOf(path string) int64 {
 				total += info.Size()
 			}
 		}
-		return nil
+		return ctx.Err()
 	})
 	return total
 }
