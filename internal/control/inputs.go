@@ -93,9 +93,14 @@ func counting(ctx context.Context, local string, say func(what string, done, tot
 	var total atomic.Int64
 	var count sync.Once
 	var counter sync.WaitGroup
+	info, err := os.Stat(local)
+	isDir := err != nil || info.IsDir()
+	if !isDir {
+		total.Store(info.Size())
+	}
 	begun := time.Now()
 	told = func(done int64) {
-		if time.Since(begun) > time.Second {
+		if isDir && time.Since(begun) > time.Second {
 			count.Do(func() { counter.Go(func() { total.Store(filestream.Size(ctx, local)) }) })
 		}
 		say("copying "+local, done, total.Load())

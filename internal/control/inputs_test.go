@@ -29,5 +29,12 @@ func TestALargeInputIsCountedWhileItIsCopied(t *testing.T) {
 		if want := []int64{0, 0, 0, 7}; !slices.Equal(totals, want) {
 			t.Errorf("totals were told as %d, want %d", totals, want)
 		}
+		told, end = counting(t.Context(), filepath.Join(dir, "b"), func(_ string, _, total int64) {
+			if total != 4 {
+				t.Errorf("of a file %d is told, want its size", total)
+			}
+		})
+		told(1)
+		end()
 	})
 }
