@@ -77,6 +77,16 @@ type ImageConfig struct {
 	StopSignal string            `json:"stop_signal,omitempty"`
 }
 
+// Account is whom processes are: a line of /etc/passwd.
+type Account struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// Name is empty where the number has none.
+	Name string `json:"name,omitempty"`
+	// Home is the home directory.
+	Home string `json:"home,omitempty"`
+}
+
 // Image is a resolved image: what it is, and how it runs.
 type Image struct {
 	// ID is the digest of the image's manifest, "sha256:…". Two references

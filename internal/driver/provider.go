@@ -24,6 +24,9 @@ type Info struct {
 	Name string `json:"name"`
 	// Summary is one line for people.
 	Summary string `json:"summary"`
+	// MapsUsers tells that processes in a runtime's containers can have other ids than
+	// the caller's, whose they are outside.
+	MapsUsers bool `json:"maps_users,omitempty"`
 }
 
 // Facts is what a probe found out.

@@ -70,8 +70,12 @@ type ContainerSpec struct {
 	Hostname string
 	// Env is the whole environment of the container's init, KEY=VALUE.
 	Env []string
-	// Root asks for uid 0 inside; otherwise the caller's own uid and gid.
+	// Root asks for uid 0 inside.
 	Root bool
+	// User is whom the processes are inside, where Root is not set; nil: the caller,
+	// by his own uid and gid. Outside they are the caller's always. Only a runtime
+	// with Info.MapsUsers takes it.
+	User *core.Account
 	// Mounts are bound in, in order.
 	Mounts []Mount
 	// Hosts are further lines for /etc/hosts: address, then names.
@@ -144,7 +148,7 @@ type VolumeServer interface {
 }
 
 // Command is a process to start inside a container. It has init's ids: nothing in a
-// container has the right to change them, whatever USER its image names.
+// container has the right to change them.
 type Command struct {
 	// Args is the argument vector; Args[0] is looked up in Env's PATH.
 	Args []string

@@ -23,7 +23,8 @@ type box struct {
 	driver.Container
 	runtime string
 	why     string
-	env     []string // of everything that runs in it
+	user    *core.Account // whom its processes are inside; nil: the caller, or root
+	env     []string      // of everything that runs in it
 	workdir string
 	release func() // of the image
 }
@@ -85,6 +86,10 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan)}
+	if b.user, err = n.imageUser(ctx, plan, rt); err != nil {
+		release()
+		return nil, err
+	}
 	if err := rt.Prepare(ctx, image); err != nil {
 		release()
 		return nil, err
@@ -94,12 +99,13 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
-	b.env = environment(plan, n.config, job)
+	b.env = environment(plan, n.config, job, b.user)
 	spec, err := n.containerSpec(plan, members, image, b.env)
 	if err != nil {
 		release()
 		return nil, err
 	}
+	spec.User = b.user
 	spec.TimerSlack = mpi.TimerSlack(job)
 	if plan.Restore {
 		b.Container, err = n.restoreBox(ctx, rt, spec)
@@ -111,6 +117,21 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	return b, nil
+}
+
+// imageUser gives whom the image wants the processes to be, if the job wants it too.
+func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Runtime) (*core.Account, error) {
+	if plan.Root || plan.CallerIDs {
+		return nil, nil
+	}
+	user, err := n.images.Account(ctx, plan.Image)
+	if err != nil || user == nil || rt.Info().MapsUsers {
+		return user, err
+	}
+	if n.head != nil {
+		n.head.journal.say(protocol.PhaseStart, fmt.Sprintf("note: the image's USER %s is left out: with %s, processes have your own ids, as files in the volume would not be yours otherwise", plan.Image.Config.User, rt.Info().Name))
+	}
+	return nil, nil
 }
 
 func both(a, b func()) func() { return func() { a(); b() } }

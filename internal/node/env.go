@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/user"
@@ -9,20 +10,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 )
 
 // environment is that of everything in the container. It is made of the
 // image's, the Beefile's and ours alone: nothing of the host's, so that
-// a batch system's or another MPI's variables cannot mislead the job's MPI.
+// a batch system's or another MPI's variables cannot mislead the job's MPI. user is
+// whom the image wants its processes to be, or nil.
 // Later ones win; what the user set in the Beefile wins over all.
-func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
+func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job, user *core.Account) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		// Docker's users are in no list of the image's: Open MPI would warn on stderr
 		// that it does not know their shell.
 		"HOME": homeOf(plan), "USER": userName(plan), "SHELL": "/bin/sh",
+	}
+	if user != nil {
+		env["HOME"] = cmp.Or(user.Home, env["HOME"])
+		env["USER"] = cmp.Or(user.Name, env["USER"])
 	}
 	set := func(pairs []string) {
 		for _, p := range pairs {

@@ -60,6 +60,8 @@ type Images interface {
 	Has(id string) bool
 	// Tree gives the unpacked image until release is called.
 	Tree(ctx context.Context, id string) (path string, release func(), err error)
+	// Account gives whom the image's USER means, or nil: nobody, or root.
+	Account(ctx context.Context, i core.Image) (*core.Account, error)
 	// Kept names a directory for what is kept with the image.
 	Kept(id string) string
 	// Archive gives a docker-archive and the tag in it.

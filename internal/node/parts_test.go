@@ -240,7 +240,7 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 	plan := &protocol.Plan{Image: core.Image{Config: core.ImageConfig{Env: []string{"PATH=/app/bin:/bin", "A=image", "B=image"}}},
 		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline}
 	c := protocol.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
-	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}})
+	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}}, nil)
 	for _, want := range []string{"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "SHELL=/bin/sh", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
 		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000"} {
 		if !slices.Contains(env, want) {
@@ -273,7 +273,7 @@ func TestNamesInside(t *testing.T) {
 	} {
 		n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
 		plan := &protocol.Plan{VM: c.vm, Volume: "/work"}
-		env := environment(plan, n.config, n.mpiJob(plan, c.members, networkInfo{}))
+		env := environment(plan, n.config, n.mpiJob(plan, c.members, networkInfo{}), nil)
 		spec, err := n.containerSpec(plan, c.members, driver.LocalImage{}, env)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
 			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)

@@ -23,7 +23,7 @@ func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
 	members, network := n.members, n.network
 	n.mu.Unlock()
 	c := n.config
-	p := &driver.Peers{Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network)),
+	p := &driver.Peers{Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network), nil),
 		Dir: workdirOf(plan)}
 	for _, m := range members {
 		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: protocol.NodeName(m.Rank)})

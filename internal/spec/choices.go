@@ -15,7 +15,7 @@ func words() map[string][]string {
 	runtimes := []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
 	return map[string][]string{
 		"runtime":          runtimes,
-		"user":             {"root"},
+		"user":             {UserRoot, UserCaller},
 		"scratch":          {"memory", "disk"},
 		"order":            {OrderListed, OrderCheapest, OrderSoonest},
 		"build.builder":    append(Engines(), BuilderVM),

@@ -54,7 +54,7 @@ type Job struct {
 	// Seccomp refuses system calls that no job needs, by the runtime's own filter
 	// (rootless, docker and podman).
 	Seccomp bool `yaml:"seccomp"`
-	// User inside: "" (the caller's own uid) or "root".
+	// User tells whom processes are inside: UserRoot, UserCaller, or "": the image's USER, else the caller.
 	User string `yaml:"user"`
 	// Network names the interface or CIDR that MPI shall use between hosts;
 	// default: the one over which the nodes reached each other.

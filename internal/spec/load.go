@@ -91,6 +91,12 @@ func (j *Job) local(p string) string {
 	return filepath.Join(j.Dir, p)
 }
 
+// Words of Job.User.
+const (
+	UserRoot   = "root"
+	UserCaller = "caller"
+)
+
 // Words of Job.Order.
 const (
 	OrderListed   = "listed"

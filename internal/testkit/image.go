@@ -19,7 +19,8 @@ import (
 )
 
 // Busybox writes a docker-archive of a small real image (Debian's static
-// busybox with its applets) and gives its path.
+// busybox with its applets) and gives its path. It has an account app, 1234 with the
+// group 1235, whose home and a file `own` in it nobody else may read.
 func Busybox(t testing.TB, config v1.Config) string {
 	t.Helper()
 	binary, err := os.ReadFile(RequireTool(t, "busybox"))
@@ -45,7 +46,10 @@ func Busybox(t testing.TB, config v1.Config) string {
 		add(tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: mode}, nil)
 	}
 	add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, binary)
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/root:/bin/sh\n"))
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/root:/bin/sh\napp:x:1234:1235:App:/home/app:/bin/sh\n"))
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644}, []byte("root:x:0:\nteam:x:1235:\n"))
+	add(tar.Header{Typeflag: tar.TypeDir, Name: "home/app/", Mode: 0o700, Uid: 1234, Gid: 1235}, nil)
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "home/app/own", Mode: 0o600, Uid: 1234, Gid: 1235}, []byte("app's\n"))
 	for _, applet := range strings.Fields("sh true false echo cat ls sleep env id kill pwd mkdir touch grep sed awk seq head tail wc dd ps hostname printf test rm cp mv stat chmod sort date yes tr readlink chroot mount umount mknod") {
 		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
 	}

@@ -22,7 +22,7 @@ import (
 func busyboxJob(t *testing.T, lines ...string) (*testkit.Bee, string) {
 	t.Helper()
 	b := testkit.NewBee(t)
-	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin", "FROM_IMAGE=yes"}, User: "1000"})
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin", "FROM_IMAGE=yes"}})
 	job := "name: small\nimage: docker-archive:" + image + "\n" + strings.Join(lines, "\n") + "\n"
 	return b, b.File("job.yaml", job)
 }
@@ -46,7 +46,7 @@ func TestRunShowsOutputAndBringsResultsHome(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	if want := itoa(os.Getuid()); uid != want {
-		t.Errorf("uid inside is %s, want the caller's %s, not the image's USER", uid, want)
+		t.Errorf("uid inside is %s, want the caller's %s", uid, want)
 	}
 	if got := b.Read("results/out.txt"); got != "DATA\ndata\n" {
 		t.Errorf("out.txt holds %q", got)
@@ -465,5 +465,35 @@ func TestAHeadThatCannotStartSaysWhy(t *testing.T) {
 	}
 	if got := b.Must("logs", "--node", "0", "small"); !strings.Contains(got, "no such interface") {
 		t.Errorf("its log is %q", got)
+	}
+}
+
+// TestAnImagesUser: processes are whom the image names, inside; outside, and in what
+// they write, they are the caller.
+func TestAnImagesUser(t *testing.T) {
+	b := testkit.NewBee(t)
+	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
+	stranger := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "stranger"})
+	lines := "\nworkdir: /work\nrun: 'id -un 2>/dev/null || id -u; echo $HOME; cat ~/own; touch result'\noutputs: [{from: /work/result, to: ./results}]\n"
+	b.File("job.yaml", "image: docker-archive:"+app+lines)
+	r := b.Try("run", "-q", "job.yaml")
+	if r.Code != 0 || r.Stdout != "app\n/home/app\napp's\n" {
+		t.Errorf("as the image's USER: %+v", r)
+	}
+	info, err := os.Stat(filepath.Join(b.Work, "results/result"))
+	if err != nil || int(sysOf(info).Uid) != os.Getuid() {
+		t.Errorf("the result does not belong to the caller: %v", err)
+	}
+	b.File("caller.yaml", "user: caller\nimage: docker-archive:"+app+strings.Replace(lines, "id -un 2>/dev/null || id -u", "id -u", 1))
+	home := "/work"
+	if os.Getuid() == 0 {
+		home = "/root"
+	}
+	if r := b.Try("run", "-q", "caller.yaml"); !strings.HasPrefix(r.Stdout, itoa(os.Getuid())+"\n"+home+"\n") {
+		t.Errorf("as the caller: %+v", r)
+	}
+	b.File("stranger.yaml", "image: docker-archive:"+stranger+lines)
+	if r := b.Try("run", "-q", "stranger.yaml"); r.Code < 200 || !strings.Contains(r.Stderr, "stranger") || !strings.Contains(r.Stderr, "user: caller") {
+		t.Errorf("a USER that the image does not know: %+v", r)
 	}
 }

@@ -61,7 +61,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"Mounts", s.mounts},
+		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"User", s.user}, {"Mounts", s.mounts},
 		{"Paths", s.paths}, {"Scratch", s.scratch}, {"Limits", s.limits}, {"Names", s.names}, {"Confined", s.confined}, {"Filter", s.filter}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
 		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
 	} {

@@ -58,7 +58,7 @@ func (s RuntimeSuite) identity(t *testing.T) {
 	c := s.spec(t)
 	box := s.start(t, c)
 	if got, ids := want(t, box, "echo $(id -u) $(id -g)"), fmt.Sprint(os.Getuid(), os.Getgid()); got != ids {
-		t.Errorf("ids inside are %s, want the caller's %s, whatever the image's USER", got, ids)
+		t.Errorf("ids inside are %s, want the caller's %s", got, ids)
 	}
 	want(t, box, "echo hello > /work/file && mkdir /work/dir && cat /a/deep/fixed/text")
 	for _, name := range []string{"file", "dir"} {
@@ -69,6 +69,30 @@ func (s RuntimeSuite) identity(t *testing.T) {
 		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
 			t.Errorf("%s belongs to %d:%d", name, st.Uid, st.Gid)
 		}
+	}
+}
+
+// user is whom an image names: that one inside, and the caller outside.
+func (s RuntimeSuite) user(t *testing.T) {
+	if !s.New(t).Info().MapsUsers {
+		return
+	}
+	c := s.spec(t)
+	c.User = &core.Account{UID: 1234, GID: 1235, Name: "app", Home: "/home/app"}
+	box := s.start(t, c)
+	if got := want(t, box, "echo $(id -u) $(id -g) $(id -un) $(id -gn)"); got != "1234 1235 app team" {
+		t.Errorf("inside it is %s, want the image's 1234 1235 app team", got)
+	}
+	want(t, box, "cat /home/app/own && echo x > /home/app/new && echo x > /work/by-user && chmod 600 /work/by-user")
+	info, err := os.Stat(filepath.Join(c.Mounts[0].Source, "by-user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
+		t.Errorf("its file belongs to %d:%d outside", st.Uid, st.Gid)
+	}
+	if got := want(t, box, "grep CapEff /proc/self/status | tr -d 'CapEf:[:space:]'"); strings.Trim(got, "0") != "" {
+		t.Errorf("capabilities %s", got)
 	}
 }
 

@@ -135,7 +135,7 @@ func processesNaming(words ...string) []string {
 // no container: see the case Identity.
 func localImage(t *testing.T) driver.LocalImage {
 	t.Helper()
-	archive := testkit.Busybox(t, v1.Config{Env: []string{"FROM_IMAGE=1"}, User: "1000"})
+	archive := testkit.Busybox(t, v1.Config{Env: []string{"FROM_IMAGE=1"}})
 	image, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		t.Fatal(err)

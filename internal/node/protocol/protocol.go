@@ -89,11 +89,13 @@ type Plan struct {
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
-	Outputs     []string `json:"outputs,omitempty"`
-	Root        bool     `json:"root,omitempty"`
-	GPUs        int      `json:"gpus,omitempty"`
-	DiskScratch bool     `json:"disk_scratch,omitempty"`
-	Seccomp     bool     `json:"seccomp,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
+	Root    bool     `json:"root,omitempty"`
+	// CallerIDs has processes have the caller's ids inside, whatever USER of the image.
+	CallerIDs   bool `json:"caller_ids,omitempty"`
+	GPUs        int  `json:"gpus,omitempty"`
+	DiskScratch bool `json:"disk_scratch,omitempty"`
+	Seccomp     bool `json:"seccomp,omitempty"`
 	// Deadline is when the site takes its hosts back, by its own clock; zero:
 	// it has said nothing.
 	Deadline time.Time `json:"deadline,omitzero"`

@@ -38,7 +38,7 @@ func New(o command.Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "Charliecloud's ch-run"}
+	return driver.Info{Name: name, Summary: "Charliecloud's ch-run", MapsUsers: true}
 }
 
 // Needs implements driver.Runtime.
@@ -248,10 +248,16 @@ func startCommand(program string, s driver.ContainerSpec, h command.Host, l laye
 	argv = append(argv, strconv.Itoa(len(readOnly)/2))
 	argv = append(argv, readOnly...)
 	uid, gid := h.UID, h.GID
-	if s.Root {
+	switch {
+	case s.Root:
 		uid, gid = 0, 0
+	case s.User != nil:
+		uid, gid = s.User.UID, s.User.GID
 	}
 	argv = append(argv, "setpriv", "--no-new-privs", program, "--write", "--private-tmp", "--uid", strconv.Itoa(uid), "--gid", strconv.Itoa(gid), "--cd", "/")
+	if s.User != nil { // whom the image's own accounts know
+		argv = append(argv, "--no-passwd")
+	}
 	argv = append(argv, binds...)
 	argv = append(argv, "--bind", filepath.Join(s.StateDir, "hosts")+":/etc/hosts")
 	return append(argv, l.root, "--", command.InsideBinary, "init")

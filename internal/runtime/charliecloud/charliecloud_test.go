@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/runtime/command"
@@ -35,15 +36,17 @@ func TestCommandLine(t *testing.T) {
 	l := layers{top: "/t", upper: "/t/write", work: "/t/work", root: "/t/root"}
 	for name, test := range map[string]struct {
 		root bool
+		user *core.Account
 		ids  string
-	}{"user": {false, "--uid 1000 --gid 100"}, "root": {true, "--uid 0 --gid 0"}} {
+		own  string
+	}{"caller": {false, nil, "--uid 1000 --gid 100", ""}, "root": {true, nil, "--uid 0 --gid 0", ""}, "the image's": {false, &core.Account{UID: 7, GID: 8}, "--uid 7 --gid 8", "--no-passwd "}} {
 		t.Run(name, func(t *testing.T) {
 			s := s
-			s.Root = test.root
+			s.Root, s.User = test.root, test.user
 			got := strings.Join(startCommand("ch-run", s, command.Host{UID: 1000, GID: 100}, l), " ")
 			got = strings.Replace(got, wrapper, "WRAPPER", 1)
 			want := `unshare --user --map-root-user --mount --propagation=private --pid --fork --kill-child --mount-proc -- /bin/sh -c WRAPPER bee-charliecloud lowerdir=/no/tree\:1,upperdir=/t/write,workdir=/t/work,userxattr /no/tree:1 /t/write /t/root 1 /in /t/bind1 ` +
-				`setpriv --no-new-privs ch-run --write --private-tmp ` + test.ids + ` --cd / --bind /s:/work --bind /t/bind1:/data --bind /state/hosts:/etc/hosts /t/root -- /.bee/bee init`
+				`setpriv --no-new-privs ch-run --write --private-tmp ` + test.ids + ` --cd / ` + test.own + `--bind /s:/work --bind /t/bind1:/data --bind /state/hosts:/etc/hosts /t/root -- /.bee/bee init`
 			drivertest.Same(t, want, got)
 		})
 	}

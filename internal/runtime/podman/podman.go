@@ -6,6 +6,7 @@ package podman
 import (
 	"cmp"
 	"context"
+	"os"
 	"strconv"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -29,7 +30,8 @@ func New(o command.Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "podman, as an ordinary user or as root"}
+	// As root it has no user namespace: files in the volume would be of the number inside.
+	return driver.Info{Name: name, Summary: "podman, as an ordinary user or as root", MapsUsers: os.Geteuid() != 0}
 }
 
 // Needs implements driver.Runtime.
@@ -81,10 +83,14 @@ func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile 
 	if h.MayRaise {
 		argv = append(argv, "--ulimit", "memlock=-1:-1")
 	}
-	if h.UID != 0 && !s.Root {
-		argv = append(argv, "--userns=keep-id", "--user", strconv.Itoa(h.UID)+":"+strconv.Itoa(h.GID))
-	} else { // an ordinary user's root is itself
+	switch {
+	case h.UID == 0 || s.Root: // an ordinary user's root is itself
 		argv = append(argv, "--user", "0:0")
+	case s.User != nil:
+		uid, gid := strconv.Itoa(s.User.UID), strconv.Itoa(s.User.GID)
+		argv = append(argv, "--userns=keep-id:uid="+uid+",gid="+gid, "--user", uid+":"+gid)
+	default:
+		argv = append(argv, "--userns=keep-id", "--user", strconv.Itoa(h.UID)+":"+strconv.Itoa(h.GID))
 	}
 	if s.Hostname != "" {
 		argv = append(argv, "--uts=private", "--hostname", s.Hostname)

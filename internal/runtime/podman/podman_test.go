@@ -85,6 +85,7 @@ func TestCommandLines(t *testing.T) {
 		want   string
 	}{
 		"user":            {func(*driver.ContainerSpec, *command.Host) {}, "--ipc=host --userns=keep-id --user 1000:100"},
+		"the image's":     {func(s *driver.ContainerSpec, _ *command.Host) { s.User = &core.Account{UID: 7, GID: 8} }, "--ipc=host --userns=keep-id:uid=7,gid=8 --user 7:8"},
 		"root inside":     {func(s *driver.ContainerSpec, _ *command.Host) { s.Root = true }, "--ipc=host --user 0:0"},
 		"root":            {func(_ *driver.ContainerSpec, h *command.Host) { h.UID, h.GID, h.MayRaise = 0, 0, true }, "--ipc=host --ulimit memlock=-1:-1 --user 0:0"},
 		"no mqueue":       {func(_ *driver.ContainerSpec, h *command.Host) { h.NoMqueue = true }, "--ipc=private --mount type=bind,source=/dev/shm,target=/dev/shm --userns=keep-id --user 1000:100"},

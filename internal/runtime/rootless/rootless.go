@@ -68,7 +68,7 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed"}
+	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed", MapsUsers: true}
 }
 
 // Needs implements driver.Runtime.
@@ -106,7 +106,7 @@ var thrifty = []string{"GOMAXPROCS=1", "GOGC=400"} //nolint:gochecknoglobals // 
 
 // spawn starts the child that becomes the container's init, gives it its
 // setup, and waits until it is ready or says what went wrong.
-func (r *Runtime) spawn(ctx context.Context, s setup, root bool) (*exec.Cmd, error) {
+func (r *Runtime) spawn(ctx context.Context, s setup) (*exec.Cmd, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -122,11 +122,6 @@ func (r *Runtime) spawn(ctx context.Context, s setup, root bool) (*exec.Cmd, err
 		return nil, err
 	}
 	defer readyR.Close()
-	uid, gid := os.Geteuid(), os.Getegid()
-	inUID, inGID := uid, gid
-	if root {
-		inUID, inGID = 0, 0
-	}
 	c := exec.Command(r.o.Binary, ChildCommand)
 	c.Env = append(slices.Clone(s.Env), thrifty...)
 	c.Dir = "/"
@@ -134,8 +129,8 @@ func (r *Runtime) spawn(ctx context.Context, s setup, root bool) (*exec.Cmd, err
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: inUID, HostID: uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: inGID, HostID: gid, Size: 1}},
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: s.User.UID, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: s.User.GID, HostID: os.Getegid(), Size: 1}},
 		// Who is not root inside loses the namespace's rights at exec, and with
 		// them the right to mount, unless they are ambient. The child drops
 		// them all once the container stands.
@@ -179,10 +174,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	// The usual way is taken at once; only where it fails are the others tried.
 	known := r.known()
 	s.Upper = cmp.Or(known, Overlay)
-	child, err := r.spawn(ctx, s, spec.Root)
+	child, err := r.spawn(ctx, s)
 	if err != nil && known == "" && ctx.Err() == nil {
 		if s.Upper, err = r.upper(ctx); err == nil {
-			child, err = r.spawn(ctx, s, spec.Root)
+			child, err = r.spawn(ctx, s)
 		}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package rootless
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +29,8 @@ type setup struct {
 	Devices     []string       `json:"devices"`
 	Seccomp     bool           `json:"seccomp"`
 	TimerSlack  time.Duration  `json:"timer_slack,omitempty"`
-	UserName    string         `json:"user_name"`
+	// User is whom the processes are inside.
+	User core.Account `json:"user"`
 	// HostRoot tells that the container's files are root's on the host.
 	HostRoot bool `json:"host_root,omitempty"`
 	// ProbeOnly makes the child try everything on an empty tree and exit.
@@ -39,7 +41,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, UserName: "user", HostRoot: os.Geteuid() == 0}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, User: whose(s), HostRoot: os.Geteuid() == 0}
 	var err error
 	abs := func(p string) string {
 		a, e := filepath.Abs(p)
@@ -60,9 +62,6 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		}
 		out.Mounts = append(out.Mounts, m)
 	}
-	if name := os.Getenv("USER"); name != "" {
-		out.UserName = name
-	}
 	out.Devices = infiniband()
 	gpus, gerr := gpu.Host{}.Find(s.GPUs)
 	if gerr != nil {
@@ -73,6 +72,24 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		out.Mounts = append(out.Mounts, driver.Mount{Source: abs(path), Target: inside, ReadOnly: true})
 	}
 	return out, err
+}
+
+// whose gives whom a container's processes are inside.
+func whose(s driver.ContainerSpec) core.Account {
+	a := caller()
+	switch {
+	case s.Root:
+		a.UID, a.GID = 0, 0
+	case s.User != nil:
+		a.UID, a.GID = s.User.UID, s.User.GID
+		a.Name = cmp.Or(s.User.Name, a.Name)
+	}
+	return a
+}
+
+// caller is who starts containers.
+func caller() core.Account {
+	return core.Account{UID: os.Geteuid(), GID: os.Getegid(), Name: cmp.Or(os.Getenv("USER"), "user")}
 }
 
 // infiniband gives the device nodes of RDMA, which every container gets where
