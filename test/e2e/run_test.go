@@ -497,3 +497,19 @@ func TestAnImagesUser(t *testing.T) {
 		t.Errorf("a USER that the image does not know: %+v", r)
 	}
 }
+
+// TestByDocker: a daemon has no ids but the host's, so the image's USER is left out.
+func TestByDocker(t *testing.T) {
+	testkit.Docker(t)
+	b := testkit.NewBee(t)
+	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
+	b.File("job.yaml", "runtime: docker\nimage: docker-archive:"+app+"\nworkdir: /work\nrun: 'id -u; touch result'\noutputs: [{from: /work/result, to: ./results}]\n")
+	r := b.Try("run", "job.yaml")
+	if r.Code != 0 || r.Stdout != itoa(os.Getuid())+"\n" || !strings.Contains(r.Stderr, "USER app is left out") {
+		t.Errorf("by docker: %+v", r)
+	}
+	info, err := os.Stat(filepath.Join(b.Work, "results/result"))
+	if err != nil || int(sysOf(info).Uid) != os.Getuid() {
+		t.Errorf("the result does not belong to the caller: %v", err)
+	}
+}

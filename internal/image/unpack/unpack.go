@@ -83,6 +83,9 @@ func New(root string, l Limits) (*Unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Most images say nothing of their root, which everybody may enter then, as with
+	// docker: by a daemon, and in a machine, it is not of who runs the container.
+	d.meta[""] = meta{mode: 0o755, time: time.Unix(0, 0)}
 	return &Unpacker{root: root, limits: l, umask: umask(), dirs: d, buf: make([]byte, 256<<10), odd: map[string]Odd{}}, nil
 }
 

@@ -80,7 +80,7 @@ func unpackAll(t testing.TB, limits Limits, layers ...[]entry) (string, error) {
 	}
 	t.Cleanup(func() { filestream.RemoveAll(top) })
 	root := filepath.Join(top, "tree")
-	if err := errors.Join(os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(top, "outside"), []byte("safe"), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(root, 0o700), os.WriteFile(filepath.Join(top, "outside"), []byte("safe"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	u, err := New(root, limits)
@@ -182,6 +182,27 @@ func TestPermissionsAreKept(t *testing.T) {
 		info, err := os.Lstat(filepath.Join(root, name))
 		if err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v; want %v", name, info.Mode(), err, want)
+		}
+	}
+}
+
+// TestTheRootsMode: who is not root in a container has to enter its root, and most
+// images say nothing of it.
+func TestTheRootsMode(t *testing.T) {
+	for name, c := range map[string]struct {
+		layers [][]entry
+		want   os.FileMode
+	}{
+		"not said":      {[][]entry{{file("a", "1")}}, 0o755},
+		"said":          {[][]entry{{dir("./", 0o711), file("a", "1")}}, 0o711},
+		"said by lower": {[][]entry{{dir("./", 0o711)}, {file("a", "1")}}, 0o711},
+	} {
+		root, err := unpackAll(t, DefaultLimits(), c.layers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(root); err != nil || info.Mode().Perm() != c.want {
+			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, c.want)
 		}
 	}
 }
