@@ -1,5 +1,5 @@
-# BEE's own tasks. `make test` and `make demo` install what they need as root,
-# and tell an ordinary user what is missing.
+# BEE's own tasks. They install what they need as root, and tell an ordinary user
+# what is missing.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -30,8 +30,9 @@ bench: build              ## measurements, as ratios within one run
 	hack/deps.sh bench
 	hack/bench.sh
 
-lint:                     ## formatting, vet, import direction
-	hack/lint.sh
+lint:                     ## golangci-lint with .golangci.yml: formatting, vet, import direction
+	hack/deps.sh lint
+	CGO_ENABLED=0 golangci-lint run
 
 dist:                     ## reproducible release binaries with checksums
 	mkdir -p dist

@@ -1,28 +1,33 @@
 #!/usr/bin/env bash
-# Install what a task needs from Debian's packages; an ordinary user is told
-# exactly what is missing instead.
+# Install what a task needs, from Debian's packages and as programs of Go; an
+# ordinary user is told exactly what is missing instead.
 set -euo pipefail
 
 declare -A packages=(
   [demo]="mmdebstrap uidmap"
   [test]="mmdebstrap uidmap e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs charliecloud docker.io docker-registry apache2-utils gpg gpg-agent buildah python3-pip iproute2 qemu-system-x86 erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge"
   [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
+  [lint]=""
 )
 packages[race]="${packages[test]} gcc libc6-dev" # the detector is in C
-task=${1:?usage: deps.sh demo|test|race|bench}
+task=${1:?usage: deps.sh demo|test|race|bench|lint}
 missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
-# A server of S3 for tests; no Debian package has one.
-s3server=github.com/versity/versitygw/cmd/versitygw@v1.8.0
-if [ "$task" = test ] && ! command -v versitygw >/dev/null; then
+# Programs that no Debian package has: a server of S3 for tests, the linter.
+declare -A programs=(
+  [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+  [lint]="github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"
+)
+source=${programs[$task]:-} version=${source##*@} name=${source%@*} name=${name##*/}
+if [ -n "$source" ] && ! go version -m "$(command -v "$name")" 2>/dev/null | grep "^\smod\s.*\s$version\s" >/dev/null; then
   if ((EUID == 0)); then
-    echo "installing $s3server"
-    GOBIN=/usr/local/bin CGO_ENABLED=0 go install "$s3server"
+    echo "installing $source"
+    GOBIN=/usr/local/bin CGO_ENABLED=0 go install "$source"
   else
-    echo "This program is missing: versitygw" >&2
-    echo "Get it: CGO_ENABLED=0 go install $s3server, with its directory in PATH" >&2
+    echo "This program is missing: $name $version" >&2
+    echo "Get it: CGO_ENABLED=0 go install $source, with its directory in PATH" >&2
     exit 1
   fi
 fi
