@@ -176,7 +176,9 @@ func (a *app) newDataLsCommand() *cobra.Command {
 				if f.Kind == "link" {
 					name += " -> " + f.Target
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, printable(name))
+				if _, err := fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, printable(name)); err != nil {
+					return err
+				}
 			}
 			return w.Flush()
 		}}

@@ -90,7 +90,9 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 				return a.writeJSON(views)
 			}
 			for _, i := range freed {
-				fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref)
+				if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); err != nil {
+					return err
+				}
 			}
 			if len(freed) == 0 {
 				fmt.Fprintln(a.stderr, "bee: no image is without use")

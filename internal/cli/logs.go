@@ -235,7 +235,9 @@ func (a *app) writeFrame(n int, f tasklog.Frame, o logsOptions) error {
 		return a.writePiece(pieceView{Attempt: n, Time: &f.Time, Stream: stream}, f.Data)
 	}
 	if o.timestamps {
-		fmt.Fprintf(w, "%s ", f.Time.Local().Format("2006-01-02T15:04:05.000"))
+		if _, err := fmt.Fprintf(w, "%s ", f.Time.Local().Format("2006-01-02T15:04:05.000")); err != nil {
+			return err
+		}
 	}
 	_, err := w.Write(f.Data)
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,10 +62,15 @@ func newDesk(t *testing.T, runs ...state.Run) *desk {
 // bee runs a command line.
 func (d *desk) bee(args ...string) error {
 	d.out.Reset()
+	return d.beeTo(&d.out, args...)
+}
+
+// beeTo is bee with another standard output.
+func (d *desk) beeTo(stdout io.Writer, args ...string) error {
 	d.err.Reset()
-	a := &app{stdout: &d.out, stderr: &d.err}
+	a := &app{stdout: stdout, stderr: &d.err}
 	root := a.newRoot()
-	root.SetOut(&d.out)
+	root.SetOut(stdout)
 	root.SetArgs(append([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c")}, args...))
 	return root.ExecuteContext(d.t.Context())
 }
@@ -124,6 +130,21 @@ func TestWhatWasDoneInJSON(t *testing.T) {
 		var got bytes.Buffer
 		if err := d.bee(strings.Fields(line)...); err != nil || json.Compact(&got, d.out.Bytes()) != nil || strings.TrimSpace(got.String()) != want {
 			t.Errorf("%s wrote %s and %s, %v; want %s", line, d.out.String(), d.err.String(), err, want)
+		}
+	}
+}
+
+// TestWhatCannotBeWrittenFails: who reads the result would take it for the whole one.
+func TestWhatCannotBeWrittenFails(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, line := range []string{"ps", "ps -q --all", "rm md", "rm --json md"} {
+		d := newDesk(t, state.Run{ID: "bbbb1111", Name: "md", State: state.Failed})
+		if err := d.beeTo(full, strings.Fields(line)...); err == nil {
+			t.Errorf("%s: its result is lost, and it succeeds", line)
 		}
 	}
 }

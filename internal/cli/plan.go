@@ -94,28 +94,30 @@ func explain(out io.Writer, list []control.Prospect) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
+	var below strings.Builder
 	for _, p := range list {
 		if p.Usable {
 			continue
 		}
-		fmt.Fprintf(out, "\n%s cannot take it: %s\n", p.Site, printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
+		fmt.Fprintf(&below, "\n%s cannot take it: %s\n", p.Site, printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
 		if p.Remedy != "" {
-			fmt.Fprintf(out, "  → %s\n", printable(p.Remedy))
+			fmt.Fprintf(&below, "  → %s\n", printable(p.Remedy))
 		}
 	}
 	for _, p := range list {
 		if p.NoticeSeconds > 0 && p.Usable {
-			fmt.Fprintf(out, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
+			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
 		if p.Unsaved && p.Usable {
-			fmt.Fprintf(out, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
+			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
 		}
 		if p.Margin != "" {
-			fmt.Fprintf(out, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)
+			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)
 			break
 		}
 	}
-	return nil
+	_, err := io.WriteString(out, below.String())
+	return err
 }
 
 // noticeText is how long a job has that is ended early.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,24 @@ func TestAPlanWithoutASiteFails(t *testing.T) {
 		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, exitError{exitUnsupported}) || !strings.Contains(d.out.String(), "cluster") {
 			t.Errorf("%v: %v, %s", args, err, d.out.String())
 		}
+	}
+}
+
+// lines takes so many writes, and then has no space left.
+type lines int
+
+func (l *lines) Write(b []byte) (int, error) {
+	if *l--; *l < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return len(b), nil
+}
+
+func TestAPlanThatIsCutShortFails(t *testing.T) {
+	space := lines(2) // for the table
+	list := []control.Prospect{{Site: "rack", Reason: "it is down"}}
+	if err := explain(&space, list); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("why the site cannot is lost, and that is %v", err)
 	}
 }
 

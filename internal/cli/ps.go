@@ -36,7 +36,9 @@ func (a *app) newPsCommand() *cobra.Command {
 				return a.writeJSON(views)
 			case ids:
 				for _, v := range views {
-					fmt.Fprintln(a.stdout, v.ID)
+					if _, err := fmt.Fprintln(a.stdout, v.ID); err != nil {
+						return err
+					}
 				}
 				return nil
 			}

@@ -161,11 +161,11 @@ func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) 
 	if o.asJSON {
 		return a.writeJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
 	}
-	fmt.Fprintln(a.stdout, run.ID)
+	_, err := fmt.Fprintln(a.stdout, run.ID)
 	if !o.quiet {
 		fmt.Fprintf(a.stderr, "bee: it goes on in the background; `bee logs -f %s` follows it, `bee stop %s` ends it\n", run.ID, run.ID)
 	}
-	return nil
+	return err
 }
 
 // ending tells how the run ended, and makes its exit code ours.

@@ -247,8 +247,11 @@ func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	fmt.Fprintf(a.stdout, "ssh -p %s -i %s -o IdentitiesOnly=yes -o HostKeyAlias=%s -o UserKnownHostsFile=%s %s@127.0.0.1\n", port,
+	_, err = fmt.Fprintf(a.stdout, "ssh -p %s -i %s -o IdentitiesOnly=yes -o HostKeyAlias=%s -o UserKnownHostsFile=%s %s@127.0.0.1\n", port,
 		quoteWord(filepath.Join(k.dir, "key")), knownHost, quoteWord(filepath.Join(k.dir, "known_hosts")), o.login)
+	if err != nil {
+		return err
+	}
 	for {
 		c, err := l.Accept()
 		if err != nil {

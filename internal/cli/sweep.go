@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/control"
@@ -42,7 +43,9 @@ takes over runs whose controller died; sweep finds what even that could not.`,
 				return err
 			}
 			for _, f := range found {
-				fmt.Fprintf(a.stdout, "%s\t%s\n", f.Site, f.Owner)
+				if _, werr := fmt.Fprintf(a.stdout, "%s\t%s\n", f.Site, f.Owner); werr != nil {
+					return errors.Join(err, werr)
+				}
 			}
 			if len(found) == 0 && err == nil {
 				fmt.Fprintln(a.stderr, "bee: nothing is left behind")

@@ -42,7 +42,7 @@ func (t *tally) add(v doneView, err error) {
 // removed is add for a command that removes, and tells what is gone by its id.
 func (t *tally) removed(id string, err error) {
 	if err == nil && !t.asJSON {
-		fmt.Fprintln(t.app.stdout, id)
+		_, err = fmt.Fprintln(t.app.stdout, id)
 	}
 	t.add(doneView{ID: id}, err)
 }
