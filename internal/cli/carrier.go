@@ -197,7 +197,7 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 	own, one := *c.s.app, *c.s.Controller
 	own.stdout, own.stderr = log, log
 	one.Log, one.Report = own.log(), newProgress(&own, false).report
-	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id)
+	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id) //nolint:errcheck // a full disk must not end the run
 	ended, err := one.Drive(ctx, id, r.stop)
 	switch {
 	case err == nil && abandoned:
@@ -206,7 +206,7 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 		own.sayEnding(ctx, ended, c.s)
 	default:
 		printError(log, err)
-		fmt.Fprintf(log, "     It is tried again at %s, and by any bee command before that.\n", time.Now().Add(wait).Format("15:04:05"))
+		fmt.Fprintf(log, "     It is tried again at %s, and by any bee command before that.\n", time.Now().Add(wait).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
 	}
 	return err
 }

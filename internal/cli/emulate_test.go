@@ -36,7 +36,7 @@ func TestEmulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { filestream.RemoveAll(scratch) }) //nolint:errcheck // in the temporary directory
+	t.Cleanup(func() { filestream.RemoveAll(scratch) })
 	p, err := local.New(local.Settings{Name: "lab", Scratch: scratch, EmulatedHosts: 2, StateDir: filepath.Join(d.dir, "s")})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ func keepInherited() {
 	if unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return
 	}
-	entries, _ := os.ReadDir("/proc/self/fd") //nolint:errcheck // kernels before 5.11, where there is no other way
+	entries, _ := os.ReadDir("/proc/self/fd") // kernels before 5.11, where there is no other way
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)

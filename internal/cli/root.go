@@ -122,8 +122,8 @@ func (a *app) log() *slog.Logger {
 }
 
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "bee: %s\n", printable(err.Error()))
+	fmt.Fprintf(w, "bee: %s\n", printable(err.Error())) //nolint:errcheck // there is nobody else to tell
 	if remedy := core.Remedy(err); remedy != "" {
-		fmt.Fprintf(w, "     %s\n", printable(remedy))
+		fmt.Fprintf(w, "     %s\n", printable(remedy)) //nolint:errcheck // there is nobody else to tell
 	}
 }

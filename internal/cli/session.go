@@ -72,7 +72,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	machine := ""
 	if store.Shared() {
 		if machine, err = os.Hostname(); err != nil {
-			store.Close() //nolint:errcheck // the first error says it
+			store.Close()
 			return nil, err
 		}
 	}
@@ -107,7 +107,7 @@ func (a *app) openRun(ctx context.Context, word string) (*session, state.Run, er
 }
 
 func (s *session) close() {
-	s.Store.Close() //nolint:errcheck // every write was committed on its own
+	s.Store.Close()
 }
 
 // background has runs carried on by a process that is detached from this

@@ -33,7 +33,7 @@ func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer controller.Unlock() //nolint:errcheck // as its process ends, too
+	defer controller.Unlock()
 	d.asElsewhere("aaaa1111")
 	if err := d.bee("stop", "--no-wait", "pi"); err != nil || !strings.Contains(d.err.String(), "its controller on host login2") {
 		t.Errorf("%v, and it says %q", err, d.err.String())

@@ -43,7 +43,7 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer controller.Unlock()       //nolint:errcheck // as its process ends, too
+	defer controller.Unlock()
 	told := make(chan os.Signal, 1) // this process is the controller, and heeds no TERM
 	signal.Notify(told, syscall.SIGTERM)
 	defer signal.Stop(told)
@@ -90,7 +90,7 @@ func TestResumeSaysWhereARunStands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer controller.Unlock() //nolint:errcheck // as its process ends, too
+	defer controller.Unlock()
 	root := (&app{stdout: io.Discard, stderr: io.Discard}).newRoot()
 	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {

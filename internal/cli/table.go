@@ -27,14 +27,14 @@ func newTable(out io.Writer) table {
 func (t table) row(cells ...any) {
 	last := len(cells) - 1
 	for _, c := range cells[:last] {
-		fmt.Fprint(t.w, strings.ReplaceAll(printable(fmt.Sprint(c)), "\n", "; "), "\t")
+		fmt.Fprint(t.w, strings.ReplaceAll(printable(fmt.Sprint(c)), "\n", "; "), "\t") //nolint:errcheck // to memory
 	}
 	below := "\n" + strings.Repeat("\t", last)
-	fmt.Fprintln(t.w, strings.ReplaceAll(strings.TrimRight(printable(fmt.Sprint(cells[last])), "\n"), "\n", below))
+	fmt.Fprintln(t.w, strings.ReplaceAll(strings.TrimRight(printable(fmt.Sprint(cells[last])), "\n"), "\n", below)) //nolint:errcheck // to memory
 }
 
 // gap adds an empty line.
-func (t table) gap() { fmt.Fprintln(t.w) }
+func (t table) gap() { fmt.Fprintln(t.w) } //nolint:errcheck // to memory
 
 // flush writes the table, whose lines end with what they say: the columns are
 // padded even where nothing stands behind them.

@@ -192,7 +192,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					longest = longestLook(a.silent)
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
-				sleep(ctx, pause)
+				sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 				continue
 			}
 			if result, err := a.lastResult(ctx, err, &after); result != nil || err != nil {
@@ -202,7 +202,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				return nil, context.Cause(ctx)
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
-			sleep(ctx, pause)
+			sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 			continue
 		}
 		pause, a.away, a.silent, a.told = 0, time.Time{}, time.Time{}, false
@@ -318,7 +318,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			// line is taken, on which it is told again.
 			if err := head.Stop(ctx, defaultGrace); err != nil && sleep(ctx, time.Second) == nil {
 				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
-				head.Close() //nolint:errcheck // it is given up
+				head.Close()
 			}
 		case <-ctx.Done():
 		}

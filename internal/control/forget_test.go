@@ -57,7 +57,7 @@ func TestForgettingKeepsWhatASiteStillHolds(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer lock.Unlock() //nolint:errcheck // its file goes with the test
+					defer lock.Unlock()
 					elsewhere := []byte("1 1 another-boot\nlogin2\n")
 					if err := os.WriteFile(filepath.Join(w.Store.RunDir(run.ID), "lock"), elsewhere, 0o600); err != nil {
 						t.Fatal(err)

@@ -182,7 +182,7 @@ func (a *attempt) progressed(ctx context.Context) (bool, error) {
 func fingerprint(files map[string]string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(sum, "%q %s\n", name, files[name])
+		fmt.Fprintf(sum, "%q %s\n", name, files[name]) //nolint:errcheck // a hash takes all
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

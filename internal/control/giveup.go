@@ -80,7 +80,7 @@ func (c *Controller) answers(ctx context.Context, run state.Run) bool {
 		host := lease.Hosts()[0]
 		conn, derr := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err = derr; err == nil {
-			conn.Close() //nolint:errcheck // it was only tried
+			conn.Close()
 		}
 	}
 	return ctx.Err() == nil && (err == nil || !core.IsKind(err, core.Transient))

@@ -32,7 +32,7 @@ func (a *attempt) withLastWords(ctx context.Context, cause error) error {
 	if !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
 		return cause
 	}
-	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0)) //nolint:errcheck // a host that is gone took it along
+	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0))
 	return lastWords(cause, a.site.Name, strings.TrimSpace(string(raw)), fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID))
 }
 
@@ -63,7 +63,7 @@ func lastWords(cause error, site, log, remedy string) error {
 func field(line, key string) string {
 	_, rest, _ := strings.Cut(line, " "+key+"=")
 	if quoted, err := strconv.QuotedPrefix(rest); err == nil {
-		word, _ := strconv.Unquote(quoted) //nolint:errcheck // it is quoted
+		word, _ := strconv.Unquote(quoted) // it is quoted
 		return word
 	}
 	word, _, _ := strings.Cut(rest, " ")

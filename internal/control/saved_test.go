@@ -123,7 +123,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Unlock() //nolint:errcheck // the test ends
+	defer lock.Unlock()
 	// Those of another directory are the same, too, and so are the run's own.
 	copied := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
@@ -164,7 +164,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, lock, err := far.Import(t.Context(), dir, nil); err != nil {
 		t.Error(err)
 	} else {
-		defer lock.Unlock() //nolint:errcheck // the test ends
+		defer lock.Unlock()
 	}
 	if all := strings.Join(warned, "\n"); !strings.Contains(all, run.ID) || !strings.Contains(all, again.ID) {
 		t.Errorf("the runs that it cannot know of are not all in %q", all)

@@ -54,7 +54,7 @@ func (d *drive) store() (checkpoint.Store, error) {
 // closeStore lets go of the way to the store.
 func (d *drive) closeStore() {
 	if d.where != nil {
-		d.where.Close() //nolint:errcheck // whatever was kept is whole
+		d.where.Close()
 		d.where = nil
 	}
 }

@@ -169,7 +169,7 @@ func TestMulticastIsFoundOut(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go Beacon(ctx, "run", first)
+	go Beacon(ctx, "run", first) //nolint:errcheck // who hears nothing tells
 	if err := Hear(t.Context(), "run", first); err != nil {
 		t.Errorf("a network that carries it: %v", err)
 	}

@@ -430,7 +430,7 @@ func far(c *cable, to, from net.Conn) {
 		data []byte
 		due  time.Time
 	}
-	from.(*net.TCPConn).SetReadBuffer(size) // what is not on the way waits where it comes from
+	from.(*net.TCPConn).SetReadBuffer(size) //nolint:errcheck // what is not on the way waits where it comes from
 	window := make(chan parcel, 1<<20/size)
 	defer close(window)
 	go func() {

@@ -3,6 +3,7 @@ package filestream
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -281,18 +282,11 @@ func TestHostileBases(t *testing.T) {
 		}
 	}
 	same := hostile(kindOne, func(e *encoder) {
-		e.top("")
-		e.record(recEntry, (&meta{kind: kindFile, name: "f", size: 10}).append(nil))
-		e.record(recSame, make([]byte, 8+len(sum{})))
-		e.number(recEnd, 10)
-		e.end()
+		must(t, errors.Join(e.top(""), e.record(recEntry, (&meta{kind: kindFile, name: "f", size: 10}).append(nil)),
+			e.record(recSame, make([]byte, 8+len(sum{}))), e.number(recEnd, 10), e.end()))
 	})
 	kept := hostile(kindOne, func(e *encoder) {
-		e.top("")
-		e.enter(&meta{kind: kindDir, mode: 0o755})
-		e.record(recKept, []byte{0, 0, 0, 0, 1, 0, 0, 0})
-		e.leave()
-		e.end()
+		must(t, errors.Join(e.top(""), e.enter(&meta{kind: kindDir, mode: 0o755}), e.record(recKept, []byte{0, 0, 0, 0, 1, 0, 0, 0}), e.leave(), e.end()))
 	})
 	known := filepath.Join(t.TempDir(), "known")
 	must(t, os.WriteFile(known, []byte("something"), 0o600))

@@ -57,4 +57,4 @@ func writeAll(fd int, b []byte, at int64) (int, error) {
 	return done, nil
 }
 
-func (f *file) close() { unix.Close(f.fd) } //nolint:errcheck // what was written is written
+func (f *file) close() { unix.Close(f.fd) }

@@ -281,7 +281,7 @@ func (r fullReceiver) Outcome() error { return r.outcome }
 // without any must not end with a broken pipe.
 func TestAFullReceiverSaysSo(t *testing.T) {
 	out, in := io.Pipe()
-	out.Close() //nolint:errcheck // of a pipe
+	out.Close()
 	err := Deliver(fullReceiver{in, fail("write", "f", unix.ENOSPC)}, func(w io.Writer) error {
 		_, err := w.Write([]byte("x"))
 		return fail("send", "f", err)

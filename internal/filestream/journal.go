@@ -39,7 +39,7 @@ func newJournal(path string, id transferID) *journal {
 }
 
 func newTransferID() (id transferID) {
-	rand.Read(id[:]) //nolint:errcheck // it cannot fail
+	rand.Read(id[:])
 	return id
 }
 

@@ -169,7 +169,7 @@ func (b *Basis) earlier(dir int, name string, e *entry) (*meta, int, error) {
 		m.xattrs, err = readXattrs(fd)
 	}
 	if err != nil {
-		unix.Close(fd) //nolint:errcheck // see closeDir
+		unix.Close(fd)
 	}
 	return m, fd, err
 }

@@ -30,7 +30,7 @@ type chunker struct {
 type nameKey [16]byte
 
 func newNameKey() (k nameKey) {
-	rand.Read(k[:]) //nolint:errcheck // it cannot fail
+	rand.Read(k[:])
 	return k
 }
 

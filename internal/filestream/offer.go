@@ -122,7 +122,7 @@ func (x *index) unchanged(root string, among numbers) *agreed {
 
 func closeDir(fd int) {
 	if fd >= 0 {
-		unix.Close(fd) //nolint:errcheck // it was only read
+		unix.Close(fd)
 	}
 }
 
@@ -134,7 +134,7 @@ func openBelow(root, dir string) int {
 	}
 	for element := range strings.SplitSeq(dir, "/") {
 		next, err := openDir(fd, element, unix.O_NOFOLLOW)
-		unix.Close(fd) //nolint:errcheck // see closeDir
+		unix.Close(fd)
 		if err != nil {
 			return -1
 		}

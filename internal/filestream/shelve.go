@@ -133,7 +133,7 @@ func (s *shelver) record(kind byte, b []byte) error {
 		if err := s.shelf.Put(sum(b[8:]), nil); err != nil {
 			return err
 		}
-		s.digest.Write(b) //nolint:errcheck // a hash takes all
+		s.digest.Write(b)
 	case recEnd:
 		if len(b) != 8 {
 			return errRecord
@@ -141,7 +141,7 @@ func (s *shelver) record(kind byte, b []byte) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
-		s.digest.Write(b) //nolint:errcheck // see above
+		s.digest.Write(b)
 		s.shelf.File(s.file, [sha256.Size]byte(s.digest.Sum(nil)), int64(binary.LittleEndian.Uint64(b)))
 		s.digest = nil
 	case recLeave:
@@ -225,7 +225,7 @@ func (s *shelver) cut(least int) error {
 		if err := s.out.record(recSame, same[:]); err != nil {
 			return err
 		}
-		s.digest.Write(same[:]) //nolint:errcheck // a hash takes all
+		s.digest.Write(same[:])
 		b, s.at = b[n:], s.at+int64(n)
 	}
 	s.pending = s.pending[:copy(s.pending, b)]

@@ -62,7 +62,7 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(h, "%s\n%s\n", raw, platform)
+	fmt.Fprintf(h, "%s\n%s\n", raw, platform) //nolint:errcheck // a hash takes all
 	roots := []string{}
 	if b.Context != "" {
 		roots = append(roots, b.Context)
@@ -79,7 +79,7 @@ func buildKey(b spec.Build, platform string) (string, error) {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano())
+			fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano()) //nolint:errcheck // a hash takes all
 			return nil
 		})
 		if err != nil {

@@ -127,7 +127,7 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 		return nil
 	})
 	c.Process.Kill()
-	c.Wait()
+	c.Wait() //nolint:errcheck // it was killed
 	testkit.Eventually(t, time.Minute, func() error {
 		if left, _ := os.ReadDir(temp); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)

@@ -113,7 +113,7 @@ func (d *download) bring(ctx context.Context) error {
 		return err
 	}
 	if digestOf(sum) != d.layer.Digest {
-		os.Remove(part)
+		os.Remove(part) //nolint:errcheck // who brings it next finds it damaged, then
 		return d.damaged()
 	}
 	return os.Rename(part, final)

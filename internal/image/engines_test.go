@@ -27,7 +27,7 @@ func podman(t *testing.T) func(args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		exec.Command(program, "unshare", "rm", "-rf", dir).Run()
+		exec.Command(program, "unshare", "rm", "-rf", dir).Run() //nolint:errcheck // in the temporary directory
 		filestream.RemoveAll(dir)
 	})
 	conf := filepath.Join(dir, "storage.conf")
@@ -257,7 +257,7 @@ func TestBuildInAGuest(t *testing.T) {
 	}
 	code := 3
 	s.BuildInGuest = func(_ context.Context, b GuestBuild) (int, error) {
-		fmt.Fprintf(b.Output, "step\nfailed: %s\n", b.Dockerfile)
+		fmt.Fprintf(b.Output, "step\nfailed: %s\n", b.Dockerfile) //nolint:errcheck // what is missing shows below
 		return code, os.WriteFile(b.Archive, made, 0o644)
 	}
 	b := spec.Build{Context: dir, Builder: spec.BuilderVM}

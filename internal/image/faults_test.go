@@ -516,7 +516,7 @@ func TestKilledPullLeavesNothingButWhatCame(t *testing.T) {
 		return nil
 	})
 	c.Process.Kill()
-	c.Wait()
+	c.Wait() //nolint:errcheck // it was killed
 	close(release)
 	f.set(nil)
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) == 0 {

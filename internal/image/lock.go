@@ -63,7 +63,7 @@ func lockFile(ctx context.Context, path string, how int) (*os.File, error) {
 		return f, nil
 	case <-ctx.Done():
 		go func() {
-			<-got
+			<-got //nolint:errcheck // we do not want it any more
 			f.Close()
 		}()
 		return nil, context.Cause(ctx)

@@ -139,7 +139,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 	defer cancel()
 	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"
-	defer filestream.RemoveAll(parts) //nolint:errcheck // the next attempt removes all
+	defer filestream.RemoveAll(parts)
 	if err := filestream.RemoveAll(fresh); err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func lookAt(root string, globs []string) (look, error) {
 			}
 			// The time of the last change of its inode: that of its content can be set.
 			l.Busy = l.Busy || time.Since(time.Unix(st.Ctim.Unix())) < steady
-			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano())
+			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano()) //nolint:errcheck // a hash takes all
 			return nil
 		})
 		if err != nil {

@@ -77,7 +77,7 @@ func TestExec(t *testing.T) {
 			mark := fmt.Sprintf("73%d", rank) + strconv.Itoa(os.Getpid())
 			ctx, cancel := context.WithCancel(ctx)
 			other := c.dial(0)
-			go other.Exec(ctx, script(rank, "echo up; exec sleep "+mark), endless{}, newWatched("up", func() { other.Close(); cancel() }), io.Discard, nil)
+			go other.Exec(ctx, script(rank, "echo up; exec sleep "+mark), endless{}, newWatched("up", func() { other.Close(); cancel() }), io.Discard, nil) //nolint:errcheck // it is cut off
 			testkit.Eventually(t, 10*time.Second, func() error {
 				if ctx.Err() == nil {
 					return errors.New("it has not started yet")

@@ -109,7 +109,7 @@ func (h *head) fail(rank int, why *core.Error) {
 
 // refuse ends an attempt that could not even begin.
 func (h *head) refuse(err error) {
-	h.output.Close() //nolint:errcheck // it is empty
+	h.output.Close()
 	h.leave(failedResult(h.n.config, err))
 }
 
@@ -133,7 +133,7 @@ func (h *head) carryOut(ctx context.Context) {
 	if cause := context.Cause(h.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {
 		err = cause
 	}
-	h.output.Close() //nolint:errcheck // its frames were written one by one
+	h.output.Close()
 	r := h.conclude(err)
 	r.Continue, r.Snapshot, r.SetupDone = h.saved, h.snapshot, h.setUp
 	r.Started = started

@@ -128,7 +128,7 @@ func (c *cluster) launch(rank int) {
 		c.t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	go func() { n.Wait(); close(ended) }()
+	go func() { n.Wait(); close(ended) }() //nolint:errcheck // however it ends
 	c.nodes[rank], c.ended[rank] = n, ended
 	c.t.Cleanup(func() {
 		n.Process.Kill()

@@ -227,7 +227,7 @@ func (s *switches) reach(word string) time.Duration {
 				}
 				var from int
 				if text := string(buf[14:n]); strings.HasPrefix(text, word+" ") {
-					fmt.Sscan(text[len(word)+1:], &from)
+					fmt.Sscan(text[len(word)+1:], &from) //nolint:errcheck // who is heard is looked at
 					heard[to][from] = true
 				}
 			}

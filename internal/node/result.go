@@ -115,7 +115,7 @@ func (h *head) leave(r *protocol.Result) {
 	}
 	h.journal.add(protocol.Event{Rank: -1, Result: r})
 	for _, p := range h.nodes {
-		p.Close() //nolint:errcheck // it ends with us
+		p.Close()
 	}
 }
 

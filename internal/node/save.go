@@ -26,7 +26,7 @@ func (h *head) savingFor(cause error) (string, bool) {
 	if h.plan.Checkpoint == nil || h.n.health().Phase != protocol.PhaseRun {
 		return "", false
 	}
-	switch cause { //nolint:errorlint // these very values
+	switch cause {
 	case errSlotEnds:
 		return "the time slot ends soon", true
 	case errTakenBack:

@@ -27,7 +27,7 @@ func init() {
 		time.Sleep(50 * time.Millisecond) // for the first thread to end
 		os.Stdout.WriteString("up\n")
 	}()
-	unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) //nolint:errcheck // it does not return
 }
 
 // TestFirstThreadEnded: a process lives as long as any of its threads does,
@@ -54,6 +54,6 @@ func TestFirstThreadEnded(t *testing.T) {
 	if err := id.Kill(t.Context()); err != nil || id.Alive() {
 		t.Errorf("kill: %v", err)
 	}
-	cmd.Process.Kill() //nolint:errcheck // where the above failed
-	cmd.Wait()         //nolint:errcheck // it was killed
+	cmd.Process.Kill()
+	cmd.Wait() //nolint:errcheck // it was killed
 }

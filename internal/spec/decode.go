@@ -65,7 +65,7 @@ func (d *decoder) root(data []byte) ast.Node {
 // syntax makes a problem of the parser's own error.
 func (d *decoder) syntax(err error) {
 	p := Problem{File: d.file, Line: 1, Column: 1, Message: "not valid YAML: " + firstLine(err.Error())}
-	if e, ok := err.(interface{ GetToken() *token.Token }); ok && e.GetToken() != nil { //nolint:errorlint // the parser's own, bare
+	if e, ok := err.(interface{ GetToken() *token.Token }); ok && e.GetToken() != nil { // the parser's own, bare
 		message := "not valid YAML: " + messageOf(err)
 		if d.tabBegins(e.GetToken()) {
 			message = "a tab begins this line: YAML wants spaces there"
@@ -85,7 +85,7 @@ func (d *decoder) tabBegins(at *token.Token) bool {
 }
 
 func messageOf(err error) string {
-	if e, ok := err.(interface{ GetMessage() string }); ok { //nolint:errorlint // see syntax
+	if e, ok := err.(interface{ GetMessage() string }); ok {
 		return e.GetMessage()
 	}
 	return firstLine(err.Error())

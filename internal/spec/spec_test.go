@@ -320,12 +320,12 @@ func FuzzParseJob(f *testing.F) {
 
 func FuzzParseSites(f *testing.F) {
 	f.Add("sites: [{name: a, provider: ssh, hosts: ['n[1-3]']}]")
-	f.Fuzz(func(_ *testing.T, text string) { ParseSites("f.yaml", []byte(text)) })
+	f.Fuzz(func(_ *testing.T, text string) { ParseSites("f.yaml", []byte(text)) }) //nolint:errcheck // it must not panic
 }
 
 func FuzzConvert(f *testing.F) {
 	f.Add(`{"task_conf":{"mpi_run":[{"script":1}]}}`)
-	f.Fuzz(func(_ *testing.T, text string) { Convert([]byte(text)) })
+	f.Fuzz(func(_ *testing.T, text string) { Convert([]byte(text)) }) //nolint:errcheck // it must not panic
 }
 
 func TestStores(t *testing.T) {

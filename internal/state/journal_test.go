@@ -69,7 +69,7 @@ func TestProcessesShareAState(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.Process.Kill() //nolint:errcheck // then it writes on
+		c.Process.Kill() // then it writes on
 		c.Wait()         //nolint:errcheck // it was killed
 	}
 	all.Wait()

@@ -37,7 +37,7 @@ func (s *Store) carriers() string { return filepath.Join(s.dir, "controllers") }
 
 // Carriers gives the directories of those that run now.
 func (s *Store) Carriers() (dirs []string) {
-	entries, _ := os.ReadDir(s.carriers()) //nolint:errcheck // where there are none, there is none
+	entries, _ := os.ReadDir(s.carriers()) // where there are none, there is none
 	for _, e := range entries {
 		if dir := s.Carrier(e.Name()); locked(filepath.Join(dir, CarrierLock)) {
 			dirs = append(dirs, dir)
@@ -201,7 +201,7 @@ func hasOpen(pid int, path string) bool {
 	if err != nil {
 		return false
 	}
-	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) //nolint:errcheck // the pattern is a good one
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is a good one
 	for _, fd := range fds {
 		if is, err := os.Stat(fd); err == nil && os.SameFile(want, is) {
 			return true

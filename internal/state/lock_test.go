@@ -51,7 +51,7 @@ func TestNudgeSignalsOnlyTheHolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Unlock() //nolint:errcheck // its file goes with the test
+			defer l.Unlock()
 			if err := os.WriteFile(s.lockPath("run1"), []byte(c.text(id)), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestNudgeSignalsOnlyTheHolder(t *testing.T) {
 			// A signal that comes must not be missed, and one that does not is waited for
 			// until another one has come after it.
 			if !c.told {
-				syscall.Kill(self.PID, syscall.SIGTERM) //nolint:errcheck // then the test waits in vain
+				syscall.Kill(self.PID, syscall.SIGTERM) // then the test waits in vain
 			}
 			<-told
 			time.Sleep(50 * time.Millisecond)
@@ -87,7 +87,7 @@ func TestTheLockSaysWhoHasItAndWhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Unlock() //nolint:errcheck // its file goes with the test
+	defer l.Unlock()
 	self, err := procid.Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

@@ -124,7 +124,7 @@ func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 		if waited = waited || isBusy(err); isBusy(err) && ctx.Err() == nil && time.Since(begun) < changeTimeout {
 			continue
 		}
-		s.Close() //nolint:errcheck // the first error says it
+		s.Close()
 		if waited && j == rollback && usesMemory(dir) {
 			return nil, inMemory(dir)
 		}
@@ -201,7 +201,7 @@ func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", i
 // letter, so that it can stand in host and container names.
 func NewID() string {
 	var raw [8]byte
-	rand.Read(raw[:]) //nolint:errcheck // never fails
+	rand.Read(raw[:])
 	id := strings.ToLower(base32.StdEncoding.EncodeToString(raw[:]))[:8]
 	return string('a'+raw[7]%26) + id[1:]
 }

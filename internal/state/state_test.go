@@ -211,7 +211,7 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 		t.Error("the lock does not say who holds it")
 	}
 	holder.Process.Kill()
-	holder.Wait()
+	holder.Wait() //nolint:errcheck // it was killed
 	l, err := s.Lock("run1")
 	if err != nil {
 		t.Fatalf("after the holder's death: %v", err)

@@ -47,7 +47,7 @@ func Docker(t *testing.T) *os.Process {
 		case <-done:
 		case <-time.After(20 * time.Second):
 			t.Error("dockerd did not end")
-			syscall.Kill(-c.Process.Pid, syscall.SIGKILL) //nolint:errcheck // see above
+			syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 			<-done
 		}
 		if t.Failed() {
@@ -55,7 +55,7 @@ func Docker(t *testing.T) *os.Process {
 			t.Logf("dockerd: %s", text[max(0, len(text)-4096):])
 		}
 		// dockerd leaves the network namespace of --network=host mounted.
-		syscall.Unmount(filepath.Join(dir, "exec", "netns", "default"), syscall.MNT_DETACH) //nolint:errcheck // not there is fine
+		syscall.Unmount(filepath.Join(dir, "exec", "netns", "default"), syscall.MNT_DETACH)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}

@@ -26,7 +26,7 @@ func (o SharedObject) Write(t testing.TB, path string) {
 		return uint64(at)
 	}
 	var dyn, sym bytes.Buffer
-	put := func(b *bytes.Buffer, v any) { binary.Write(b, binary.LittleEndian, v) } //nolint:errcheck // a buffer takes all
+	put := func(b *bytes.Buffer, v any) { binary.Write(b, binary.LittleEndian, v) }
 	for _, n := range o.Needed {
 		put(&dyn, elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: intern(n)})
 	}

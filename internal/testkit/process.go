@@ -16,7 +16,7 @@ func Kill(pid int) {
 	if err != nil {
 		return // it has ended
 	}
-	defer unix.Close(fd)                           //nolint:errcheck // it is only looked at
+	defer unix.Close(fd)
 	unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) //nolint:errcheck // it may have ended
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000); n > 0 || err != nil && err != unix.EINTR {

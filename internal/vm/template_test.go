@@ -58,7 +58,7 @@ func (n *neighbor) take(frame []byte) {
 		copy(answer[ethernet+6:], "\x02bee!!\x08\x06")
 		answer = append(append(answer, frame[arp:arp+7]...), 2)
 		answer = append(append(answer, "\x02bee!!"...), frame[arp+24:arp+28]...)
-		go n.Write(append(answer, frame[arp+8:arp+18]...)) //nolint:errcheck // seen by what the guest sends then
+		go n.Write(append(answer, frame[arp+8:arp+18]...))
 	case bytes.Equal(kind, []byte{8, 0}) && frame[ip+9] == 17:
 		select {
 		case n.hears <- bytes.Clone(frame[ip+20+8:]):

@@ -173,7 +173,7 @@ const adoptTimeout = time.Minute
 // clock is what wakes a guest that stood still.
 func clock() agent.ClockRequest {
 	r := agent.ClockRequest{Seed: make([]byte, 32)}
-	rand.Read(r.Seed) //nolint:errcheck // never fails
+	rand.Read(r.Seed)
 	r.Now = time.Now()
 	return r
 }

@@ -108,7 +108,7 @@ func TestADoorAdmitsItsCallerAlone(t *testing.T) {
 		t.Errorf("the two ends are of two connections: %v and %v", a.conn.RemoteAddr(), c.LocalAddr())
 	}
 	for _, ends := range [][2]net.Conn{{c, a.conn}, {a.conn, c}} {
-		go ends[0].Write([]byte("hello")) //nolint:errcheck // it is read below
+		go ends[0].Write([]byte("hello"))
 		b := make([]byte, 5)
 		if _, err := ends[1].Read(b); err != nil || string(b) != "hello" {
 			t.Errorf("%q came, %v", b, err)

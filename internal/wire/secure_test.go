@@ -84,7 +84,7 @@ func TestAWriteLeavesAtOnce(t *testing.T) {
 	got := make(chan []byte)
 	go func() {
 		b := make([]byte, want.Len())
-		io.ReadFull(server, b)
+		io.ReadFull(server, b) //nolint:errcheck // what is missing shows
 		got <- b
 	}()
 	sent := want.Bytes()
@@ -130,7 +130,7 @@ func TestAStuckWriteHoldsUpNoEnd(t *testing.T) {
 	if err := client.Close(); err != nil { // as of a last word that was waited for in vain
 		t.Error(err)
 	}
-	<-ended
+	<-ended //nolint:errcheck // it was cut off
 	client, _, _ = secured(t, nil)
 	ended = stick(client)
 	client.SetWriteDeadline(time.Now())

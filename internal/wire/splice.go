@@ -14,7 +14,7 @@ func Splice(a, b io.ReadWriteCloser) error {
 	a.Close()
 	b.Close()
 	select {
-	case <-done:
+	case <-done: //nolint:errcheck // the first end tells
 	case <-time.After(time.Second):
 	}
 	return err

@@ -103,5 +103,5 @@ func keepVigil(session *yamux.Session, heard *listened, every time.Duration, sil
 		}
 		go session.Ping() //nolint:errcheck // see above
 	}
-	session.Close() //nolint:errcheck // it is the end of it
+	session.Close()
 }

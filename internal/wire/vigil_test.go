@@ -79,7 +79,7 @@ func TestBulkIsNoSilence(t *testing.T) {
 	}
 	defer far.Close()
 	const size = 2 << 20
-	go far.Serve(t.Context(), func(_ context.Context, method string, s *Stream) error {
+	go far.Serve(t.Context(), func(_ context.Context, method string, s *Stream) error { //nolint:errcheck // it ends with the test
 		if err := s.Reply(nil); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func TestABrokenConnectionIsALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go far.Serve(t.Context(), func(_ context.Context, _ string, s *Stream) error {
+	go far.Serve(t.Context(), func(_ context.Context, _ string, s *Stream) error { //nolint:errcheck // it ends with the test
 		defer far.Close()
 		return s.Reply(nil)
 	})

@@ -35,7 +35,7 @@ func pair(t *testing.T, serve Handler) (client *Peer, cut func()) {
 		if err != nil {
 			return
 		}
-		p.Serve(context.Background(), serve)
+		p.Serve(context.Background(), serve) //nolint:errcheck // it is cut off
 	}()
 	through, cut := blackHole(t, l.Addr().String())
 	c, err := net.Dial("tcp", through)

@@ -134,7 +134,7 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	ctx, r := context.Background(), rand.NewChaCha8([32]byte{})
 	here := filepath.Join(b.dir, "moves", fmt.Sprint(host, v.files))
 	if v.files == 1 { // many ones stay: see below
-		defer os.RemoveAll(here) //nolint:errcheck // it goes with the directory
+		defer os.RemoveAll(here)
 	}
 	there, rsynced := filepath.Join(here, "there"), filepath.Join(here, "rsync")
 	if err := v.make(there, r); err != nil {
@@ -152,7 +152,7 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	if err != nil {
 		return err
 	}
-	defer l.Release(ctx) //nolint:errcheck // the directory goes anyway
+	defer l.Release(ctx)
 	shared := ssh + " -o ControlMaster=auto -o ControlPath=" + filepath.Join(b.dir, "ssh", host) + " -o ControlPersist=60"
 	if _, err := b.do("sh", "-c", shared+" "+host+" true </dev/null >/dev/null 2>&1"); err != nil {
 		return err

@@ -49,9 +49,9 @@ func (b *bench) dockerRun(rounds int) (time.Duration, error) {
 			return 0, err
 		}
 		defer func() {
-			daemon.Process.Signal(syscall.SIGTERM)                                  //nolint:errcheck // Wait tells
-			daemon.Wait()                                                           //nolint:errcheck // ended by us
-			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH) //nolint:errcheck // dockerd leaves it mounted
+			daemon.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait tells
+			daemon.Wait()                          //nolint:errcheck // ended by us
+			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH)
 		}()
 		b.env = append(b.env, "DOCKER_HOST="+socket)
 		if _, err := b.until("docker", "version"); err != nil {

@@ -102,7 +102,7 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 		return 0, fmt.Errorf("the stock guest has initial RAM disks %q", initrds)
 	}
 	console := filepath.Join(b.dir, "stock.console")
-	os.Remove(console) //nolint:errcheck // it may not be there
+	os.Remove(console)
 	m := qemu.Machine{Program: []string{qemu.Program()}, Name: "stock", Accel: b.accel, CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
 		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud systemd.firstboot=off", Console: console,
 		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"}}

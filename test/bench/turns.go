@@ -45,7 +45,7 @@ func (b *bench) byTurns(rounds int, t turns) error {
 			file string
 			argv []string
 		}{{native, t.native}, {inside, t.inside}, {inside, t.inside}, {native, t.native}} {
-			os.Remove(side.file) //nolint:errcheck // some programs append
+			os.Remove(side.file)
 			if _, err := b.do(side.argv...); err != nil {
 				return err
 			}

@@ -110,7 +110,7 @@ func TestARunOfAnotherMachinesIsStopped(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- stranger.Wait() }()
-	defer func() { stranger.Process.Kill(); <-ended }()
+	defer func() { stranger.Process.Kill(); <-ended }() //nolint:errcheck // it was killed
 	lock := b.Dir + "/state/runs/" + id + "/lock"
 	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d 1 another-boot\nlogin2\n", stranger.Process.Pid), 0o600); err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ func TestKillAnythingAtAnyMoment(t *testing.T) {
 				pid, _ := strconv.Atoi(strings.Fields(killed)[0])
 				testkit.Kill(pid)
 			}
-			<-over
-		case <-over:
+			<-over //nolint:errcheck // it was killed
+		case <-over: //nolint:errcheck // its runs are looked at
 		}
 		ids := strings.Fields(b.Must("ps", "-aq"))
 		if len(ids) == 0 {
@@ -203,7 +203,7 @@ func TestKillAnythingOnACluster(t *testing.T) {
 		if list := victims(); len(list) > 0 {
 			testkit.Kill(list[random.IntN(len(list))])
 		}
-		c.Wait()
+		c.Wait() //nolint:errcheck // it was killed
 		ids := strings.Fields(b.Must("ps", "-aq"))
 		if len(ids) == 0 {
 			ends["never recorded"]++

@@ -279,7 +279,7 @@ func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
 		}
 		return nil
 	})
-	filepath.Walk(b.Dir, func(p string, info os.FileInfo, err error) error {
+	filepath.Walk(b.Dir, func(p string, info os.FileInfo, err error) error { //nolint:errcheck // what cannot be read does not tell it
 		if err == nil && info.Mode().IsRegular() && info.Size() < 1<<24 {
 			if raw, err := os.ReadFile(p); err == nil && strings.Contains(string(raw), "s3cr3t-value") {
 				t.Errorf("the secret stands in %s", p)
@@ -427,7 +427,7 @@ func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { follow.Process.Kill() }) //nolint:errcheck // it is over already, where all went well
+	t.Cleanup(func() { follow.Process.Kill() })
 	b.Must("checkpoint", id)
 	const all = "first part\nsaved\nsecond part\n"
 	says(all)

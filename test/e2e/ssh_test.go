@@ -180,7 +180,7 @@ func TestTheJobOutlivesItsController(t *testing.T) {
 		return nil
 	})
 	c.Process.Kill()
-	c.Wait()
+	c.Wait() //nolint:errcheck // it was killed
 	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
 		t.Fatalf("got %+v", v)
 	}

@@ -156,7 +156,7 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, false)
 	b.Env = append(b.Env, "BEE_SITES="+b.File("one.yaml", strings.Replace(b.Read("straight.yaml"), "name: two, provider: ssh, hosts: [h1]", "name: two, provider: ssh, hosts: [h0]", 1)))
 	input := make([]byte, size/2)
-	rand.Read(input) //nolint:errcheck // it cannot fail
+	rand.Read(input)
 	b.File("ref/data", string(input))
 	b.File("job.yaml", b.Read("job.yaml")+"inputs: [{from: ref, to: /ref}]\n")
 	v, shown, carried := movesOnce(t, b, farm, job)

@@ -126,7 +126,7 @@ func (s *stored) laptop() string {
 
 func directoryStore(b *testkit.Bee, _ *sshfarm.Farm) string {
 	dir := filepath.Join(b.Dir, "store")
-	os.Mkdir(dir, 0o700)
+	os.Mkdir(dir, 0o700) //nolint:errcheck // bee tells where it is missing
 	return dir
 }
 
@@ -138,7 +138,7 @@ func farStore(_ *testkit.Bee, farm *sshfarm.Farm) string {
 // scratchStore is one behind ssh that the site sees as well.
 func scratchStore(_ *testkit.Bee, farm *sshfarm.Farm) string {
 	dir := filepath.Join(farm.Dir, "scratch")
-	os.Mkdir(dir, 0o700)
+	os.Mkdir(dir, 0o700) //nolint:errcheck // bee tells where it is missing
 	return "h1:" + dir
 }
 

@@ -35,7 +35,7 @@ func onTerminal(t *testing.T, b *testkit.Bee, args ...string) *terminal {
 	if err := x.script.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { x.script.Process.Kill() }) //nolint:errcheck // it has ended, mostly
+	t.Cleanup(func() { x.script.Process.Kill() })
 	return x
 }
 

@@ -51,7 +51,7 @@ func checkSSH(t *testing.T, b *testkit.Bee, id string) {
 	if err := forward.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { forward.Process.Signal(syscall.SIGTERM); forward.Wait() }()
+	defer func() { forward.Process.Signal(syscall.SIGTERM); forward.Wait() }() //nolint:errcheck // it may have ended
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func (c *collector) run(t *testing.T, start func(driver.Command) (driver.Process
 	}
 	go func() {
 		defer r.Close()
-		io.Copy(c, r) //nolint:errcheck // what is missing is noticed
+		io.Copy(c, r) // what is missing is noticed
 	}()
 	return p
 }

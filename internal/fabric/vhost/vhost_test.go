@@ -48,7 +48,7 @@ func TestFramesPassBothWays(t *testing.T) {
 						t.Fatalf("frame %d of %d bytes arrived as one of %d", i, size, len(f)-HeaderSize)
 					}
 					before := guest.seen[receiving]
-					go d.Write(want) //nolint:errcheck // seen on the other side
+					go d.Write(want)
 					f, ok := guest.receive(soon)
 					if !ok || !bytes.Equal(f, want) {
 						t.Fatalf("frame %d of %d bytes to the guest: got %d bytes, %t", i, size, len(f), ok)
@@ -189,13 +189,13 @@ func TestHostileGuests(t *testing.T) {
 		"an index from nowhere": func(g *driver) {
 			g.next[sending] = 9999
 			g.offer(sending, 0)
-			g.kick[sending].Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) //nolint:errcheck // seen by what it does
+			g.kick[sending].Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guest := connect(t, path, 2000, usual)
 			do(guest)
-			guest.c.SetReadDeadline(time.Now().Add(soon)) //nolint:errcheck // it has one
+			guest.c.SetReadDeadline(time.Now().Add(soon))
 			if n, err := guest.c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatalf("the device took it: %d, %v", n, err)
 			}
@@ -225,7 +225,7 @@ func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{1514, 65294} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			to, toPath := device(b, func([]byte) {})
-			_, fromPath := device(b, func(f []byte) { to.Write(f) }) //nolint:errcheck // missed below
+			_, fromPath := device(b, func(f []byte) { to.Write(f) })
 			sender, receiver := connect(b, fromPath, 2000, usual), connect(b, toPath, 4096, usual)
 			receiver.room(ringSize)
 			frame := frameOf(size)

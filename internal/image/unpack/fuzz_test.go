@@ -79,7 +79,7 @@ func FuzzUnpack(f *testing.F) {
 				break
 			}
 		}
-		u.Finish()
+		u.Finish() //nolint:errcheck // whatever it says
 		u.Close()
 		entries, _ := os.ReadDir(top)
 		got, err := os.ReadFile(outside)

@@ -100,7 +100,7 @@ func unpackAll(t testing.TB, limits Limits, layers ...[]entry) (string, error) {
 func listing(t testing.TB, root string) string {
 	t.Helper()
 	var lines []string
-	filepath.Walk(root, func(p string, info os.FileInfo, err error) error {
+	filepath.Walk(root, func(p string, info os.FileInfo, err error) error { //nolint:errcheck // what is missing shows
 		if err != nil || p == root {
 			return nil
 		}

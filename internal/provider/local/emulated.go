@@ -17,7 +17,7 @@ import (
 func Emulated(ctx context.Context, stateDir, run string) (*emulate.Client, error) {
 	p := &provider{base: filepath.Join(DefaultScratch(), "bee"), s: Settings{StateDir: stateDir}}
 	for _, base := range p.bases() {
-		entries, _ := os.ReadDir(filepath.Join(base, leasesDir)) //nolint:errcheck // then none are there
+		entries, _ := os.ReadDir(filepath.Join(base, leasesDir)) // then none are there
 		for _, e := range entries {
 			if o, ok := leasedir.OwnerNamed(e.Name()); !ok || o.Run != run {
 				continue

@@ -351,6 +351,6 @@ func (a *agent) stopNode() {
 	select {
 	case <-a.done:
 	case <-time.After(stopGrace):
-		node.Process.Kill() //nolint:errcheck // see above
+		node.Process.Kill()
 	}
 }

@@ -111,8 +111,8 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 	}
 	if err != nil {
 		pipes.Close()
-		c.Process.Kill() //nolint:errcheck // it may have ended
-		c.Wait()         //nolint:errcheck // its last words tell why
+		c.Process.Kill()
+		c.Wait() //nolint:errcheck // its last words tell why
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -120,7 +120,7 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 	}
 	l.wide = wire.NewLanes(pipes, true)
 	if l.Peer, err = wire.NewPeer(l.wide, true, host); err != nil {
-		c.Process.Kill() //nolint:errcheck // see above
+		c.Process.Kill()
 		return nil, err
 	}
 	return l, nil
@@ -219,7 +219,7 @@ func (l *link) Close() error {
 			l.leave()
 			return
 		}
-		l.Peer.Close() //nolint:errcheck // the process's end is what counts
+		l.Peer.Close()
 		// What a login's start-up files do is not for us to cut short.
 		select {
 		case l.adding <- struct{}{}:
@@ -234,7 +234,7 @@ func (l *link) Close() error {
 		select {
 		case <-done:
 		case <-time.After(lingers):
-			l.cmd.Process.Kill() //nolint:errcheck // see above
+			l.cmd.Process.Kill()
 			<-done
 		}
 	})

@@ -35,7 +35,7 @@ func wideLease(t *testing.T, idle time.Duration) (l *lease, volume, path string)
 func bring(t *testing.T, l *lease, volume, to string) error {
 	t.Helper()
 	data := make([]byte, 64<<20)
-	rand.Read(data) //nolint:errcheck // it cannot fail
+	rand.Read(data)
 	must(t, os.WriteFile(filepath.Join(volume, "state"), data, 0o600))
 	return l.Stage(t.Context(), driver.Transfer{Local: volume, Remote: to})
 }
@@ -83,7 +83,7 @@ func TestALaneThatIsKilled(t *testing.T) {
 	first := l.links[0]
 	testkit.Eventually(t, time.Minute, func() error {
 		if lanes := lanesOf(first); len(lanes) > 0 {
-			lanes[0].cmd.Process.Kill() //nolint:errcheck // it may have ended
+			lanes[0].cmd.Process.Kill()
 		}
 		// It is noticed when it is the lane's turn.
 		if err := bring(t, l, volume, to); err != nil && !core.IsKind(err, core.Transient) {

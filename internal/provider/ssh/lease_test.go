@@ -20,7 +20,7 @@ func TestABrokenFetchGoesOn(t *testing.T) {
 		if done > size*5/8 {
 			s.lease.mu.Lock()
 			defer s.lease.mu.Unlock()
-			s.lease.links[0].cmd.Process.Kill() //nolint:errcheck // the fetch tells
+			s.lease.links[0].cmd.Process.Kill()
 		}
 	}
 	if err := s.lease.Fetch(t.Context(), fetch); !core.IsKind(err, core.Lost) {

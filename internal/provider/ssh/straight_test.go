@@ -97,7 +97,7 @@ func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	p := archive(t, f, "h1", filepath.Join(f.Private, "bee-h1"))
 	s := &far{Farm: f, lease: l.(*lease), place: p.(*place), store: p.Run("u@far"), data: make([]byte, size)}
 	s.tree = farTree{Streams: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
-	rand.Read(s.data) //nolint:errcheck // it cannot fail
+	rand.Read(s.data)
 	must(t, s.store.Note(t.Context(), []byte("{}")))
 	must(t, os.Mkdir(s.tree.path, 0o755))
 	must(t, os.WriteFile(filepath.Join(s.tree.path, "state"), s.data, 0o600))
@@ -273,7 +273,7 @@ func TestAHostListensForOneMeetingOnly(t *testing.T) {
 	c, err := s.Dial(t.Context(), e.Addrs()[0])
 	must(t, err)
 	defer c.Close()
-	c.Write([]byte("let me in")) //nolint:errcheck // it may be closed already
+	c.Write([]byte("let me in"))
 	if addr, err := e.Met(); !core.IsKind(err, core.Unsupported) {
 		t.Errorf("met %q, %v", addr, err)
 	}

@@ -27,7 +27,7 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 	if err != nil {
 		return driver.Facts{}, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // in the temporary directory
+	defer os.RemoveAll(dir)
 	err = try(ctx, r, binary, dir, image)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

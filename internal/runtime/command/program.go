@@ -47,7 +47,7 @@ func (c *child) Wait() core.Exit {
 }
 
 // Kill implements Program.
-func (c *child) Kill() { c.cmd.Process.Kill() } //nolint:errcheck // gone is success
+func (c *child) Kill() { c.cmd.Process.Kill() }
 
 // Tail keeps the last of what a program said.
 type Tail struct {

@@ -131,11 +131,11 @@ func (a *attended) Wait() core.Exit {
 	case err != nil:
 		exit.StatusCode = lost
 		if a.ctx.Err() == nil {
-			fmt.Fprintln(&a.Tail, "docker tells no more of the container:", err)
+			fmt.Fprintln(&a.Tail, "docker tells no more of the container:", err) //nolint:errcheck // to memory
 		}
 		a.end() // nor do we listen any more
 	case exit.Error != nil:
-		fmt.Fprintln(&a.Tail, exit.Error.Message)
+		fmt.Fprintln(&a.Tail, exit.Error.Message) //nolint:errcheck // to memory
 	}
 	<-heard
 	return core.Exit{Code: exit.StatusCode}

@@ -37,7 +37,7 @@ func TestAProbeLeavesNoProcess(t *testing.T) {
 	if before == 0 {
 		t.Fatal("podman keeps no such process any more, or elsewhere")
 	}
-	defer unix.Kill(before, unix.SIGKILL) //nolint:errcheck // gone is success
+	defer unix.Kill(before, unix.SIGKILL)
 	probe()
 	if pid := pause(file); pid != before {
 		t.Errorf("process %d became %d", before, pid)
@@ -63,7 +63,7 @@ func TestNoProcessIsLeftWhereTMPDIRSays(t *testing.T) {
 		}
 	})
 	if pid := pause(file); pid != 0 {
-		unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // gone is success
+		unix.Kill(pid, unix.SIGKILL)
 		t.Errorf("process %d is left", pid)
 	}
 }

@@ -30,7 +30,7 @@ func ChildMain() int {
 		err = s.enter(ready)
 	}
 	if err != nil {
-		fmt.Fprint(ready, err)
+		fmt.Fprint(ready, err) //nolint:errcheck // who started us has gone, then
 		return 1
 	}
 	return 0
@@ -48,7 +48,7 @@ func (s *setup) enter(ready *os.File) error {
 		if err := errors.Join(mountProc(root), pivot(root)); err != nil {
 			return err
 		}
-		ready.WriteString("ready")
+		ready.WriteString("ready") //nolint:errcheck // who started us has gone, then
 		return nil
 	}
 	steps := []struct {

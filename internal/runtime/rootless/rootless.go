@@ -254,7 +254,7 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
-	c.client.Close()                      //nolint:errcheck // letting go is what makes init end all; gone is success
+	c.client.Close()                      // letting go is what makes init end all; gone is success
 	c.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -264,7 +264,7 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	case <-ctx.Done():
 	}
 	// Killing the first process of a PID namespace kills all of it.
-	c.cmd.Process.Kill() //nolint:errcheck // gone is success
+	c.cmd.Process.Kill()
 	<-c.done
 	return cleanState(c.stateDir)
 }

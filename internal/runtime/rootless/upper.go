@@ -53,7 +53,7 @@ func (s *setup) mountRoot() (string, error) {
 }
 
 func copyTree(from, to string) error {
-	os.Remove(to)
+	os.Remove(to) //nolint:errcheck // the copy fails, then
 	return filestream.Copy(context.Background(), from, to, nil)
 }
 

@@ -72,8 +72,8 @@ func (s *Server) Restart() {
 // Stop ends the server; what it holds stays.
 func (s *Server) Stop() {
 	if s.cmd != nil {
-		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
-		s.cmd.Wait()         //nolint:errcheck // however it ends
+		s.cmd.Process.Kill()
+		s.cmd.Wait() //nolint:errcheck // however it ends
 		s.cmd = nil
 	}
 }

@@ -52,7 +52,7 @@ func prepare(t testing.TB, n int, cores []int) *Farm {
 	// slurmd's batch steps: it would cancel the jobs.
 	f.Slurm, err = os.MkdirTemp("", "slurm-")
 	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(f.Slurm) }) //nolint:errcheck // a temporary directory
+	t.Cleanup(func() { os.RemoveAll(f.Slurm) })
 	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch", "squeue"} {
 		f.tool[name] = testkit.RequireTool(t, name)
 	}

@@ -152,7 +152,7 @@ func writeNames(c agent.Config) error {
 	files := map[string]string{"/etc/hostname": c.Hostname + "\n", "/etc/hosts": hosts, "/run/resolv.conf": "nameserver " + outerDNS + "\n"}
 	if !c.Template {
 		id := make([]byte, 16)
-		rand.Read(id) //nolint:errcheck // never fails
+		rand.Read(id)
 		files["/etc/machine-id"] = hex.EncodeToString(id) + "\n"
 	}
 	for name, text := range files {

@@ -31,7 +31,7 @@ func TestOutputIsKeptUntilTheHostHasIt(t *testing.T) {
 	kept := make(chan struct{})
 	go func() { k.keep(false, r); close(kept) }()
 	for _, s := range []string{"one", "two"} {
-		w.WriteString(s) //nolint:errcheck // what is missing is noticed
+		w.WriteString(s) // what is missing is noticed
 		for got := ""; !strings.HasSuffix(got, s); got = text(k.output(t.Context(), 0)) {
 		}
 	}
@@ -51,7 +51,7 @@ func TestOutputIsKeptUntilTheHostHasIt(t *testing.T) {
 	// A host that is away for long holds the command up, and loses nothing.
 	much := strings.Repeat("0123456789abcdef", (mostKept+1<<20)/16)
 	go func() {
-		w.WriteString(much) //nolint:errcheck // see above
+		w.WriteString(much)
 		w.Close()
 	}()
 	var got strings.Builder

@@ -95,7 +95,7 @@ func encode(p Promise) ([]byte, error) {
 // lock takes a file's lock, or gives EWOULDBLOCK.
 func lock(f *os.File) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR { //nolint:errorlint // a bare errno
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR { // a bare errno
 			return err
 		}
 	}

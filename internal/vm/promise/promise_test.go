@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	})
 	held.Follow(os.Getpid())
 	fmt.Println(held != nil, why, err)
-	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is what counts
+	io.Copy(io.Discard, os.Stdin)
 	held.Release()
 }
 
@@ -64,8 +64,8 @@ func begin(t *testing.T, l Ledger, run string) (c *exec.Cmd, end io.Closer, out 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Process.Kill() //nolint:errcheck // it has ended
-		c.Wait()         //nolint:errcheck // it was killed
+		c.Process.Kill()
+		c.Wait() //nolint:errcheck // it was killed
 	})
 	return c, in, out
 }

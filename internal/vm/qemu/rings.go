@@ -17,7 +17,7 @@ func NoRings(ctx context.Context) string {
 	if err != nil {
 		return "memory cannot be shared with it (memfd_create: " + err.Error() + ")"
 	}
-	unix.Close(fd) //nolint:errcheck // nothing is in it
+	unix.Close(fd)
 	if _, err := exec.LookPath(Program()); err != nil {
 		return ""
 	}

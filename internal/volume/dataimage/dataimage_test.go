@@ -32,7 +32,7 @@ func tree(t *testing.T) string {
 	must(os.MkdirAll(filepath.Join(dir, "many"), 0o750))
 	noise := make([]byte, 3<<20+17)
 	r := rand.NewChaCha8([32]byte{1})
-	r.Read(noise)
+	r.Read(noise) //nolint:errcheck // it cannot fail
 	must(os.WriteFile(filepath.Join(dir, "a/noise"), noise, 0o640))
 	must(os.WriteFile(filepath.Join(dir, "a/b c/d\"e/'quoted' \n name"), []byte("x"), 0o600))
 	must(os.WriteFile(filepath.Join(dir, "empty"), nil, 0o444))
@@ -156,7 +156,7 @@ func TestPartsOfAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	filepath.WalkDir(out, func(p string, d fs.DirEntry, _ error) error {
+	filepath.WalkDir(out, func(p string, d fs.DirEntry, _ error) error { //nolint:errcheck // what is missing shows
 		if !d.IsDir() {
 			got = append(got, strings.TrimPrefix(p, out+"/"))
 		}
@@ -170,9 +170,11 @@ func TestPartsOfAnImage(t *testing.T) {
 
 func TestItIsAFileSystem(t *testing.T) {
 	dir := t.TempDir()
-	os.MkdirAll(filepath.Join(dir, "a/b"), 0o755)
-	os.WriteFile(filepath.Join(dir, "a/b/c"), bytes.Repeat([]byte("content\n"), 10000), 0o644)
-	os.WriteFile(filepath.Join(dir, "d"), nil, 0o600)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a/b"), 0o755),
+		os.WriteFile(filepath.Join(dir, "a/b/c"), bytes.Repeat([]byte("content\n"), 10000), 0o644),
+		os.WriteFile(filepath.Join(dir, "d"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	if err := fstest.TestFS(opened(t, load(t, dir, LeastSize)), "a/b/c", "d"); err != nil {
 		t.Error(err)
 	}
@@ -200,7 +202,9 @@ func TestWhatIsNoImage(t *testing.T) {
 		"too small": []byte("text"), "no ext4 file system": make([]byte, 1<<20), "cut off": whole[:len(whole)/2],
 	} {
 		file := filepath.Join(t.TempDir(), "x")
-		os.WriteFile(file, raw, 0o600)
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), want) || core.KindOf(err) != core.Invalid {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -242,9 +246,10 @@ func TestAnImageThatWasInUse(t *testing.T) {
 // outside.
 func FuzzImage(f *testing.F) {
 	dir := f.TempDir()
-	os.MkdirAll(filepath.Join(dir, "a/b"), 0o755)
-	os.WriteFile(filepath.Join(dir, "a/b/c"), []byte("content"), 0o644)
-	os.Symlink("/etc/passwd", filepath.Join(dir, "a/l"))
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a/b"), 0o755), os.WriteFile(filepath.Join(dir, "a/b/c"), []byte("content"), 0o644),
+		os.Symlink("/etc/passwd", filepath.Join(dir, "a/l"))); err != nil {
+		f.Fatal(err)
+	}
 	file := filepath.Join(f.TempDir(), "image")
 	if err := (Tools{}).Make(f.Context(), file, dir, LeastSize); err != nil {
 		f.Fatal(err)
@@ -270,12 +275,14 @@ func FuzzImage(f *testing.F) {
 		if err := os.WriteFile(damaged, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		os.Truncate(damaged, int64(len(whole)))
+		if err := os.Truncate(damaged, int64(len(whole))); err != nil {
+			t.Fatal(err)
+		}
 		i, err := Open(damaged)
 		if err != nil {
 			return
 		}
 		defer i.Close()
-		i.Unload(t.Context(), filepath.Join(t.TempDir(), "out"), nil)
+		i.Unload(t.Context(), filepath.Join(t.TempDir(), "out"), nil) //nolint:errcheck // it must not panic
 	})
 }

@@ -42,7 +42,7 @@ const (
 )
 
 func address(rank int) []byte {
-	m, _ := net.ParseMAC(fabric.MAC(rank)) //nolint:errcheck // it is one
+	m, _ := net.ParseMAC(fabric.MAC(rank))
 	return m
 }
 

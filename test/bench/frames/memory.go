@@ -57,8 +57,8 @@ func alone() error {
 			return err
 		}
 	}
-	out.Encode("linked")          //nolint:errcheck // a pipe
-	go io.Copy(io.Discard, guest) //nolint:errcheck // until we are killed
+	out.Encode("linked") //nolint:errcheck // a pipe
+	go io.Copy(io.Discard, guest)
 	frame := makeFrame(64000, 0, 0, dataTag, 0, 0)
 	for to := 1; ; to = to%memoryLinks + 1 {
 		copy(frame, address(to))
@@ -142,8 +142,8 @@ func memoryOf(span time.Duration) (float64, error) {
 	var wg sync.WaitGroup
 	end := time.Now().Add(2 * span)
 	for i, conn := range conns {
-		conn.SetDeadline(end)                       //nolint:errcheck // an open socket takes it
-		wg.Go(func() { io.Copy(io.Discard, conn) }) //nolint:errcheck // until the deadline
+		conn.SetDeadline(end)
+		wg.Go(func() { io.Copy(io.Discard, conn) })
 		wg.Go(func() {
 			frame := makeFrame(64000, i+1, 0, dataTag, 0, 0)
 			frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)

@@ -35,16 +35,16 @@ func switches(kind string, hosts, guests, lanes int, secure bool) ([]end, func()
 	err = c.Start()
 	theirs.Close()
 	if err != nil {
-		unix.Close(pair[0]) //nolint:errcheck // it is ours
+		unix.Close(pair[0])
 		return nil, nil, err
 	}
 	child.Store(int64(c.Process.Pid))
 	var ends []end
 	undo := func() {
 		closeAll(ends)
-		unix.Close(pair[0]) //nolint:errcheck // it is ours
-		c.Process.Kill()    //nolint:errcheck // it is ours
-		c.Wait()            //nolint:errcheck // we killed it
+		unix.Close(pair[0])
+		c.Process.Kill()
+		c.Wait() //nolint:errcheck // we killed it
 		child.Store(0)
 	}
 	for range hosts * guests {

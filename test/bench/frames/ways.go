@@ -48,7 +48,7 @@ type packets struct {
 
 func (p packets) Send(frame []byte) error       { _, err := p.Write(frame); return soft(err) }
 func (p packets) Receive(b []byte) (int, error) { return p.Read(b) }
-func (p packets) Wait(until time.Time)          { p.SetReadDeadline(until) } //nolint:errcheck // an open socket takes it
+func (p packets) Wait(until time.Time)          { p.SetReadDeadline(until) }
 
 // soft overlooks that a queue is full: the frame is lost, as QEMU would have it.
 func soft(err error) error {
@@ -97,7 +97,7 @@ type grouped struct {
 
 func (g grouped) Send(frame []byte) error       { _, err := g.WriteToUDP(frame, g.group); return soft(err) }
 func (g grouped) Receive(b []byte) (int, error) { n, _, err := g.ReadFromUDP(b); return n, err }
-func (g grouped) Wait(until time.Time)          { g.SetReadDeadline(until) } //nolint:errcheck // an open socket takes it
+func (g grouped) Wait(until time.Time)          { g.SetReadDeadline(until) }
 
 // stream joins two endpoints directly, each frame after its length, as QEMU's
 // stream back end does. There is no switch on the way.
@@ -135,7 +135,7 @@ func (f *framed) Receive(b []byte) (int, error) {
 	return io.ReadFull(f.in, b[:n])
 }
 
-func (f *framed) Wait(until time.Time) { f.SetReadDeadline(until) } //nolint:errcheck // an open socket takes it
+func (f *framed) Wait(until time.Time) { f.SetReadDeadline(until) }
 
 // child is the process that forwards, if one does: its processor time counts.
 var child atomic.Int64 //nolint:gochecknoglobals // this program measures one way at a time
@@ -175,8 +175,8 @@ func vde() ([]end, func(), error) {
 	undo := func() {
 		closeAll(ends)
 		in.Close()
-		c.Process.Kill() //nolint:errcheck // it is ours
-		c.Wait()         //nolint:errcheck // we killed it
+		c.Process.Kill()
+		c.Wait() //nolint:errcheck // we killed it
 		child.Store(0)
 		os.RemoveAll(dir)
 	}
@@ -235,7 +235,7 @@ type plugged struct {
 
 func (p *plugged) Send(frame []byte) error       { _, err := p.WriteToUnix(frame, p.to); return soft(err) }
 func (p *plugged) Receive(b []byte) (int, error) { n, _, err := p.ReadFromUnix(b); return n, err }
-func (p *plugged) Wait(until time.Time)          { p.SetReadDeadline(until) } //nolint:errcheck // an open socket takes it
+func (p *plugged) Wait(until time.Time)          { p.SetReadDeadline(until) }
 func (p *plugged) Close() error                  { return errors.Join(p.ask.Close(), p.UnixConn.Close()) }
 
 // bridge joins two endpoints by the kernel's, each at one end of a veth pair.
@@ -297,7 +297,7 @@ func rawSocket(name string) (end, error) {
 
 func (r rawEnd) Send(frame []byte) error       { _, err := r.Write(frame); return soft(err) }
 func (r rawEnd) Receive(b []byte) (int, error) { return r.Read(b) }
-func (r rawEnd) Wait(until time.Time)          { r.SetReadDeadline(until) } //nolint:errcheck // an open socket takes it
+func (r rawEnd) Wait(until time.Time)          { r.SetReadDeadline(until) }
 
 // meshes are the fabrics that join many.
 func meshes() []string {
