@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,7 +83,7 @@ func TestEmulate(t *testing.T) {
 			var err error
 			got := printed(t, func() { err = d.bee(words...) })
 			code := 0
-			if exit, is := err.(exitError); is {
+			if exit, is := errors.AsType[exitError](err); is {
 				code = exit.code
 			} else if err != nil {
 				code = codeOf(err)

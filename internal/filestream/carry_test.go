@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"net"
@@ -29,7 +30,7 @@ func slowly(t *testing.T, path string) []byte {
 	var all bytes.Buffer
 	for {
 		_, err := io.CopyN(&all, near, 64<<10)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		must(t, err)

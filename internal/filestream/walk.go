@@ -202,7 +202,7 @@ func segments(fd int, st *unix.Stat_t, at, end int64, move func(from, to int64) 
 	}
 	for at < end {
 		from, err := unix.Seek(fd, at, unix.SEEK_DATA)
-		if err == unix.ENXIO {
+		if errors.Is(err, unix.ENXIO) {
 			break // only a hole is left
 		}
 		if err != nil {

@@ -182,7 +182,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			return fmt.Errorf("make run directory: %w", err)
 		}
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link would have the job write elsewhere
-			return fmt.Errorf("make run directory: %s is no directory (%v)", dir, err)
+			return fmt.Errorf("make run directory: %s is no directory (%v)", dir, err) //nolint:errorlint // where it is a link, there is none
 		}
 	}
 	local, err := wire.ListenUnix(protocol.SocketPath(c.Host.Dir, c.Rank))

@@ -26,10 +26,10 @@ func (h *head) savingFor(cause error) (string, bool) {
 	if h.plan.Checkpoint == nil || h.n.health().Phase != protocol.PhaseRun {
 		return "", false
 	}
-	switch cause {
-	case errSlotEnds:
+	switch {
+	case errors.Is(cause, errSlotEnds):
 		return "the time slot ends soon", true
-	case errTakenBack:
+	case errors.Is(cause, errTakenBack):
 		return "the site takes its hosts back", true
 	}
 	return "", false

@@ -2,6 +2,7 @@ package procid
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -35,7 +36,7 @@ func TestLife(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := id.Wait(ctx); err != context.DeadlineExceeded {
+	if err := id.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("wait: %v", err)
 	}
 	// Not reaped yet, so it stays a zombie: that counts as ended.

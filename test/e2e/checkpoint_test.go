@@ -109,7 +109,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 			c := v.Checkpoints[len(v.Checkpoints)-1]
 			raw, err := os.ReadFile(filepath.Join(c.Path, "state"))
 			if err != nil || string(raw) == last || c.Attempt != 1 {
-				return fmt.Errorf("the newest checkpoint is %+v, its state %q, %v", c, raw, err)
+				return fmt.Errorf("the newest checkpoint is %+v, its state %q, %w", c, raw, err)
 			}
 			last = string(raw)
 			return nil

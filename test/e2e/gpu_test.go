@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -36,7 +37,7 @@ containerEdits:
 		c.Args = append([]string{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, spec, c.Path}, args...)
 		c.Path, c.Err = testkit.RequireTool(t, "unshare"), nil
 		out, err := c.Output()
-		if exit, is := err.(*exec.ExitError); is {
+		if exit, is := errors.AsType[*exec.ExitError](err); is {
 			return string(out) + string(exit.Stderr), err
 		}
 		return string(out), err

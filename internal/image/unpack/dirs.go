@@ -219,7 +219,7 @@ func readNames(fd int) ([]string, error) {
 	f := os.NewFile(uintptr(again), "directory")
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return names, err

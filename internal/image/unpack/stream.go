@@ -135,7 +135,7 @@ func newPipeline(r io.Reader, sum hash.Hash) *pipeline {
 				hashing <- b[:n]
 			}
 			if err != nil {
-				if err != io.EOF {
+				if err != io.EOF { //nolint:errorlint // one that is wrapped is no end
 					p.err = err
 				}
 				return
