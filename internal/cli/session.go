@@ -128,7 +128,7 @@ func (s *session) background(ids ...string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, key}, ids...)...)
+	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, key}, ids...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

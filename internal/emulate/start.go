@@ -63,7 +63,7 @@ func startHolder(s Spec) (*holder, error) {
 	if binary == "" {
 		binary = "/proc/self/exe"
 	}
-	cmd := exec.Command(binary, HolderArg, s.Dir)
+	cmd := exec.Command(binary, HolderArg, s.Dir) //nolint:noctx // it outlives us
 	cmd.Args[0] = "bee"
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log

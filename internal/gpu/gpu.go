@@ -237,7 +237,7 @@ func (h Host) nvidia(n int) (Set, int, error) {
 func (h Host) libraries() ([]string, error) {
 	list := h.Libraries
 	if list == nil {
-		list = func() ([]byte, error) { return exec.Command("/sbin/ldconfig", "-p").Output() }
+		list = func() ([]byte, error) { return exec.Command("/sbin/ldconfig", "-p").Output() } //nolint:noctx // it waits for nothing
 	}
 	raw, err := list()
 	if err != nil {

@@ -127,7 +127,7 @@ func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Buil
 			return err
 		}
 	}
-	exec.Command(tool, "rmi", tag).Run() //nolint:errcheck // what it keeps of it is not needed any more
+	exec.Command(tool, "rmi", tag).Run() //nolint:errcheck,noctx // what it keeps of it is not needed any more
 	return nil
 }
 

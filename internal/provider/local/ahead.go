@@ -76,7 +76,7 @@ func (a *Ahead) End() {
 
 // nodeCommand is a node's process, of a session of its own.
 func nodeCommand(binary string, argv, env []string) *exec.Cmd {
-	cmd := exec.Command(binary)
+	cmd := exec.Command(binary) //nolint:noctx // it outlives us
 	cmd.Args, cmd.Env, cmd.Dir = argv, env, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd

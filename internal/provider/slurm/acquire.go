@@ -244,7 +244,7 @@ func startStep(dir, id string, step []string) error {
 		return leasedir.Unusable(dir, err)
 	}
 	defer log.Close()
-	c := exec.Command(step[0], append([]string{"--jobid=" + id}, step[1:]...)...)
+	c := exec.Command(step[0], append([]string{"--jobid=" + id}, step[1:]...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr, c.Dir = log, log, dir
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {

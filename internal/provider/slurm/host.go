@@ -308,7 +308,7 @@ func (a *agent) launch(c hostCall) error {
 		}
 		argv = []string{self, "node"}
 	}
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it has a stop of its own
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(os.Environ(), core.NoticeVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

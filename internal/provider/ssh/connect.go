@@ -82,7 +82,7 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 		return nil, err
 	}
 	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(binaries, doubt))
-	c := exec.Command(p.s.Client, argv[1:]...)
+	c := exec.Command(p.s.Client, argv[1:]...) //nolint:noctx // the link outlives the call
 	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
 	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

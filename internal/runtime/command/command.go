@@ -81,7 +81,7 @@ const teardown = 2 * time.Second
 
 // Run starts the container and takes hold of its init.
 func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) {
-	p := &child{cmd: exec.Command(s.Argv[0], s.Argv[1:]...)}
+	p := &child{cmd: exec.Command(s.Argv[0], s.Argv[1:]...)} //nolint:noctx // the container outlives the call
 	p.cmd.Env, p.cmd.Dir = s.Env, "/"
 	p.cmd.Stdout, p.cmd.Stderr = &p.Tail, &p.Tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}

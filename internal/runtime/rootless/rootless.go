@@ -122,7 +122,7 @@ func (r *Runtime) spawn(ctx context.Context, s setup) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer readyR.Close()
-	c := exec.Command(r.o.Binary, ChildCommand)
+	c := exec.Command(r.o.Binary, ChildCommand) //nolint:noctx // the container outlives the call
 	c.Env = append(slices.Clone(s.Env), thrifty...)
 	c.Dir = "/"
 	c.ExtraFiles = []*os.File{configR, readyW}

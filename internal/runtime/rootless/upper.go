@@ -34,7 +34,7 @@ func (s *setup) mountRoot() (string, error) {
 	options := "lowerdir=" + escape(s.Tree) + ",upperdir=" + escape(filepath.Join(top, "write")) + ",workdir=" + escape(filepath.Join(top, "work"))
 	switch s.Upper {
 	case FuseOverlay:
-		out, err := exec.Command("fuse-overlayfs", "-o", options, root).CombinedOutput()
+		out, err := exec.Command("fuse-overlayfs", "-o", options, root).CombinedOutput() //nolint:noctx // who starts us kills us
 		if err != nil {
 			return "", fmt.Errorf("fuse-overlayfs: %w: %s", err, out)
 		}

@@ -113,7 +113,7 @@ const settleTime = 500 * time.Millisecond
 
 // run starts a process that ends when this one does.
 func run(argv []string, files []*os.File, attr *syscall.SysProcAttr, console string) (*Process, error) {
-	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), console: console, done: make(chan struct{})}
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), console: console, done: make(chan struct{})} //nolint:noctx // the machine outlives the call
 	p.cmd.ExtraFiles = files
 	p.cmd.Stdout, p.cmd.Stderr = writer{p}, writer{p}
 	attr.Pdeathsig = syscall.SIGKILL
