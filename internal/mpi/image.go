@@ -107,9 +107,7 @@ func (i *image) glob(pattern string) []string {
 // besides a program's own, from /etc/ld.so.conf and its parts.
 func (i *image) libraryDirs() []string {
 	dirs := i.ldConf("/etc/ld.so.conf", 0)
-	for _, base := range []string{"/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"} {
-		dirs = append(dirs, base)
-	}
+	dirs = append(dirs, "/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 	for _, triplet := range []string{"x86_64-linux-gnu", "aarch64-linux-gnu"} {
 		dirs = append(dirs, "/lib/"+triplet, "/usr/lib/"+triplet)
 	}

@@ -61,7 +61,7 @@ func parse(args []string) (host, command string, err error) {
 		args = args[1:]
 	}
 	if len(args) < 2 {
-		return "", "", errors.New("usage: rsh HOST COMMAND...")
+		return "", "", errors.New("usage: rsh HOST COMMAND [ARG...]")
 	}
 	return args[0], strings.Join(args[1:], " "), nil
 }
