@@ -26,7 +26,6 @@ type outcome struct {
 	state state.RunState
 	exit  *int
 	err   error // why, where exit is nil
-	where string
 }
 
 // Drive carries a run to its end, whatever an earlier controller did of it

@@ -17,7 +17,6 @@ type relay struct {
 	done bool
 	err  error
 	wake chan struct{} // closed and replaced at each change
-	once sync.Once     // for whoever produces it
 }
 
 func newRelay(dir string) (*relay, error) {

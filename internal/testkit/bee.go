@@ -36,7 +36,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 })
 
 // untilTheEnd is closed by the end of this process, and not by the garbage collector.
-var untilTheEnd io.Closer //nolint:gochecknoglobals // nothing else lives as long
+var untilTheEnd io.Closer //nolint:gochecknoglobals,unused // nothing else lives as long, and nobody reads it
 
 // removeAtEnd has a directory removed when this process has ended, however it does:
 // no test of it is the last to know.

@@ -18,11 +18,11 @@ import (
 
 // bench is one run of the measurements.
 type bench struct {
-	bee, dir, apps string
-	env            []string
-	accel          string      // of the virtual machines here, once it is known
-	many           int         // active runs
-	rows           [][4]string // what, measured, against, ratio
+	bee, dir string
+	env      []string
+	accel    string      // of the virtual machines here, once it is known
+	many     int         // active runs
+	rows     [][4]string // what, measured, against, ratio
 }
 
 func main() {

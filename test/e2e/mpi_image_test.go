@@ -66,7 +66,7 @@ var mpiOpt = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals 
 	cache := os.Getenv("BEE_TEST_CACHE")
 	if cache == "" {
 		cache = filepath.Join(os.TempDir(), "bee-test-cache-"+strconv.Itoa(os.Getuid()))
-		os.Setenv("BEE_TEST_CACHE", cache) //nolint:errcheck,tenv // the image is built once for all tests
+		os.Setenv("BEE_TEST_CACHE", cache) //nolint:errcheck // the image is built once for all tests
 	}
 	opt := filepath.Join(cache, "mpi-opt-1")
 	if _, err := os.Stat(opt); err == nil {
