@@ -57,4 +57,5 @@ func writeAll(fd int, b []byte, at int64) (int, error) {
 	return done, nil
 }
 
+// close gives up a file, or ends reading it.
 func (f *file) close() { unix.Close(f.fd) }

@@ -85,12 +85,12 @@ func (t *tree) arrived(m *meta, noted *entry, buffer *[]byte, size int) error {
 		if err != nil {
 			return err
 		}
-		defer unix.Close(fd)
 		data := (*buffer)[:size]
 		if _, err := writeAll(fd, data, 0); err != nil {
+			unix.Close(fd)
 			return err
 		}
-		st, err := complete(fd, m)
+		st, err := seal(fd, m)
 		if err == nil && noted != nil {
 			journal.set(noted, m, st, crc32.Checksum(data, castagnoli()), true)
 		}
@@ -136,10 +136,12 @@ func (k *keeper) copy(to, from int, name string, b *Basis, e *entry) (*meta, *un
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unix.Close(out)
 	c, read, err := k.move(out, in, e.size)
 	if read == nil && err == nil && (!c.whole(e.size) || c.check != e.check) {
 		read = errChanged
+	}
+	if read != nil || err != nil {
+		unix.Close(out)
 	}
 	if read != nil {
 		return nil, nil, unreadable(b.root, e.path, read)
@@ -147,7 +149,7 @@ func (k *keeper) copy(to, from int, name string, b *Basis, e *entry) (*meta, *un
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := complete(out, m)
+	st, err := seal(out, m)
 	return m, st, err
 }
 

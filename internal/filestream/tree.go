@@ -134,14 +134,21 @@ func (t *tree) create(m *meta) (*file, error) {
 // finish closes a file that create made, with its size and attributes set, and tells
 // what it is then.
 func (t *tree) finish(f *file, m *meta, size int64) (*unix.Stat_t, error) {
-	defer f.close()
 	if f.end != size {
 		if err := unix.Ftruncate(f.fd, size); err != nil {
+			f.close()
 			return nil, t.wrap("set size of", f.name, err)
 		}
 	}
-	st, err := complete(f.fd, m)
-	return st, t.wrap("set attributes of", f.name, err)
+	st, err := seal(f.fd, m)
+	return st, t.wrap("finish", f.name, err)
+}
+
+// seal completes a file that was written, and closes it: a file system of another
+// machine may say only then that it had no space for it.
+func seal(fd int, m *meta) (*unix.Stat_t, error) {
+	st, err := complete(fd, m)
+	return st, errors.Join(err, unix.Close(fd))
 }
 
 // createAt makes an empty file with the mode that it is to have, so that complete rarely
