@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -46,10 +47,16 @@ func (h *hand) join(o driver.Peers, local net.Listener) error {
 	return nil
 }
 
+// handshakeTimeout is what a caller may take to say who it is: one that is silent would
+// hold a connection for as long as the guest runs.
+const handshakeTimeout = 10 * time.Second
+
 // trusted lets guests of this run through, and nobody else.
 func (p *peers) trusted(c net.Conn) (net.Conn, error) {
 	secure := tls.Server(c, p.identity.Server())
-	if err := secure.Handshake(); err != nil { //nolint:noctx // who is silent holds up nobody else
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
 	name, err := wire.PeerName(secure)
