@@ -48,7 +48,8 @@ type RuntimeSuite struct {
 	// AtOnce is the number of containers to start at the same time; 0 is 4.
 	AtOnce int
 
-	image driver.LocalImage
+	image  driver.LocalImage
+	shared *shared
 }
 
 // Run runs the suite.
@@ -57,17 +58,53 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	if err := s.New(t).Prepare(t.Context(), s.image); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
+	type test struct {
 		name string
 		run  func(t *testing.T)
-	}{
-		{"Probe", s.probe}, {"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"User", s.user}, {"Mounts", s.mounts},
-		{"Paths", s.paths}, {"Scratch", s.scratch}, {"Limits", s.limits}, {"Names", s.names}, {"Confined", s.confined}, {"Filter", s.filter}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
-		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
-	} {
-		if s.Only == nil || slices.Contains(s.Only, test.name) {
-			t.Run(test.name, test.run)
+	}
+	run := func(tests []test) {
+		for _, test := range tests {
+			if s.Only == nil || slices.Contains(s.Only, test.name) {
+				t.Run(test.name, test.run)
+			}
 		}
+	}
+	s.shared = &shared{suite: s, t: t}
+	// These leave a container as it is, and have one together.
+	run([]test{
+		{"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"Limits", s.limits}, {"Names", s.names},
+		{"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
+	})
+	s.shared.end()
+	run([]test{
+		{"Probe", s.probe}, {"User", s.user}, {"Mounts", s.mounts}, {"Paths", s.paths}, {"Scratch", s.scratch}, {"Filter", s.filter},
+		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
+	})
+}
+
+// shared is the container that cases have together, from the first that asks for it.
+type shared struct {
+	suite RuntimeSuite
+	t     *testing.T // of them all
+	spec  driver.ContainerSpec
+	box   driver.Container
+}
+
+func (s *shared) start() (driver.Container, driver.ContainerSpec) {
+	s.t.Helper()
+	if s.box == nil {
+		s.spec = s.suite.spec(s.t)
+		s.box = s.suite.start(s.t, s.spec)
+	}
+	return s.box, s.spec
+}
+
+func (s *shared) end() {
+	if s.box == nil {
+		return
+	}
+	if err := s.box.Stop(s.t.Context(), 2*time.Second); err != nil {
+		s.t.Error(err)
 	}
 }
 
@@ -273,7 +310,7 @@ func (s RuntimeSuite) probe(t *testing.T) {
 }
 
 func (s RuntimeSuite) exec(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	r := run(t, box, "line in\n", shell("cat; echo to-err >&2"))
 	if r.out != "line in\n" || r.err != "to-err\n" || r.exit.Code != 0 {
 		t.Errorf("streams: %+v", r)
@@ -293,7 +330,7 @@ func (s RuntimeSuite) exec(t *testing.T) {
 }
 
 func (s RuntimeSuite) codes(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	for script, code := range map[string]int{"exit 0": 0, "exit 1": 1, "exit 42": 42, "exit 255": 255, "kill -9 $$": 137, "no-such-program": 127} {
 		if r := run(t, box, "", shell(script)); r.exit.Code != code {
 			t.Errorf("%s: code %d, want %d", script, r.exit.Code, code)

@@ -20,7 +20,7 @@ import (
 )
 
 func (s RuntimeSuite) signals(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	p := sleeper(t, box)
 	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
@@ -55,8 +55,7 @@ func (s RuntimeSuite) signals(t *testing.T) {
 }
 
 func (s RuntimeSuite) identity(t *testing.T) {
-	c := s.spec(t)
-	box := s.start(t, c)
+	box, c := s.shared.start()
 	if got, ids := want(t, box, "echo $(id -u) $(id -g)"), fmt.Sprint(os.Getuid(), os.Getgid()); got != ids {
 		t.Errorf("ids inside are %s, want the caller's %s", got, ids)
 	}
@@ -201,15 +200,16 @@ func (s RuntimeSuite) limits(t *testing.T) {
 	if !s.Inherits {
 		return
 	}
+	box, _ := s.shared.start()
 	outside, err := exec.Command("cat", "/proc/self/limits").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	Same(t, strings.TrimSpace(string(outside)), want(t, s.start(t, s.spec(t)), "cat /proc/self/limits"))
+	Same(t, strings.TrimSpace(string(outside)), want(t, box, "cat /proc/self/limits"))
 }
 
 func (s RuntimeSuite) names(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	hostname := "suite-host"
 	if s.SharedUTS {
 		hostname, _ = os.Hostname()
@@ -264,7 +264,7 @@ func (s RuntimeSuite) known(t *testing.T, box driver.Container) {
 
 // confined tries what gives an intruder power over the host.
 func (s RuntimeSuite) confined(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	if got := want(t, box, "grep NoNewPrivs /proc/self/status | tr -dc 0-9"); got != "1" {
 		t.Errorf("NoNewPrivs is %s", got)
 	}
@@ -330,7 +330,7 @@ func (s RuntimeSuite) filter(t *testing.T) {
 }
 
 func (s RuntimeSuite) sharedMemory(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	name := fmt.Sprintf("bee-suite-%d", os.Getpid())
 	outside := filepath.Join("/dev/shm", name)
 	defer os.Remove(outside)
@@ -344,7 +344,7 @@ func (s RuntimeSuite) sharedMemory(t *testing.T) {
 }
 
 func (s RuntimeSuite) orphans(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	want(t, box, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
 	testkit.Eventually(t, 10*time.Second, func() error {
 		states := want(t, box, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ' Z 1 ' || true")
@@ -359,7 +359,7 @@ func (s RuntimeSuite) orphans(t *testing.T) {
 }
 
 func (s RuntimeSuite) bigOutput(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	const size = 64 << 20
 	r := run(t, box, "", shell("yes 0123456789abcde | head -c 67108864"))
 	if len(r.out) != size {

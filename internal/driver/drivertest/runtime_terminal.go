@@ -14,7 +14,7 @@ import (
 // terminal runs a command on a terminal: it sees the size, and what is typed
 // reaches it as signals do.
 func (s RuntimeSuite) terminal(t *testing.T) {
-	box := s.start(t, s.spec(t))
+	box, _ := s.shared.start()
 	ours, theirs := openTerminal(t)
 	defer ours.Close()
 	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
