@@ -187,8 +187,8 @@ func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
 // begun just now: then it is let go on. Before the run goes on elsewhere, it has
 // to be certain that it has not begun here, however long that takes.
 func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
-	told := false
-	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+	told, since := false, time.Now()
+	for pause := firstLook; ; pause = min(2*pause, longestLook(since)) {
 		var (
 			began bool
 			err   error

@@ -115,7 +115,7 @@ func TestAStopFindsWhatIsDone(t *testing.T) {
 }
 
 // TestASiteThatMayStartIsNotPassedOver: not before it can be reached, and is
-// known not to have.
+// known not to have; and it is asked no more often for that.
 func TestASiteThatMayStartIsNotPassedOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		comes time.Duration
@@ -124,8 +124,11 @@ func TestASiteThatMayStartIsNotPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, "a", "b")
-				begun := time.Now()
-				aloneSite(w, c.comes, func() bool { return time.Since(begun) < 30*time.Minute || time.Since(begun) > 20*time.Hour })
+				begun, looks := time.Now(), 0
+				aloneSite(w, c.comes, func() bool {
+					looks++
+					return time.Since(begun) < 30*time.Minute || time.Since(begun) > 20*time.Hour
+				})
 				s := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}}
 				for _, n := range w.names {
 					s.Sites = append(s.Sites, spec.Site{Name: n, Provider: "fake", Wait: time.Hour})
@@ -139,6 +142,9 @@ func TestASiteThatMayStartIsNotPassedOver(t *testing.T) {
 				attempts, err := w.Store.Attempts(t.Context(), run.ID)
 				if err != nil || run.State != state.Succeeded || attempts[len(attempts)-1].Site != c.site || time.Since(begun) < 20*time.Hour {
 					t.Errorf("after %v: %+v, %+v, %v", time.Since(begun), run, attempts, err)
+				}
+				if most := int(20 * time.Hour / laterLook); looks > most {
+					t.Errorf("it was asked %d times, want %d at most", looks, most)
 				}
 				w.nothingHeld(t)
 				w.Store.Close()

@@ -168,8 +168,8 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 				return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
 			}
 		}
-		if a.site.Wait > 0 {
-			pause = max(min(pause, time.Until(a.rec.Started.Add(a.site.Wait))), firstLook)
+		if left := time.Until(a.rec.Started.Add(a.site.Wait)); a.site.Wait > 0 && left > 0 {
+			pause = max(min(pause, left), firstLook)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return w, err
