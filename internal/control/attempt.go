@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -49,6 +50,10 @@ type attempt struct {
 	unseen    bool
 	lastSeen  time.Time
 	gone      time.Time
+	// newest is the newest checkpoint that its store was known to have when it was listed,
+	// for who asks at each look at a site that does not answer.
+	newest *checkpoint.Generation
+	listed time.Time
 	// away is since when its site has not answered, where the run can go on
 	// without it after a while.
 	away time.Time

@@ -155,12 +155,14 @@ func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || a.rec.Over && !further || !a.rec.Over && !a.spent(ctx) {
 		return false, nil
 	}
-	list, err := a.kept(ctx)
-	if err != nil || len(list) == 0 {
-		return false, err
+	if a.newest == nil || time.Since(a.listed) >= heldLook {
+		list, err := a.kept(ctx)
+		if err != nil || len(list) == 0 {
+			return false, err
+		}
+		a.newest, a.listed = &list[len(list)-1].Generation, time.Now()
 	}
-	newest := list[len(list)-1]
-	return !saved || newest.Attempt == a.rec.N && newest.Snapshot == 0, nil
+	return !saved || a.newest.Attempt == a.rec.N && a.newest.Snapshot == 0, nil
 }
 
 // oneLine is an error as it stands in a history.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -346,4 +347,56 @@ func TestADeadSiteIsNotWaitedForAnewByEachController(t *testing.T) {
 		t.Errorf("no end after %v", time.Since(begun))
 		w.Store.Close()
 	})
+}
+
+// TestAStoreIsNotAskedAtEachLook at a site that does not answer.
+func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		run, job, asked := w.submit(t), movable(), 0
+		job.Store = t.TempDir()
+		w.Place = func(string) (checkpoint.Place, error) {
+			return countedPlace{checkpoint.Root(job.Store), &asked}, nil
+		}
+		d := &drive{c: w.Controller, run: run, sub: Submission{Job: job}}
+		store, err := d.store()
+		if err == nil {
+			err = d.noteRun(t.Context(), store)
+		}
+		own := filepath.Join(job.Store, checkpoint.RunName(w.Store.User(), run.ID), "1")
+		if err := errors.Join(err, os.Mkdir(own, 0o700), os.WriteFile(filepath.Join(own, "manifest.json"), []byte(`{"attempt":1}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		a := &attempt{drive: d, rec: state.Attempt{Run: run.ID, N: 1, Record: state.Record{Over: true, Saved: true}}}
+		for range int(awayPatience / time.Second) {
+			if is, err := a.dispensable(t.Context()); err != nil || !is {
+				t.Fatal(is, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if most := int(awayPatience / heldLook); asked > most {
+			t.Errorf("the store was asked %d times, want %d at most", asked, most)
+		}
+		w.Store.Close()
+	})
+}
+
+// countedPlace counts how often its stores are listed.
+type countedPlace struct {
+	checkpoint.Root
+	asked *int
+}
+
+func (p countedPlace) Run(name string) checkpoint.Store {
+	return countedStore{p.Root.Run(name), p.asked}
+}
+
+type countedStore struct {
+	checkpoint.Store
+	asked *int
+}
+
+func (s countedStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+	*s.asked++
+	return s.Store.List(ctx)
 }

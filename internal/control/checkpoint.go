@@ -78,8 +78,9 @@ func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
 func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error {
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
-	if _, err := a.kept(ctx); err != nil {
-		return err
+	a.newest = nil
+	if _, err := a.known(ctx); err != nil {
+		return a.storeFailed("keep a checkpoint of run", err)
 	}
 	store, err := a.storeFrom(ctx)
 	if err != nil {

@@ -381,7 +381,7 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 	if !ok || len(a.lease.Hosts()) == 1 {
 		return
 	}
-	for sleep(ctx, joinCheck) == nil {
+	for pause := joinCheck; sleep(ctx, pause) == nil; pause = min(2*pause, longestPause) {
 		for _, host := range a.lease.Hosts()[1:] {
 			alive, err := checker.NodeAlive(ctx, host.Index)
 			if err != nil || alive || ctx.Err() != nil {

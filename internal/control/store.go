@@ -66,14 +66,20 @@ func (d *drive) kept(ctx context.Context) ([]checkpoint.Kept, error) {
 	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken }), err
 }
 
-// all lists the run's checkpoints in its store, oldest first. That the store
-// knows the run is made sure of first: one that has lost its file system, or was
-// taken for another, must not look like one that has no checkpoint.
-func (d *drive) all(ctx context.Context) ([]checkpoint.Kept, error) {
+// known gives the run's store once that is known to have the run: one that has lost
+// its file system, or was taken for another, must not look like one that has no
+// checkpoint.
+func (d *drive) known(ctx context.Context) (checkpoint.Store, error) {
 	store, err := d.store()
 	if err == nil && d.sub.Job.Store != "" {
 		err = d.mine(ctx, store)
 	}
+	return store, err
+}
+
+// all lists the run's checkpoints in its store, oldest first.
+func (d *drive) all(ctx context.Context) ([]checkpoint.Kept, error) {
+	store, err := d.known(ctx)
 	var list []checkpoint.Kept
 	if err == nil {
 		list, err = store.List(ctx)
@@ -178,7 +184,9 @@ func (d *drive) mine(ctx context.Context, store checkpoint.Store) error {
 // holder gives the installation that carries a run, by its record in a store; "": it
 // tells none.
 func holder(raw []byte) string {
-	var r record
+	var r struct { // of all attempts nothing is made
+		Holder string `json:"holder"`
+	}
 	if json.Unmarshal(raw, &r) != nil {
 		return ""
 	}
