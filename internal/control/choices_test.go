@@ -24,7 +24,8 @@ type choices struct {
 	mu    sync.Mutex // for who looks at a history that does not end
 	given map[choice]int
 	seen  map[string]int
-	// draw decides what is not given; nil: 0.
+	// draw decides in place of given, where what it decides is written down; nil: what is
+	// not given is 0.
 	draw func(what string, n int) int
 }
 
@@ -36,15 +37,16 @@ func (c *choices) of(what string, n int) int {
 		c.seen = map[string]int{}
 	}
 	k := choice{what, c.seen[what]}
-	c.seen[what]++
-	v, ok := c.given[k]
-	if !ok && c.draw != nil {
-		if v = c.draw(what, n); v != 0 {
-			if c.given == nil {
-				c.given = map[choice]int{}
-			}
-			c.given[k] = v
+	c.seen[what] = k.n + 1
+	if c.draw == nil {
+		return c.given[k] % n
+	}
+	v := c.draw(what, n)
+	if v != 0 {
+		if c.given == nil {
+			c.given = map[choice]int{}
 		}
+		c.given[k] = v
 	}
 	return v % n
 }

@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -73,25 +75,25 @@ func (m *model) rot() {
 	if len(list) == 0 {
 		return
 	}
-	volume := list[len(list)-1].Volume()
+	newest := list[len(list)-1]
+	volume := m.volume(newest)
 	var err error
 	switch way {
 	case 1:
-		err = os.WriteFile(filepath.Join(volume, "count"), []byte("rotten"), 0o600)
+		err = writeSmall(filepath.Join(volume, "count"), []byte("rotten"))
 	case 2:
 		err = os.Truncate(filepath.Join(volume, "twin"), 1)
 	case 3:
 		err = os.Remove(filepath.Join(volume, "twin"))
 	case 4:
-		err = os.Truncate(filepath.Join(filepath.Dir(volume), "manifest.json"), 20)
+		err = os.Truncate(m.manifest(newest), rotten)
 	}
 	if err == nil {
 		m.reached, m.homed = m.good(), 0
 		// What is recorded as being at home is not looked for on the site again, nor what has
 		// once come to a store, which is trusted.
-		rotten := list[len(list)-1].Attempt
 		for _, h := range m.heads {
-			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp || m.far != "" && n == rotten {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp || m.far != "" && n == newest.Attempt {
 				h.l.saved = 0
 			}
 			h.l.s.dead = false // what it has may be the only copy again: it is waited for
@@ -153,31 +155,67 @@ func (m *model) wayHome() (torn bool, err error) {
 
 // copyTree copies a file, or a directory of files.
 func copyTree(from, to string) error {
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, unix.ENOTDIR) {
-		var raw []byte
-		if raw, err = os.ReadFile(from); err != nil {
-			return err
+	raw, err := readSmall(from)
+	if errors.Is(err, unix.EISDIR) {
+		entries, err := os.ReadDir(from)
+		err = errors.Join(err, os.MkdirAll(to, 0o700))
+		for _, e := range entries {
+			err = errors.Join(err, copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())))
 		}
-		return errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, raw, 0o600))
+		return err
 	}
-	err = errors.Join(err, os.MkdirAll(to, 0o700))
-	for _, e := range entries {
-		err = errors.Join(err, copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())))
+	if err != nil {
+		return err
+	}
+	if err = writeSmall(to, raw); errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), writeSmall(to, raw))
 	}
 	return err
+}
+
+// readSmall and writeSmall are os.ReadFile and os.WriteFile with a third of their system
+// calls, of which a history makes hundreds.
+func readSmall(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	for raw := make([]byte, 0, 512); ; raw = slices.Grow(raw, len(raw)) {
+		n, err := unix.Read(fd, raw[len(raw):cap(raw)])
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: name, Err: err}
+		}
+		if raw = raw[:len(raw)+n]; len(raw) < cap(raw) { // of a file in memory, or on a disk, all comes at once
+			return raw, nil
+		}
+	}
+}
+
+func writeSmall(name string, raw []byte) error { return putSmall(name, unix.O_TRUNC, raw) }
+
+func putSmall(name string, how int, raw []byte) error {
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC|how, 0o600)
+	if err == nil {
+		_, err = unix.Write(fd, raw)
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "write", Path: name, Err: err}
+	}
+	return nil
 }
 
 // tornCopy copies what gets there before it breaks off: a part of the file, or
 // of a directory's first.
 func tornCopy(from, to string) {
-	if raw, err := os.ReadFile(from); err == nil {
-		errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, raw[:len(raw)/2], 0o600)) //nolint:errcheck // it is torn anyway
+	if raw, err := readSmall(from); err == nil {
+		errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), writeSmall(to, raw[:len(raw)/2])) //nolint:errcheck // it is torn anyway
 		return
 	}
 	os.MkdirAll(to, 0o700) //nolint:errcheck // it is torn anyway
-	if raw, err := os.ReadFile(filepath.Join(from, "count")); err == nil {
-		os.WriteFile(filepath.Join(to, "count"), raw[:len(raw)/2], 0o600) //nolint:errcheck // see above
+	if raw, err := readSmall(filepath.Join(from, "count")); err == nil {
+		writeSmall(filepath.Join(to, "count"), raw[:len(raw)/2]) //nolint:errcheck // see above
 	}
 }
 

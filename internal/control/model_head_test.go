@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"golang.org/x/sys/unix"
 )
 
 // modelHead is a head with its job.
@@ -113,7 +114,7 @@ func (h *modelHead) prepare(until func(<-chan struct{}, time.Duration) bool) boo
 	if h.ended {
 		return false
 	}
-	if err := os.WriteFile(filepath.Join(protocol.VolumeDir(h.l.dir), madeName), []byte("made"), 0o600); err != nil {
+	if err := writeSmall(filepath.Join(protocol.VolumeDir(h.l.dir), madeName), []byte("made")); err != nil {
 		panic(err)
 	}
 	h.setUp = true
@@ -139,12 +140,7 @@ func (h *modelHead) journal(e protocol.Event) {
 	if err != nil {
 		panic(err)
 	}
-	f, err := os.OpenFile(protocol.EventsPath(h.l.dir), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = f.Write(append(line, '\n'))
-		f.Close()
-	}
-	if err != nil {
+	if err := putSmall(protocol.EventsPath(h.l.dir), unix.O_APPEND, append(line, '\n')); err != nil {
 		panic(err)
 	}
 }
@@ -279,7 +275,7 @@ func (h *modelHead) saveAndEnd(saves int) {
 		return
 	case 2: // it is killed in the midst of writing
 		h.save(h.now(), volume)
-		os.WriteFile(filepath.Join(volume, "twin"), nil, 0o600) //nolint:errcheck // it is torn anyway
+		writeSmall(filepath.Join(volume, "twin"), nil) //nolint:errcheck // it is torn anyway
 		h.result(&protocol.Result{Kind: core.Lost.String(), Message: "the time slot has ended"})
 		return
 	case 3: // it ends without writing anything more
@@ -315,10 +311,10 @@ func (h *modelHead) save(count int, volume string) {
 		return
 	}
 	text, err := []byte(strconv.Itoa(count)), os.MkdirAll(volume, 0o700)
-	if raw, merr := os.ReadFile(filepath.Join(protocol.VolumeDir(h.l.dir), madeName)); merr == nil { // a snapshot is of the whole volume
-		err = errors.Join(err, os.WriteFile(filepath.Join(volume, madeName), raw, 0o600))
+	if raw, merr := readSmall(filepath.Join(protocol.VolumeDir(h.l.dir), madeName)); merr == nil { // a snapshot is of the whole volume
+		err = errors.Join(err, writeSmall(filepath.Join(volume, madeName), raw))
 	}
-	if err := errors.Join(err, os.WriteFile(filepath.Join(volume, "count"), text, 0o600), os.WriteFile(filepath.Join(volume, "twin"), text, 0o600)); err != nil {
+	if err := errors.Join(err, writeSmall(filepath.Join(volume, "count"), text), writeSmall(filepath.Join(volume, "twin"), text)); err != nil {
 		panic(err)
 	}
 }
@@ -337,7 +333,7 @@ func (h *modelHead) result(r *protocol.Result) {
 	r.SetupDone = h.setUp
 	raw, err := json.Marshal(r)
 	if err == nil {
-		err = os.WriteFile(protocol.ResultPath(h.l.dir), raw, 0o600)
+		err = writeSmall(protocol.ResultPath(h.l.dir), raw)
 	}
 	if err != nil {
 		panic(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,8 +24,8 @@ func (l *modelLease) die() {
 	m := l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	home := func(k checkpoint.Kept) bool {
-		return k.Attempt == l.owner.Attempt && k.Snapshot == 0 && readCount(k.Volume()) == l.saved
+	home := func(k checkpoint.Generation) bool {
+		return k.Attempt == l.owner.Attempt && k.Snapshot == 0 && readCount(m.volume(k)) == l.saved
 	}
 	if !m.calm && !l.s.dead && l.saved > 0 && l.head.ended && slices.ContainsFunc(m.kept(), home) && m.once("dies."+l.s.name, 8) {
 		m.say("%s does not answer any more", l.s.name)
@@ -89,7 +88,7 @@ func (l *modelLease) Handle() core.Handle {
 func (l *modelLease) Hosts() []core.Host {
 	hosts := make([]core.Host, l.s.m.nodes)
 	for i := range hosts {
-		hosts[i] = core.Host{Index: i, Name: fmt.Sprintf("%s-%d", l.s.name, i), Dir: l.dir, Cache: "same", Slots: 1}
+		hosts[i] = core.Host{Index: i, Name: l.s.name + "-" + strconv.Itoa(i), Dir: l.dir, Cache: "same", Slots: 1}
 		if i > 0 {
 			hosts[i].Dir = filepath.Join(l.dir, "host", strconv.Itoa(i))
 		}
@@ -354,8 +353,8 @@ func (l *modelLease) release() error {
 
 // readCount reads a checkpoint: -1 when its two files do not agree.
 func readCount(volume string) int {
-	raw, err := os.ReadFile(filepath.Join(volume, "count"))
-	twin, terr := os.ReadFile(filepath.Join(volume, "twin"))
+	raw, err := readSmall(filepath.Join(volume, "count"))
+	twin, terr := readSmall(filepath.Join(volume, "twin"))
 	if err != nil && terr != nil {
 		return 0
 	}

@@ -243,13 +243,40 @@ func (m *model) clock() state.Moment {
 	return state.Moment{Boot: strconv.Itoa(m.boots), Up: time.Since(m.booted)}
 }
 
-func (m *model) kept() []checkpoint.Kept {
-	dir := filepath.Join(m.store.RunDir(m.run), checkpointsDir)
-	if m.far != "" {
-		dir = filepath.Join(m.far, checkpoint.RunName(m.store.User(), m.run))
+// kept are the run's checkpoints at home, or in its store, that can be read.
+// kept are the run's checkpoints in its store, oldest first, but those whose manifest has
+// rotted. What the controller takes for one is not asked.
+func (m *model) kept() (list []checkpoint.Generation) {
+	entries, _ := os.ReadDir(m.keptIn()) //nolint:errcheck // none at all is found by its lack
+	for _, e := range entries {
+		g, is := checkpoint.ParseGeneration(e.Name())
+		if !is {
+			continue
+		}
+		if info, err := os.Stat(m.manifest(g)); err == nil && info.Size() > rotten {
+			list = append(list, g)
+		}
 	}
-	list, _ := checkpoint.List(dir) // none at all is found by its lack
-	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken })
+	slices.SortFunc(list, checkpoint.Generation.Compare)
+	return list
+}
+
+// rotten is what is left of a manifest that has rotted.
+const rotten = 20
+
+func (m *model) keptIn() string {
+	if m.far != "" {
+		return filepath.Join(m.far, checkpoint.RunName(m.store.User(), m.run))
+	}
+	return filepath.Join(m.store.RunDir(m.run), checkpointsDir)
+}
+
+func (m *model) volume(g checkpoint.Generation) string {
+	return checkpoint.Dir(m.keptIn()).Volume(g)
+}
+
+func (m *model) manifest(g checkpoint.Generation) string {
+	return filepath.Join(filepath.Dir(m.volume(g)), "manifest.json")
 }
 
 // good is the count of the newest undamaged checkpoint at home: any damage
@@ -257,7 +284,7 @@ func (m *model) kept() []checkpoint.Kept {
 func (m *model) good() int {
 	best := 0
 	for _, k := range m.kept() {
-		best = max(best, readCount(k.Volume()))
+		best = max(best, readCount(m.volume(k)))
 	}
 	return best
 }
