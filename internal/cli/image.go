@@ -7,6 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
 
@@ -85,6 +86,11 @@ func (a *app) bring(asJSON bool, get func(s *image.Store, report func(string, in
 	}
 	_, err = fmt.Fprintln(a.stdout, i.ID)
 	return err
+}
+
+// cached finds an image in the cache, named as in a Beefile of the working directory.
+func cached(s *image.Store, word string) (core.Image, error) {
+	return s.Get(spec.ImageFrom(workingDir(), word))
 }
 
 func workingDir() string {

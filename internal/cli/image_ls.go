@@ -57,7 +57,7 @@ func (a *app) newImageShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			i, err := s.Get(args[0])
+			i, err := cached(s, args[0])
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ func (a *app) newImagePushCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			i, err := s.Get(args[0])
+			i, err := cached(s, args[0])
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (a *app) newImageRmCommand() *cobra.Command {
 			}
 			var ids []string // each once, and all before any is removed
 			for _, word := range args {
-				i, err := s.Get(word)
+				i, err := cached(s, word)
 				if err != nil {
 					return err
 				}
