@@ -135,8 +135,10 @@ func viewAttempt(at state.Attempt) attemptView {
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
-	for p, took := range at.Phases {
-		v.Phases[p] = took.Seconds()
+	for _, phases := range []map[protocol.Phase]time.Duration{at.Phases, at.HeadPhases} {
+		for p, took := range phases {
+			v.Phases[p] += took.Seconds()
+		}
 	}
 	for _, n := range at.Nodes {
 		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS})

@@ -82,6 +82,8 @@ type attempt struct {
 	// ran is set once the user's command may have done something that is not simply
 	// begun anew elsewhere: see commits.
 	ran bool
+	// passed are the phases of its head so far.
+	passed durations
 	// lies is where on the head's host its checkpoint lies, once that is at home too.
 	lies string
 }

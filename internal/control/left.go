@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	case e.Begin && e.Phase == protocol.PhaseRun: // it goes on, perhaps after it was asked
 		a.asked = time.Time{}
 	}
+	a.witness(ctx, e)
 	if e.SetupDone {
 		if err := a.setupDone(ctx); err != nil {
 			return err
@@ -37,6 +39,42 @@ func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 		a.c.Report(e)
 	}
 	return nil
+}
+
+// witness has those who look at the run meanwhile see what has started the job's
+// containers, and how long that took. Nothing depends on it.
+func (a *attempt) witness(ctx context.Context, e protocol.Event) {
+	switch {
+	case e.Begin && e.Phase == protocol.PhaseRun:
+		a.rec.HeadPhases = maps.Clone(a.passed.took)
+	case len(e.Runtimes) > 0:
+		a.rec.Runtime = e.Runtimes[0]
+	default:
+		a.passed.add(e)
+		return
+	}
+	if err := a.c.Store.PutAttempt(ctx, a.rec, false); err != nil {
+		a.c.Log.Debug("record how the attempt goes on", "run", a.run.ID, "err", err)
+	}
+}
+
+// durations are those of the phases that a head's events bound.
+type durations struct {
+	begun map[protocol.Phase]time.Time
+	took  map[protocol.Phase]time.Duration
+}
+
+func (d *durations) add(e protocol.Event) {
+	if d.took == nil {
+		d.begun, d.took = map[protocol.Phase]time.Time{}, map[protocol.Phase]time.Duration{}
+	}
+	if since, ok := d.begun[e.Phase]; ok && e.End {
+		d.took[e.Phase] += e.Time.Sub(since)
+		delete(d.begun, e.Phase)
+	}
+	if e.Begin {
+		d.begun[e.Phase] = e.Time
+	}
 }
 
 // remark takes into the run's history what the head wants its user to know, once:
@@ -156,7 +194,7 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 			a.rec.Phases[p] += took
 		}
 	}
-	a.rec.Nodes = r.Nodes
+	a.rec.Nodes, a.rec.HeadPhases = r.Nodes, nil
 	if _, is := a.rec.Phases[protocol.PhaseAway]; !is && !a.gone.IsZero() {
 		a.rec.Phases[protocol.PhaseAway] = max(0, time.Since(a.gone))
 	}

@@ -352,7 +352,11 @@ func (h *head) startAll(ctx context.Context) error {
 		}
 		h.runtimes[rank] = reply.Runtime
 	})
-	return h.firstOf(errs)
+	if err := h.firstOf(errs); err != nil {
+		return err
+	}
+	h.journal.add(protocol.Event{Phase: protocol.PhaseStart, Rank: -1, Runtimes: h.runtimes})
+	return nil
 }
 
 func writeResult(path string, r *protocol.Result) error {

@@ -36,7 +36,10 @@ type Record struct {
 	Message  string                           `json:"message,omitempty"`
 	Remedy   string                           `json:"remedy,omitempty"`
 	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
-	Nodes    []protocol.NodeReport            `json:"nodes,omitempty"`
+	// HeadPhases are the head's that were over when it began the job's command, until
+	// Phases has all of them.
+	HeadPhases map[protocol.Phase]time.Duration `json:"head_phases,omitempty"`
+	Nodes      []protocol.NodeReport            `json:"nodes,omitempty"`
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
 	Expected time.Time `json:"expected,omitzero"`

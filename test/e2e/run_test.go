@@ -269,6 +269,27 @@ func quoted(words []string) []string {
 	return out
 }
 
+// TestShowTellsOfARunThatGoesOn: what has started its containers, and how long that took.
+func TestShowTellsOfARunThatGoesOn(t *testing.T) {
+	b, job := busyboxJob(t, "setup: 'true'", "run: sleep 1000")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 30*time.Second, func() error {
+		var r testkit.RunView
+		b.JSON(&r, "show", "--json", id)
+		if len(r.Attempts) != 1 || r.State != "running" {
+			return errors.New("it does not run yet")
+		}
+		a := r.Attempts[0]
+		for _, phase := range []string{"launch", "start", "setup"} {
+			if _, told := a.Phases[phase]; !told || a.Runtime != "rootless" {
+				return fmt.Errorf("runtime %q, phases %v", a.Runtime, a.Phases)
+			}
+		}
+		return nil
+	})
+	b.Must("stop", id)
+}
+
 func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
 	b, job := busyboxJob(t, "secrets: {TOKEN: {env: MY_TOKEN}}", `run: 'echo "$TOKEN" | tr 0-9a-z 1-9a-z0 | grep -q t4ds4u.wbmvf && echo ok; sleep 1'`)
 	b.Env = append(b.Env, "MY_TOKEN=s3cr3t-value")

@@ -362,6 +362,8 @@ type Event struct {
 	Waited time.Duration `json:"waited,omitempty"`
 	// SetupDone is set once when setup has ended with code 0.
 	SetupDone bool `json:"setup_done,omitempty"`
+	// Runtimes are those that have started the containers, by rank; set once all have.
+	Runtimes []string `json:"runtimes,omitempty"`
 	// Result is set on the last event.
 	Result *Result `json:"result,omitempty"`
 }
