@@ -169,7 +169,7 @@ func fits(site string, facts driver.Facts, hosts int) error {
 	if facts.Hosts > 0 && facts.Hosts < hosts {
 		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site,
 			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
-			Remedy: "Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: 2} for emulated ones."}
+			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -112,6 +113,9 @@ func secret(ctx context.Context, from spec.Secret) (string, error) {
 		return strings.TrimSuffix(string(raw), "\n"), err
 	default:
 		raw, err := exec.CommandContext(ctx, "/bin/sh", "-c", from.Exec).Output()
+		if ended, is := errors.AsType[*exec.ExitError](err); is && len(ended.Stderr) > 0 {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(ended.Stderr)))
+		}
 		return strings.TrimSuffix(string(raw), "\n"), err
 	}
 }

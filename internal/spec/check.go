@@ -44,6 +44,9 @@ func (d *decoder) checkJob(j *Job) {
 		if given != 1 && d.allRead("secrets."+key) {
 			d.at("secrets."+key, "", "secrets.%s: give exactly one of `env`, `file` and `exec`", key)
 		}
+		if _, twice := j.Env[key]; twice {
+			d.at("secrets."+key, "leave it out of one", "secrets.%s: `env:` gives this variable, too", key)
+		}
 	}
 	d.checkVolume(j)
 	if j.Workdir != "" && !path.IsAbs(j.Workdir) {

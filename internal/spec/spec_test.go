@@ -104,6 +104,7 @@ func bad() map[string]struct {
 		"root as volume":            {"image: a\nvolume: /\n", []string{"2:1: volume:"}},
 		"bad variable":              {"image: a\nenv: {1A: x}\n", []string{"is no name of a variable"}},
 		"secret of two sources":     {"image: a\nsecrets: {T: {env: A, file: b}}\n", []string{"exactly one of"}},
+		"secret that is a variable": {"image: a\nenv: {T: x}\nsecrets: {T: {env: A}}\n", []string{"3:11: secrets.T: `env:` gives this variable, too"}},
 		"bad runtime":               {"image: a\nruntime: dokcer\n", []string{`did you mean "docker"?`}},
 		"bad duration":              {"image: a\ntimeout: soon\n", []string{`"soon" is no duration`}},
 		"negative duration":         {"image: a\ntimeout: -5s\n", []string{`is no duration`}},

@@ -269,6 +269,14 @@ func quoted(words []string) []string {
 	return out
 }
 
+// TestRootInsideHasItsName also where the image has no list of users.
+func TestRootInsideHasItsName(t *testing.T) {
+	b, job := busyboxJob(t, "user: root", "runtime: rootless", "run: id -un; id -gn")
+	if got := b.Must("run", "-q", job); got != "root\nroot\n" {
+		t.Errorf("it is called %q", got)
+	}
+}
+
 // TestShowTellsOfARunThatGoesOn: what has started its containers, and how long that took.
 func TestShowTellsOfARunThatGoesOn(t *testing.T) {
 	b, job := busyboxJob(t, "setup: 'true'", "run: sleep 1000")
