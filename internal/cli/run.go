@@ -148,7 +148,21 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 	case err != nil:
 		return err
 	}
-	return a.ending(ctx, s, ended, o)
+	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
+}
+
+// allShown tells where a run's output could not be shown, as on a full disk: then it
+// has not gone well, even if the job has.
+func (a *app) allShown(ui *progress, id string, ending error) error {
+	if ui.lost == nil {
+		return ending
+	}
+	lost := &core.Error{Kind: core.Permanent, Op: "show the output of run", Object: id, Err: ui.lost, Remedy: "`bee logs " + id + "` shows all of it."}
+	if ending == nil {
+		return lost
+	}
+	printError(a.stderr, lost)
+	return ending
 }
 
 func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) error {

@@ -39,6 +39,7 @@ type progress struct {
 	last     time.Time
 	lastText string
 	since    protocol.Event // the first of the long step that is shown
+	lost     error          // why the task's output is not shown any more
 }
 
 func newProgress(a *app, quiet bool) *progress {
@@ -140,11 +141,14 @@ func (p *progress) output(f tasklog.Frame) error {
 	if f.Stream == tasklog.Stderr {
 		w = p.stderr
 	}
-	_, err := w.Write(f.Data)
+	if p.lost != nil {
+		return nil
+	}
+	_, p.lost = w.Write(f.Data)
 	if p.live && !p.quiet && len(f.Data) > 0 && isTerminal(w) {
 		p.open = f.Data[len(f.Data)-1] != '\n'
 	}
-	return err
+	return nil
 }
 
 func phaseText(p protocol.Phase) string {

@@ -269,6 +269,24 @@ func quoted(words []string) []string {
 	return out
 }
 
+func TestOutputThatCannotBeShownIsTold(t *testing.T) {
+	for name, want := range map[string]int{"true": 200, "exit 3": 3} {
+		b, job := busyboxJob(t, "run: echo hello; "+name)
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		var said strings.Builder
+		c := b.Command("run", "-q", job)
+		c.Stdout, c.Stderr = full, &said
+		c.Run() //nolint:errcheck // its code is looked at
+		if code := c.ProcessState.ExitCode(); code != want || !strings.Contains(said.String(), "no space left on device") || !strings.Contains(said.String(), "bee logs") {
+			t.Errorf("%s: code %d, want %d: %s", name, code, want, said.String())
+		}
+	}
+}
+
 // TestRootInsideHasItsName also where the image has no list of users.
 func TestRootInsideHasItsName(t *testing.T) {
 	b, job := busyboxJob(t, "user: root", "runtime: rootless", "run: id -un; id -gn")
