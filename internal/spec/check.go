@@ -49,7 +49,7 @@ func (d *decoder) checkJob(j *Job) {
 		}
 	}
 	d.checkVolume(j)
-	if j.Workdir != "" && !path.IsAbs(j.Workdir) {
+	if !fits("workdir", j.Workdir) {
 		d.at("workdir", "", "workdir: %q is no absolute path", j.Workdir)
 	}
 	for i, c := range j.Inputs {

@@ -70,6 +70,7 @@ func patterns() map[string]string {
 	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 	return map[string]string{
 		"name":         `^[^/\n]*$`,
+		"workdir":      `^(/|$)`,
 		"platform":     `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
 		"env":          variable,
 		"secrets":      variable,
@@ -84,7 +85,7 @@ func fits(key, text string) bool { return matches(patterns()[key], text) }
 // oneOf refuses what is none of a key's words.
 func (d *decoder) oneOf(at, value string) {
 	choice := words()[anyIndex(at)]
-	if value == "" || slices.Contains(choice, value) {
+	if _, given := d.places[at]; value == "" && !given || slices.Contains(choice, value) {
 		return
 	}
 	hint := "one of " + strings.Join(choice, ", ")

@@ -1,12 +1,14 @@
 package spec
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -30,13 +32,30 @@ type decoder struct {
 }
 
 func newDecoder(file string, data []byte) *decoder {
-	return &decoder{file: file, lines: strings.Split(string(data), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	return &decoder{file: file, lines: strings.Split(string(unmarked(data)), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
 }
+
+// unmarked is a file without the mark that some editors begin UTF-8 with.
+func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 // root parses the file and gives its one mapping, or nil.
 func (d *decoder) root(data []byte) ast.Node {
+	data = unmarked(data)
 	if len(data) > maxFile {
 		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(data), maxFile)})
+		return nil
+	}
+	if !utf8.Valid(data) {
+		good := 0
+		for len(data) > good {
+			r, size := utf8.DecodeRune(data[good:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			good += size
+		}
+		at := place(data, int64(good+1)).Position
+		d.problems = append(d.problems, Problem{File: d.file, Line: at.Line, Column: at.Column, Message: "this is not text in UTF-8, as YAML has to be"})
 		return nil
 	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged tells of them, beside all else

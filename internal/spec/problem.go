@@ -73,7 +73,26 @@ func nearest(word string, words []string) string {
 			best, bestDistance = w, d
 		}
 	}
+	for _, w := range words {
+		if best == "" && (shortens(word, w) || len(w) >= 3 && strings.HasPrefix(word, w)) {
+			best = w
+		}
+	}
 	return best
+}
+
+// shortens tells whether a word of three letters or more, such as img, is what people
+// may write for a longer one: all of it is there in the same order, from the beginning.
+func shortens(short, word string) bool {
+	if len(short) < 3 || short[0] != word[0] {
+		return false
+	}
+	for i := range len(word) {
+		if short != "" && word[i] == short[0] {
+			short = short[1:]
+		}
+	}
+	return short == ""
 }
 
 // distance is Levenshtein's.

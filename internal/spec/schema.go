@@ -64,7 +64,7 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 	case reflect.TypeFor[BitRate]():
 		return map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgG])?bit$`}
 	case reflect.TypeFor[time.Duration]():
-		return map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`}
+		return oneOf(map[string]any{"const": 0}, map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`})
 	case reflect.TypeFor[Site]():
 		s := m.objectSchema(t, at)
 		s["required"] = []string{"name", "provider"}

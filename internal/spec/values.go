@@ -23,7 +23,7 @@ func architectures() []string {
 
 // checkPlatform finds platforms that no container can be of.
 func (d *decoder) checkPlatform(text string) {
-	if text == "" {
+	if _, given := d.places["platform"]; text == "" && !given {
 		return
 	}
 	system, arch, _ := strings.Cut(text, "/")
