@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -256,6 +258,7 @@ func (p *provider) explain(host, words string, err error) error {
 	if _, before := p.answered.Load(host); before {
 		unknown = core.Transient
 	}
+	login := p.byHand(host)
 	has := func(parts ...string) bool {
 		for _, part := range parts {
 			if strings.Contains(words, part) {
@@ -266,14 +269,14 @@ func (p *provider) explain(host, words string, err error) error {
 	}
 	switch {
 	case has("REMOTE HOST IDENTIFICATION HAS CHANGED"):
-		e.Kind, e.Remedy = core.Permanent, "If whoever runs the host confirms the new key, remove the old one by `"+removal(words, host)+"` and run `ssh "+host+"` once by hand."
+		e.Kind, e.Remedy = core.Permanent, "If whoever runs the host confirms the new key, remove the old one by `"+removal(words, host)+"` and run `"+login+"` once by hand."
 		e.Err = errors.New("the host's key is not the known one any more: it was made anew, or somebody else answers in the host's place")
 	case has("Host key verification failed", "No matching host key", "host key is known"):
-		e.Kind, e.Remedy = core.Permanent, "The host's key is not known: run `ssh "+host+"` once by hand, compare and accept it."
+		e.Kind, e.Remedy = core.Permanent, "The host's key is not known: run `"+login+"` once by hand, compare and accept it."
 	case has(noexec):
 		e.Kind, e.Remedy = core.Permanent, "Have logins on "+host+" set XDG_CACHE_HOME to a directory where programs may be run."
 	case has("Permission denied (", "Too many authentication failures"):
-		e.Kind, e.Remedy = unknown, "ssh may not ask for a password here: make `ssh "+host+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
+		e.Kind, e.Remedy = unknown, "ssh may not ask for a password here: make `"+login+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
 	case has("Temporary failure in name resolution"):
 		e.Remedy = "Has this machine a network, and a name server that answers?"
 	case has("Could not resolve hostname", "Name or service not known"):
@@ -281,16 +284,29 @@ func (p *provider) explain(host, words string, err error) error {
 	case has("No space left", "cut short"):
 		e.Kind, e.Remedy = core.Permanent, "Free space in the home directory on "+host+"."
 	case has("Connection refused", "timed out", "No route to host", "unreachable", "closed by", "Broken pipe"):
-		e.Remedy = "Is the host up, and its sshd? Try `ssh " + host + " true`."
+		e.Remedy = "Is the host up, and its sshd? Try `" + login + " true`."
 	case errors.Is(err, errNoStart):
-		e.Kind, e.Remedy = core.Permanent, "See what `ssh "+host+" '~/.cache/bee/bin/bee-* version'` says: a limit of memory may be too low."
+		e.Kind, e.Remedy = core.Permanent, "See what `"+login+" '~/.cache/bee/bin/bee-* version'` says: a limit of memory may be too low."
 		if e.Err = err; words != err.Error() {
 			e.Err = fmt.Errorf("%w: %s", err, words)
 		}
 	default:
-		e.Remedy = "Try `ssh " + host + " true`."
+		e.Remedy = "Try `" + login + " true`."
 	}
 	return e
+}
+
+// byHand is the command by which people log in to a host with the site's options.
+func (p *provider) byHand(host string) string {
+	words := []string{"ssh"}
+	for _, k := range slices.Sorted(maps.Keys(p.s.Options)) {
+		option := k + "=" + p.s.Options[k]
+		if strings.ContainsAny(option, " \t'\"$\\") {
+			option = shell.Quote(option)
+		}
+		words = append(words, "-o", option)
+	}
+	return strings.Join(append(words, host), " ")
 }
 
 // removal is the command that forgets a host's key: ssh's own words, where they

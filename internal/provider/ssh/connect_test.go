@@ -73,6 +73,17 @@ func TestWhoWasLetInBefore(t *testing.T) {
 	}
 }
 
+// TestRemediesHaveTheSitesOptions: without them, people would try another port.
+func TestRemediesHaveTheSitesOptions(t *testing.T) {
+	p := stub(t, ":")
+	p.s.Options = map[string]string{"Port": "2222", "ProxyCommand": "nc %h %p"}
+	for _, words := range []string{"Host key verification failed.", "ann@h0: Permission denied (publickey).", "Connection refused", "anything"} {
+		if got := core.Remedy(p.explain("h0", words, errors.New("exit status 255"))); !strings.Contains(got, "`ssh -o Port=2222 -o 'ProxyCommand=nc %h %p' h0") {
+			t.Errorf("%s: %s", words, got)
+		}
+	}
+}
+
 // stub is a site whose ssh client runs the boot script here, after a line of its own.
 func stub(t *testing.T, line string) *provider {
 	t.Helper()
