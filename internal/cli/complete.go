@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/state"
@@ -30,6 +32,22 @@ func (a *app) runsTo(why state.Meaning) cobra.CompletionFunc {
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeImages completes a command's images with the names of those in the cache.
+func (a *app) completeImages(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && !strings.Contains(c.Use, "IMAGE...") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := a.openImages()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names, err := s.Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Concat(slices.Collect(maps.Values(names))...), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSites completes a flag with the names in the sites file.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 func TestCompletion(t *testing.T) {
@@ -37,6 +39,16 @@ func TestCompletion(t *testing.T) {
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestImagesAreCompleted(t *testing.T) {
+	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
+	bee("image", "import", archive)
+	for _, command := range []string{"show", "push", "rm"} {
+		if words := bee("__complete", "image", command, ""); !strings.Contains(words, "docker-archive:"+archive+"\n") {
+			t.Errorf("image %s: %s", command, words)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 }
 
 func (a *app) newImageShowCommand() *cobra.Command {
-	c := &cobra.Command{Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {

@@ -13,12 +13,13 @@ import (
 
 // imageCommand gives what runs bee on a cache of the test's own, and says what it wrote.
 func imageCommand(t *testing.T) func(args ...string) string {
-	cache := t.TempDir()
+	t.Setenv("BEE_CACHE", t.TempDir())
 	return func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
 		root := (&app{stdout: &out, stderr: os.Stderr}).newRoot()
-		root.SetArgs(append([]string{"--cache", cache}, args...))
+		root.SetOut(&out)
+		root.SetArgs(args)
 		if err := root.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 func (a *app) newImagePushCommand() *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
-	c := &cobra.Command{Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2),
+	c := &cobra.Command{Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -44,7 +44,7 @@ func (a *app) newImagePushCommand() *cobra.Command {
 
 func (a *app) newImageRmCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1),
+	c := &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
