@@ -147,7 +147,14 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 	if err != nil {
 		return err
 	}
-	run, err = s.Resume(ctx, run, sites)
+	if len(sites) == 0 {
+		if f, ferr := a.findSites(); ferr == nil { // else it has what it had
+			run, err = control.Regranted(run, f.Sites)
+		}
+	}
+	if err == nil {
+		run, err = s.Resume(ctx, run, sites)
+	}
 	if uerr := lock.Unlock(); err == nil {
 		err = uerr
 	}

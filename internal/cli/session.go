@@ -138,11 +138,14 @@ func (s *session) background(ids ...string) error {
 	return c.Process.Release()
 }
 
+// allocation is the number of the job of Slurm's that bee runs in, or "".
+func allocation() string { return os.Getenv("SLURM_JOB_ID") }
+
 // findSites gives the user's sites file, with the sites as they are inside an
 // allocation of Slurm's where bee runs in one.
 func (a *app) findSites() (spec.SitesFile, error) {
 	f, err := spec.FindSites(a.sites)
-	if job := os.Getenv("SLURM_JOB_ID"); err == nil && job != "" {
+	if job := allocation(); err == nil && job != "" {
 		if f.Path == "" {
 			f.Sites = []spec.Site{{Name: "allocation", Provider: "slurm"}}
 		}

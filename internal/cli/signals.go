@@ -52,6 +52,9 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 			case stopping && seen && got == syscall.SIGTERM:
 				seen = false
 				continue
+			case got == syscall.SIGTERM && !seen && s.fromSlurm(ctx, run):
+				ui.note("Slurm ends the job that this runs in: run " + run + " saves itself, if it can; `bee stop` would stop it")
+				continue
 			case stopping:
 				ui.note("leaving; `bee ps` finishes the clean-up")
 				cancel(errLeave)
@@ -74,6 +77,12 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 		}
 	}()
 	return ctx, stop, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// fromSlurm tells that TERM has come from Slurm, which sends it to all that runs in a job
+// which it ends: `bee stop` has put that on record before.
+func (s *session) fromSlurm(ctx context.Context, run string) bool {
+	return allocation() != "" && !s.stopAsked(ctx, run)
 }
 
 // stopAsked tells whether a run was asked to stop. Where that cannot be read, it is

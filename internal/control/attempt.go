@@ -141,7 +141,14 @@ func (a *attempt) usable(ctx context.Context) error {
 		return err
 	}
 	a.preempted = facts.Preempted
-	return fits(a.site.Name, facts, a.sub.Job.Hosts())
+	if err := fits(a.site.Name, facts, a.sub.Job.Hosts()); err != nil || facts.Left == 0 {
+		return err
+	}
+	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
+	if err != nil {
+		return err
+	}
+	return lasts(a.site, a.provider.Info().Summary, facts, learnMargin(&a.sub.Job, a.site, earlier, true))
 }
 
 // warnOfPreemption says once of a site that a checkpoint may come too late there.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -41,5 +43,29 @@ func TestTheMarginIsLearned(t *testing.T) {
 	}
 	if m := learnMargin(&spec.Job{}, spec.Site{Name: "here"}, []state.Attempt{slow}, false); m.total != 2*defaultGrace {
 		t.Errorf("a job without checkpoints: %+v", m)
+	}
+}
+
+func TestWhatIsLeftOfAnAllocation(t *testing.T) {
+	saves, plain := &spec.Job{Checkpoint: &spec.Checkpoint{Grace: time.Minute}}, &spec.Job{}
+	for name, c := range map[string]struct {
+		job   *spec.Job
+		left  time.Duration
+		words string // or none
+	}{
+		"granted anew":          {saves, 0, ""},
+		"enough":                {saves, 2 * time.Minute, ""},
+		"time to save itself":   {saves, 70 * time.Second, "job 7 ends in 1m10s, which leaves no time to compute: the job is asked to save itself 1m10s before it ends (`grace` of 1m0s"},
+		"over":                  {saves, 1, "job 7 ends in 0s"},
+		"enough for one to end": {plain, 21 * time.Second, ""},
+		"not enough for one":    {plain, 20 * time.Second, "job 7 ends in 20s, which leaves no time to compute: the job is ended 20s before"},
+	} {
+		err := lasts(spec.Site{Name: "here"}, "job 7", driver.Facts{Left: c.left}, firstMargin(c.job))
+		if (err == nil) != (c.words == "") || err != nil && (!strings.Contains(err.Error(), c.words) || core.Remedy(err) == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := slotOf(spec.Site{Slot: time.Hour}, driver.Facts{Left: time.Minute}); got != time.Minute {
+		t.Errorf("an allocation that ends before the slot: %s", got)
 	}
 }

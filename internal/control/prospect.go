@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -52,19 +53,27 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
-			SlotSeconds: site.Slot.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts())}
+			CostPerHour: site.Price * float64(sub.Job.Hosts())}
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}
-		if site.Slot > 0 {
+		if slot := slotOf(site, f.facts); slot > 0 {
 			m := firstMargin(&sub.Job)
 			p.Unsaved = sub.Job.Checkpoint == nil
-			p.ComputeSeconds, p.MarginSeconds, p.Margin = max(0, site.Slot-m.total).Seconds(), m.total.Seconds(), m.why
+			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.Margin = slot.Seconds(), max(0, slot-m.total).Seconds(), m.total.Seconds(), m.why
 		}
 		p.NoticeSeconds, p.PreemptedSeconds = tooShort(&sub.Job, f.facts.Notice).Seconds(), tooShort(&sub.Job, f.facts.Preempted).Seconds()
 		list = append(list, p)
 	}
 	return list
+}
+
+// slotOf is how long an attempt on a site can take now; 0: as long as it takes.
+func slotOf(site spec.Site, facts driver.Facts) time.Duration {
+	if facts.Left > 0 && (site.Slot == 0 || facts.Left < site.Slot) {
+		return facts.Left
+	}
+	return site.Slot
 }
 
 // tooShort gives a site's notice if a checkpoint of the job may take longer, and it keeps

@@ -45,6 +45,26 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	return run, c.Store.PutRun(ctx, run)
 }
 
+// Regranted gives a suspended run with those of its sites that were in an allocation of
+// Slurm's as they are now, where they are in another one or in none: the old one's time is
+// over.
+func Regranted(run state.Run, now []spec.Site) (state.Run, error) {
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return run, err
+	}
+	for i, old := range sub.Sites {
+		at := slices.IndexFunc(now, func(n spec.Site) bool {
+			return n.Name == old.Name && n.Provider == old.Provider && n.Login == old.Login
+		})
+		if at >= 0 && old.Slurm != nil && old.Slurm.Job != "" {
+			sub.Sites[i].Slurm = now[at].Slurm
+		}
+	}
+	run.Submission, err = json.Marshal(sub)
+	return run, err
+}
+
 // Awaken has those suspended runs go on that wait for a site, and whose sites file has
 // one by now that they did not have. It gives them: each needs a Drive. A run that another
 // process has is left to that.

@@ -308,7 +308,7 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f := forecast{info: p.Info()}
 	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = cmp.Or(hasTime(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()))
+		f.err = cmp.Or(hasTime(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()), lasts(site, f.info.Summary, f.facts, firstMargin(&sub.Job)))
 	}
 	if f.err != nil {
 		return f

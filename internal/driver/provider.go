@@ -53,6 +53,9 @@ type Facts struct {
 	// Preempted is the same where it does so as others come first; 0: they do not, or
 	// unknown.
 	Preempted time.Duration `json:"preempted,omitempty"`
+	// Left is for how much longer the site leaves its user the hosts, where they were
+	// granted before; 0: they are granted anew to each run.
+	Left time.Duration `json:"left,omitempty"`
 }
 
 // Provider gets hosts for runs on one site. A provider value is bound to its

@@ -130,7 +130,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		names = append(names, r.partition)
 	}
 	for _, r := range good {
-		f.Hosts, f.Slots = max(f.Hosts, r.nodes(0, 0)), max(f.Slots, r.most())
+		f.Hosts, f.Slots, f.Left = max(f.Hosts, r.nodes(0, 0)), max(f.Slots, r.most()), r.left
 	}
 	f.Detail["partition"] = strings.Join(names, ",")
 	return f, nil

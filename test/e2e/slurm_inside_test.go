@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
+)
+
+// inside is how a user works inside of allocations of a cluster: with bee on the login
+// node or in a batch job, and no sites file.
+type inside struct {
+	t    *testing.T
+	b    *testkit.Bee
+	farm *slurmfarm.Farm
+	env  []string
+}
+
+func insideOf(t *testing.T, lines ...string) (inside, string) {
+	b, farm, job := cluster(t, 1, "", lines...)
+	env := append([]string{"env"}, b.Env...)
+	return inside{t, b, farm, append(env, "BEE_SITES=", "BEE_SCRATCH=", "PATH="+os.Getenv("PATH"), testkit.Binary(t))}, job
+}
+
+// batch submits a script of bee commands with options of sbatch, and gives the job's number.
+func (i inside) batch(options []string, commands ...string) string {
+	i.t.Helper()
+	script := "#!/bin/sh\ncd " + i.b.Work + "\n"
+	for _, c := range commands {
+		script += "'" + strings.Join(i.env, "' '") + "' " + c + "\n"
+	}
+	path := i.b.File("batch.sh", script)
+	return strings.TrimSpace(slurm(i.t, i.farm, append(append([]string{"sbatch", "--parsable", "--exclusive", "--nodes=1", "--output=" + filepath.Join(i.b.Work, "batch.log")}, options...), path)...))
+}
+
+// bee runs a command of bee's on the login node.
+func (i inside) bee(args ...string) string {
+	i.t.Helper()
+	return slurm(i.t, i.farm, append(append([]string{}, i.env...), args...)...)
+}
+
+// only waits for the run that the batch job has begun, and for its command to count.
+func (i inside) only() string {
+	i.t.Helper()
+	var id string
+	testkit.Eventually(i.t, time.Minute, func() error {
+		if id = strings.TrimSpace(i.bee("ps", "-aq")); id == "" {
+			return errors.New("there is no run")
+		}
+		out, err := i.farm.Do(append(append([]string{}, i.env...), "exec", id, "--", "test", "-e", "/work/log")...)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	return id
+}
+
+// becomes waits for a state of a run's, and fails where it ends with another.
+func (i inside) becomes(id, want string) {
+	i.t.Helper()
+	testkit.Eventually(i.t, time.Minute, func() error {
+		var v struct{ State string }
+		if err := json.Unmarshal([]byte(i.bee("show", "--json", id)), &v); err != nil || v.State == want {
+			return err
+		}
+		if v.State != "running" && v.State != "queued" && v.State != "suspended" {
+			i.t.Fatalf("it is %s, not %s:\n%s", v.State, want, i.bee("show", id))
+		}
+		return errors.New("it is " + v.State)
+	})
+}
+
+// suspended waits until the run is, after one attempt.
+func (i inside) suspended(id string) {
+	i.t.Helper()
+	i.becomes(id, "suspended")
+	if out := i.bee("show", id); strings.Contains(out, "attempt 2") {
+		i.t.Errorf("it was tried again:\n%s", out)
+	}
+}
+
+// goesOn has the run go on in an allocation of its own, to its end.
+func (i inside) goesOn(id string) {
+	i.t.Helper()
+	number := i.batch(nil, "resume "+id, "logs --follow "+id)
+	i.becomes(id, "succeeded")
+	if log := i.b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || i.b.Read("results/done") != "60\n" {
+		i.t.Errorf("attempts began %q", log)
+	}
+	slurm(i.t, i.farm, "scancel", number) // it may not have seen that yet
+}
+
+// TestAnAllocationThatIsPreempted is left alone once the run has saved itself: what is left
+// of its time is too short for another attempt. The run goes on in the next allocation.
+func TestAnAllocationThatIsPreempted(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 20s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	number := i.batch([]string{"--partition=low", "--time=10"}, "run -q "+job)
+	id := i.only()
+	slurm(t, i.farm, "srun", "--partition=high", "--exclusive", "--mpi=none", "true")
+	i.suspended(id)
+	if out := i.bee("show", id); !strings.Contains(out, "Slurm job "+number+" ends in ") {
+		t.Errorf("why it is suspended is not told:\n%s", out)
+	}
+	i.goesOn(id)
+}
+
+// TestAnAllocationThatIsCancelled: Slurm's TERM to bee itself is no word of the user's that
+// the run shall stop.
+func TestAnAllocationThatIsCancelled(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	number := i.batch([]string{"--time=10"}, "run -q "+job)
+	id := i.only()
+	slurm(t, i.farm, "scancel", number)
+	testkit.Eventually(t, time.Minute, func() error {
+		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+	i.suspended(id)
+	i.goesOn(id)
+}
