@@ -127,11 +127,13 @@ type job struct {
 	id, state, reason string
 	start, end        time.Time // zero when Slurm does not know
 	nodes             int
+	partition, qos    string // those that it runs in
 	dir               string
 }
 
-// jobFormat: id, state, reason, start, end, number of nodes, working directory.
-const jobFormat = "--format=%i|%T|%r|%S|%e|%D|%Z"
+// jobFormat: id, state, reason, start, end, number of nodes, partition, QOS, working
+// directory.
+const jobFormat = "--format=%i|%T|%r|%S|%e|%D|%P|%q|%Z"
 
 // jobs asks for the user's jobs, those included that ended a while ago.
 func jobs(ctx context.Context, filter ...string) ([]job, error) {
@@ -148,12 +150,13 @@ func jobs(ctx context.Context, filter ...string) ([]job, error) {
 func parseJobs(out string) ([]job, error) {
 	var list []job
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 7)
-		if len(f) != 7 {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 9)
+		if len(f) != 9 {
 			return nil, fmt.Errorf("squeue said %q", line)
 		}
 		nodes, _ := strconv.Atoi(f[5])
-		list = append(list, job{id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes, dir: f[6]})
+		list = append(list, job{id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes,
+			partition: f[6], qos: f[7], dir: f[8]})
 	}
 	return list, nil
 }

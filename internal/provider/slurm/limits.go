@@ -18,15 +18,12 @@ import (
 // left out: a job that asks for more stays in the queue, with a reason that is looked at.
 // set is Slurm's configuration, and age how old what else is asked for may be.
 func (p *provider) regulate(ctx context.Context, age time.Duration, rooms []room, set map[string]string) {
-	if p.s.Job != "" { // what is granted is known
-		return
-	}
 	partitions, err := p.settings(ctx, age)
 	if err != nil {
 		return
 	}
 	var l limits
-	narrows := p.s.Slot > 0 && slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") // else Slurm chooses
+	narrows := p.s.Job == "" && p.s.Slot > 0 && slices.Contains(strings.Split(set["AccountingStorageEnforce"], ","), "limits") // else Slurm chooses, or has
 	if narrows || set["PreemptType"] == preemptByQOS {
 		if l, err = p.limits(ctx, age, set["ClusterName"]); err != nil {
 			return
@@ -35,6 +32,10 @@ func (p *provider) regulate(ctx context.Context, age time.Duration, rooms []room
 	account, named := cmp.Or(p.option("--account"), p.s.Account), cmp.Or(p.option("--qos"), p.s.QOS)
 	for i := range rooms {
 		r := &rooms[i]
+		if r.granted != nil {
+			r.yields, r.grace = grace(set, partitions, r.granted.partition, l.levels, r.granted.qos)
+			continue
+		}
 		own := l.of(account, r.partition)
 		level := own.level(named)
 		if narrows {

@@ -29,8 +29,10 @@ func TestAccountsHaveLimits(t *testing.T) {
 	f.Books(t, "add", "qos", "humble", "gracetime=20")
 	f.Books(t, "add", "qos", "shared")
 	f.Books(t, "add", "qos", "urgent", "preempt=humble,shared")
+	f.Books(t, "add", "qos", "equals", "preemptmode=within,cancel", "gracetime=10")
+	f.Books(t, "add", "qos", "within", "preemptmode=within")
 	f.Books(t, "add", "qos", "above", "maxwall=1:00:00", "flags=OverPartQOS")
-	f.Account(t, "geo", "qos=normal,short,long,above,humble,shared,urgent", "maxwall=30")
+	f.Account(t, "geo", "qos=normal,short,long,above,humble,shared,urgent,equals,within", "maxwall=30")
 	scontrol(t, f, "create", "partitionname=ruled", "nodes=ALL", "qos=short", "maxtime=1-0")
 
 	logins := &ssh.Logins{}
@@ -118,10 +120,24 @@ func TestAccountsHaveLimits(t *testing.T) {
 		waits(t, acquired(t, at(Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}), want("above")), "")
 	})
 	t.Run("preemption", func(t *testing.T) {
-		for level, last := range map[string]time.Duration{"": 0, "urgent": 0, "humble": 25 * time.Second, "shared": 5 * time.Second} {
+		for level, last := range map[string]time.Duration{"": 0, "urgent": 0, "humble": 25 * time.Second, "shared": 5 * time.Second, "equals": 15 * time.Second, "within": 0} {
 			if facts, err := at(Settings{Account: "geo", QOS: level}).Probe(t.Context()); err != nil || facts.Preempted != last {
 				t.Errorf("QOS %q: %+v, %v", level, facts, err)
 			}
+		}
+		for level, last := range map[string]time.Duration{"equals": 15 * time.Second, "within": 0} {
+			own := submitted(t, f, "--account=geo", "--qos="+level)
+			testkit.Eventually(t, 30*time.Second, func() error { return stateIs(f, own, "RUNNING") })
+			if facts, err := at(Settings{Job: own}).Probe(t.Context()); err != nil || facts.Preempted != last {
+				t.Errorf("in an allocation of QOS %s: %+v, %v", level, facts, err)
+			}
+			first := submitted(t, f, "--account=geo", "--qos="+level, "--priority=4294901790") // more than any job has by itself
+			if last > 0 {
+				testkit.Eventually(t, 60*time.Second, func() error { return stateIs(f, own, "PREEMPTED") })
+			} else if time.Sleep(5 * time.Second); stateIs(f, own, "RUNNING") != nil {
+				t.Errorf("the job of QOS %s was ended", level)
+			}
+			f.Do("scancel", own, first) //nolint:errcheck // it may have ended
 		}
 		l := acquired(t, at(Settings{Slot: 5 * time.Minute, Account: "geo", QOS: "shared"}), want("shared"))
 		waits(t, l, "")
@@ -147,6 +163,24 @@ func TestAccountsHaveLimits(t *testing.T) {
 			t.Errorf("one job too many: %v", err)
 		}
 	})
+}
+
+// submitted is a job of the user's on all that there is, by its number.
+func submitted(t *testing.T, f *slurmfarm.Farm, options ...string) string {
+	t.Helper()
+	out, err := f.Do(append([]string{"sbatch", "--parsable", "--exclusive", "--time=10", "--wrap='sleep 600'"}, options...)...)
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+func stateIs(f *slurmfarm.Farm, job, want string) error {
+	out, err := f.Do("squeue", "--noheader", "--states=all", "--format=%T", "--jobs="+job)
+	if state := strings.TrimSpace(out); err == nil && state != want {
+		err = fmt.Errorf("job %s is %s", job, state)
+	}
+	return err
 }
 
 // lost waits until Slurm is known never to start a lease's job.

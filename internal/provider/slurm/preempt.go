@@ -28,14 +28,18 @@ func grace(set map[string]string, partitions map[string]map[string]string, parti
 		}
 		return yields, time.Duration(number(mine["GraceTime"])) * time.Second
 	case preemptByQOS:
-		for _, q := range levels {
-			yields = yields || slices.Contains(strings.Split(q.preempts, ","), named)
-		}
 		at := slices.IndexFunc(levels, func(q qos) bool { return q.name == named })
-		if !yields || at < 0 {
+		if at < 0 {
 			return false, 0
 		}
 		mode := levels[at].preemptMode
+		yields = within(mode) || within(set["PreemptMode"])
+		for _, q := range levels {
+			yields = yields || slices.Contains(strings.Split(q.preempts, ","), named)
+		}
+		if !yields {
+			return false, 0
+		}
 		if mode == "cluster" {
 			mode = set["PreemptMode"]
 		}
@@ -51,6 +55,10 @@ func endsJobs(mode string) bool {
 	mode = strings.ToUpper(mode)
 	return strings.Contains(mode, "CANCEL") || strings.Contains(mode, "REQUEUE")
 }
+
+// within tells a mode of preemption in which jobs make way for those of higher priority of
+// their own QOS, too.
+func within(mode string) bool { return strings.Contains(strings.ToUpper(mode), "WITHIN") }
 
 // number is one that Slurm tells; else 0.
 func number(s string) int {

@@ -26,8 +26,9 @@ type room struct {
 	// how long after they were told so Slurm begins to end them.
 	yields bool
 	grace  time.Duration
-	// left is what is left of an allocation's time.
-	left time.Duration
+	// granted is the job that is an allocation, and left what is left of its time.
+	granted *job
+	left    time.Duration
 }
 
 // giver is who says how long a job may take at most.
@@ -246,7 +247,7 @@ func (p *provider) allocation(ctx context.Context) (room, error) {
 		}
 		return r, &core.Error{Kind: core.Unsupported, Op: "use Slurm job", Object: p.s.Job, Err: errors.New("it is " + state), Remedy: "Ask for a new allocation with salloc."}
 	}
-	r.alike = []alike{{nodes: j.nodes}}
+	r.alike, r.granted = []alike{{nodes: j.nodes}}, j
 	if !j.end.IsZero() {
 		r.left = max(time.Until(j.end), 1) // an end that has passed is one
 	}

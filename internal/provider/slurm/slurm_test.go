@@ -318,7 +318,7 @@ func TestParseSpan(t *testing.T) {
 }
 
 func FuzzParseJobs(f *testing.F) {
-	f.Add("1|RUNNING|None|1763711000|1763714600|2|/a|b\n")
+	f.Add("1|RUNNING|None|1763711000|1763714600|2|main|normal|/a|b\n")
 	f.Add("2|PENDING|Resources|N/A|NOT_SET|2|\n")
 	f.Fuzz(func(t *testing.T, out string) {
 		list, err := parseJobs(out)
