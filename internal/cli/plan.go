@@ -86,6 +86,8 @@ func explain(out io.Writer, list []control.Prospect) error {
 		switch {
 		case !p.Usable:
 			remark = "cannot"
+		case !chosen && tooLate(p):
+			remark = "left after " + seconds(p.WaitSeconds)
 		case !chosen:
 			chosen, remark = true, "taken"
 		}
@@ -130,6 +132,11 @@ func noticeText(p control.Prospect) string {
 }
 
 func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }
+
+// tooLate tells that a run will have left the site's queue before its turn comes.
+func tooLate(p control.Prospect) bool {
+	return p.WaitSeconds > 0 && time.Until(p.Start).Seconds() > p.WaitSeconds
+}
 
 func startText(p control.Prospect) string {
 	switch {

@@ -75,6 +75,11 @@ func TestAPlanFitsATerminal(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", part, got)
 		}
 	}
+	list[1].Start, list[1].WaitSeconds = time.Now().Add(time.Hour), 600
+	if got := plan(); !strings.Contains(got, "left after 10m0s\n") || strings.Count(got, "taken") != 1 || !strings.Contains(got, "1.50    taken") {
+		t.Errorf("a queue that is longer than `wait`:\n%s", got)
+	}
+	list[1].Start = time.Now()
 	list[1].NoticeSeconds = 30
 	if got := plan(); !strings.Contains(got, "Where lab takes the hosts back early") || !strings.Contains(got, "  30.0s later if it is cancelled\n") {
 		t.Errorf("it does not tell of a short notice:\n%s", got)

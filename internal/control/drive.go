@@ -104,7 +104,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		case out.next:
 			d.first = d.follower(attempts[n-1].Site)
 			if len(sub.Sites) > 1 {
-				d.note(ctx, fmt.Sprintf("passing over site %s: %v", attempts[n-1].Site, out.err))
+				d.note(ctx, passing(attempts[n-1].Site, out.err))
 			}
 		case !out.again:
 			return c.finish(ctx, d.run, out)

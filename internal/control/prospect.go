@@ -21,6 +21,8 @@ type Prospect struct {
 	// Start is when the site means to grant the hosts; absent when it does not
 	// say.
 	Start time.Time `json:"start,omitzero"`
+	// WaitSeconds is how long a run stays in the site's queue; 0: as long as it takes.
+	WaitSeconds float64 `json:"wait_seconds,omitempty"`
 	// Slots is the number of cores of each host, 0 when unknown.
 	Slots int `json:"slots,omitempty"`
 	// SlotSeconds is how long an attempt may take, and ComputeSeconds what is
@@ -53,7 +55,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
-			CostPerHour: site.Price * float64(sub.Job.Hosts())}
+			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts())}
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}

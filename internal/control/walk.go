@@ -94,7 +94,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		}
 		none = append(none, passed{site.Name, out.err})
 		if len(sites) > 1 {
-			text := fmt.Sprintf("passing over site %s: %v", site.Name, out.err)
+			text := passing(site.Name, out.err)
 			d.noteOnce(ctx, text, text)
 		}
 		at++
@@ -169,9 +169,19 @@ func (d *drive) noteOnce(ctx context.Context, key, text string) {
 func whyNone(none []passed) string {
 	reasons := make([]string, len(none))
 	for i, p := range none {
-		reasons[i] = fmt.Sprintf("%s: %v", p.site, p.err)
+		reasons[i] = p.site + ": " + against(p.site, p.err)
 	}
 	return strings.Join(reasons, "; ")
+}
+
+// passing says that a site is passed over, and why.
+func passing(site string, err error) string {
+	return fmt.Sprintf("passing over site %s: %s", site, against(site, err))
+}
+
+// against is what a site that is named already has against a run.
+func against(site string, err error) string {
+	return strings.TrimPrefix(err.Error(), "use site "+site+": ")
 }
 
 // noSite is the outcome of a walk that found no site.

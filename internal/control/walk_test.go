@@ -140,7 +140,7 @@ func TestASlotWithoutTimeToComputeIsPassedOver(t *testing.T) {
 		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || attempts[0].Site != "b" {
 			t.Errorf("%s: %s after attempts %+v, %v", name, run.State, attempts, err)
 		}
-		if told := history(t, w, run.ID); !strings.Contains(told, "passing over site a: use site a: its slot of 20s leaves no time to compute") {
+		if told := history(t, w, run.ID); !strings.Contains(told, "passing over site a: its slot of 20s leaves no time to compute") {
 			t.Errorf("%s: %s", name, told)
 		}
 	}
