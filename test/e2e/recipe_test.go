@@ -35,7 +35,11 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	t.Parallel()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
-	b.File("pi.c", shown(t, "checkpointing.md", "c", "#include <mpi.h>"))
+	program := shown(t, "checkpointing.md", "c", "#include <mpi.h>")
+	if n := strings.Count(program, "\n"); n > 30 {
+		t.Errorf("the example has grown to %d lines", n)
+	}
+	b.File("pi.c", program)
 	b.File("pi.yaml", shown(t, "checkpointing.md", "yaml", "name: pi\n"))
 	b.File("here.yaml", shown(t, "checkpointing.md", "yaml", "sites:\n  - {name: first, provider: local}\n"))
 	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
