@@ -68,7 +68,44 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	case run.State != state.Suspended && len(sites) > 0:
 		return a.sendElsewhere(ctx, s, run, sites)
 	}
+	if run, err = a.settle(ctx, s, run); err != nil {
+		return err
+	}
 	return a.goOn(ctx, s, run, sites)
+}
+
+// settling is for how long it is looked what has become of a run that nobody controls.
+const settling = time.Minute
+
+// settle has a controller look what has become of a run on record as unfinished that none
+// has: what it has left may be all that it takes to go on.
+func (a *app) settle(ctx context.Context, s *session, run state.Run) (state.Run, error) {
+	if run.State.Final() || run.State == state.Suspended {
+		return run, nil
+	}
+	lock, err := s.Store.Lock(run.ID)
+	if core.IsKind(err, core.Busy) {
+		return run, nil
+	}
+	if err == nil {
+		err = lock.Unlock()
+	}
+	if err == nil {
+		err = s.background(run.ID)
+	}
+	if err != nil {
+		return run, err
+	}
+	fmt.Fprintf(a.stderr, "bee: the controller of run %s is gone; another one looks what has become of it\n", run.ID)
+	for begun := time.Now(); time.Since(begun) < settling; {
+		if err := pause(ctx, takeLook); err != nil {
+			return run, err
+		}
+		if run, err = s.Store.Run(ctx, run.ID); err != nil || run.State.Final() || run.State == state.Suspended {
+			return run, err
+		}
+	}
+	return run, nil
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.

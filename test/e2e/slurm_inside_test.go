@@ -87,10 +87,29 @@ func (i inside) suspended(id string) {
 	}
 }
 
+// cancel has Slurm end a job, and waits for that.
+func (i inside) cancel(number string) {
+	i.t.Helper()
+	slurm(i.t, i.farm, "scancel", number)
+	testkit.Eventually(i.t, time.Minute, func() error {
+		if out := slurm(i.t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // goesOn has the run go on in an allocation of its own, to its end.
 func (i inside) goesOn(id string) {
 	i.t.Helper()
 	number := i.batch(nil, "resume "+id, "logs --follow "+id)
+	testkit.Eventually(i.t, 20*time.Second, func() error { // by no other command of bee's
+		raw, err := os.ReadFile(filepath.Join(i.b.Work, "batch.log"))
+		if err == nil && !strings.Contains(string(raw), "goes on in the background") {
+			err = errors.New(string(raw))
+		}
+		return err
+	})
 	i.becomes(id, "succeeded")
 	if log := i.b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || i.b.Read("results/done") != "60\n" {
 		i.t.Errorf("attempts began %q", log)
@@ -122,13 +141,20 @@ func TestAnAllocationThatIsCancelled(t *testing.T) {
 	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
 	number := i.batch([]string{"--time=10"}, "run -q "+job)
 	id := i.only()
-	slurm(t, i.farm, "scancel", number)
-	testkit.Eventually(t, time.Minute, func() error {
-		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	i.cancel(number)
 	i.suspended(id)
+	i.goesOn(id)
+}
+
+// TestAnAllocationInWhichBeeIsKilled: `bee resume` finds out what has become of the run,
+// which is on record as running.
+func TestAnAllocationInWhichBeeIsKilled(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+	number := i.batch([]string{"--time=10"}, "run -q "+job)
+	id := i.only()
+	slurm(t, i.farm, "pkill", "-KILL", "-f", "'bee run -q "+filepath.Dir(job)+"/[j]ob.yaml'")
+	i.cancel(number)
 	i.goesOn(id)
 }
