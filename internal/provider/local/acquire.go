@@ -7,7 +7,6 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -111,17 +110,7 @@ func hostname(site string, i int) string {
 
 // probe tries what Acquire would need, and leaves nothing.
 func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
-	// The nearest directory that exists must be writable.
-	dir := p.base
-	for {
-		_, err := os.Lstat(dir)
-		if err == nil || dir == "/" {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	dropOldProbes(dir)
-	tmp, err := os.MkdirTemp(dir, probePrefix)
+	tmp, err := leasedir.Try(p.base)
 	if err != nil {
 		return leasedir.Unusable(p.s.Scratch, err)
 	}
@@ -139,19 +128,6 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 		f.Detail["note "+strconv.Itoa(i+1)] = n
 	}
 	return emulate.Destroy(ctx, tmp)
-}
-
-// probePrefix begins the names of directories that a probe makes.
-const probePrefix = ".bee-probe-"
-
-// dropOldProbes removes what probes have left whose process was killed.
-func dropOldProbes(dir string) {
-	old, _ := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
-	for _, p := range old {
-		if info, err := os.Lstat(p); err == nil && time.Since(info.ModTime()) > time.Minute {
-			os.RemoveAll(p) //nolint:errcheck // not ours, or tried again next time
-		}
-	}
 }
 
 func (p *provider) kind() leasedir.Kind {

@@ -53,7 +53,7 @@ func explain(name, words string, err error) error {
 	if words == "" {
 		words = err.Error()
 	}
-	words = strings.TrimPrefix(strings.TrimPrefix(words, name+": "), "error: ")
+	words = oneLine(name, words)
 	e := &core.Error{Kind: core.Unsupported, Op: name, Err: errors.New(words)}
 	for _, known := range []struct {
 		part, remedy string
@@ -73,6 +73,10 @@ func explain(name, words string, err error) error {
 		{"accounting/QOS policy", "Ask for less time, or fewer nodes or cores, or name another account or QOS: `slurm: {account: …, qos: …}`; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` tell what they allow.", core.Unsupported},
 		{"time limit", "Set the site's `slot` to what the partition allows (`sinfo -o '%P %l'`).", core.Unsupported},
 		{"node configuration is not available", "Ask for fewer nodes or cores, or check the site's constraint and gres.", core.Unsupported},
+		{"feature specification", "Name what nodes have at the site: `slurm: {constraint: …}`; `sinfo -o '%P %f'` lists it.", core.Unsupported},
+		{"(gres) specification", "Name what nodes have at the site: `slurm: {gres: …}`; `sinfo -o '%P %G'` lists it.", core.Unsupported},
+		{"license specification", "Name licences that there are at the site: `slurm: {licenses: …}`; `scontrol show licenses` lists them.", core.Unsupported},
+		{"establish a configuration source", "No cluster is known here: is the site's `login` one of its login nodes? `sinfo` has to work there, in a login without a terminal.", core.Unsupported},
 		{"reservation", "Check the site's reservation: `scontrol show reservation`.", core.Unsupported},
 	} {
 		if strings.Contains(strings.ToLower(words), strings.ToLower(known.part)) {
@@ -82,6 +86,18 @@ func explain(name, words string, err error) error {
 	}
 	e.Remedy = "The words are Slurm's; check the site's `slurm` settings."
 	return e
+}
+
+// oneLine is what one of Slurm's programs said, without what stands before each line. A
+// site's own words (job_submit) come before Slurm's.
+func oneLine(name, words string) string {
+	lines := strings.Split(words, "\n")
+	for i := range lines {
+		for _, front := range []string{name + ": ", "error: ", "fatal: "} {
+			lines[i] = strings.TrimPrefix(lines[i], front)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // version gives Slurm's, or nothing.

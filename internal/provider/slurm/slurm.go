@@ -115,6 +115,9 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if ctx.Err() != nil {
 		return f, context.Cause(ctx)
 	}
+	if err == nil {
+		err = p.try()
+	}
 	if err != nil {
 		f.Reason, f.Remedy, f.Passing = err.Error(), core.Remedy(err), core.IsKind(err, core.Transient) || core.IsKind(err, core.Busy)
 	}
@@ -134,6 +137,15 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	}
 	f.Detail["partition"] = strings.Join(names, ",")
 	return f, nil
+}
+
+// try tells whether the scratch directory can be used, as far as the login node sees.
+func (p *provider) try() error {
+	tmp, err := leasedir.Try(p.base)
+	if err != nil {
+		return leasedir.Unusable(p.s.Scratch, err)
+	}
+	return os.Remove(tmp)
 }
 
 // survey asks for the partitions, or the allocation, and for those that take the site's

@@ -75,7 +75,9 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 	if s.Name == "" {
 		s.Name = "cluster"
 	}
-	s.Scratch = filepath.Join(f.Dir, "scratch")
+	if s.Scratch == "" {
+		s.Scratch = filepath.Join(f.Dir, "scratch")
+	}
 	s.NodeArgv = []string{self, nodeArg}
 	if s.HostArgv == nil {
 		s.HostArgv = []string{self, HostArg}
@@ -228,6 +230,7 @@ func TestRefusals(t *testing.T) {
 		"job":       {Settings{Job: "4711"}, "unknown to Slurm", false},
 		"option":    {Settings{Options: []string{"--no-such-option"}}, "no-such-option", true},
 		"feature":   {Settings{Constraint: "purple"}, "eature", true},
+		"scratch":   {Settings{Scratch: "/proc/none"}, "use scratch directory /proc/none", false},
 	} {
 		p := site(t, f, c.settings)
 		facts, err := p.Probe(t.Context())
@@ -351,6 +354,23 @@ func TestOptions(t *testing.T) {
 		want := "--parsable --no-requeue --job-name=bee-r1 --chdir=/d --open-mode=append --output=/d/job.log " + c.want
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+}
+
+// TestWordsOfSlurms: what its programs say on several lines is told in one, with a remedy.
+func TestWordsOfSlurms(t *testing.T) {
+	const nowhere = "sinfo: resolve_ctls_from_dns_srv: res_nsearch error: Host name lookup failure\nsinfo: error: fetch_config: DNS SRV lookup failed\n" +
+		"sinfo: fatal: Could not establish a configuration source"
+	for _, c := range []struct{ name, words, want, remedy string }{
+		{"sinfo", nowhere, "sinfo: resolve_ctls_from_dns_srv: res_nsearch error: Host name lookup failure; fetch_config: DNS SRV lookup failed; Could not establish a configuration source", "login"},
+		{"sbatch", "sbatch: error: Batch job submission failed: Invalid feature specification", "sbatch: Batch job submission failed: Invalid feature specification", "constraint"},
+		{"sbatch", "sbatch: error: Invalid generic resource (gres) specification", "sbatch: Invalid generic resource (gres) specification", "gres"},
+		{"sbatch", "sbatch: error: Batch job submission failed: Invalid license specification", "sbatch: Batch job submission failed: Invalid license specification", "licenses"},
+	} {
+		err := explain(c.name, c.words, errors.New("exit status 1"))
+		if err.Error() != c.want || !strings.Contains(core.Remedy(err), c.remedy) {
+			t.Errorf("%q: %v (%s)", c.words, err, core.Remedy(err))
 		}
 	}
 }
