@@ -70,7 +70,7 @@ func (h *head) keepOnWish(ctx, running context.Context) (int, error) {
 	defer h.n.serving.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(running, func() { cancel(errors.New("the attempt has come to its end meanwhile")) })
+	stop := context.AfterFunc(running, func() { cancel(errEnded) })
 	defer stop()
 	grace := h.plan.Checkpoint.Grace
 	if h.plan.SavesVM() { // they stand still meanwhile
@@ -88,6 +88,9 @@ func (h *head) keepOnWish(ctx, running context.Context) (int, error) {
 	}
 	if errors.Is(err, errNothingYet) || errors.Is(err, errRestless) {
 		e.Kind, e.Remedy = core.Transient, "The job goes on. Try again later; `bee move "+h.n.config.Owner.Run+"` asks it to save itself and to end, and has it go on from there."
+	}
+	if running.Err() != nil { // it may have been why
+		e.Kind, e.Err, e.Remedy = core.Transient, errEnded, "`bee show "+h.n.config.Owner.Run+"` tells how it has ended."
 	}
 	return 0, e
 }
@@ -116,6 +119,7 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 var (
 	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")                                                                                   //nolint:gochecknoglobals // a constant
 	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to go on, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
+	errEnded      = errors.New("the attempt has come to its end meanwhile")                                                                                                                    //nolint:gochecknoglobals // a constant
 )
 
 // steady is how long the files of a checkpoint must not have changed to count

@@ -218,3 +218,21 @@ func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
 		}
 	}
 }
+
+// TestACheckpointThatItsJobForestalls: nobody is told that a job goes on which has ended.
+func TestACheckpointThatItsJobForestalls(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {every: 1h, grace: 30s}", "outputs: [{from: /work/n, to: results}]",
+		"run: 'n=0; while [ $n -lt 40 ]; do n=$((n+1)); echo $n >n; sleep 0.1; done'")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/n"); r.Code != 0 {
+			return errors.New(r.Stderr)
+		}
+		return nil
+	})
+	r := b.Try("checkpoint", id)
+	if r.Code != 205 || !strings.Contains(r.Stderr, "has come to its end meanwhile") || strings.Contains(r.Stderr, "goes on") {
+		t.Errorf("got %+v", r)
+	}
+}
