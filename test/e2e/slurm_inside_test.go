@@ -134,27 +134,24 @@ func TestAnAllocationThatIsPreempted(t *testing.T) {
 }
 
 // TestAnAllocationThatIsCancelled: Slurm's TERM to bee itself is no word of the user's that
-// the run shall stop.
+// the run shall stop. Where bee is killed, the run is on record as running, and `bee resume`
+// finds out what has become of it.
 func TestAnAllocationThatIsCancelled(t *testing.T) {
 	testkit.Once(t)
-	t.Parallel()
-	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
-	number := i.batch([]string{"--time=10"}, "run -q "+job)
-	id := i.only()
-	i.cancel(number)
-	i.suspended(id)
-	i.goesOn(id)
-}
-
-// TestAnAllocationInWhichBeeIsKilled: `bee resume` finds out what has become of the run,
-// which is on record as running.
-func TestAnAllocationInWhichBeeIsKilled(t *testing.T) {
-	testkit.Once(t)
-	t.Parallel()
-	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
-	number := i.batch([]string{"--time=10"}, "run -q "+job)
-	id := i.only()
-	slurm(t, i.farm, "pkill", "-KILL", "-f", "'bee run -q "+filepath.Dir(job)+"/[j]ob.yaml'")
-	i.cancel(number)
-	i.goesOn(id)
+	for name, killed := range map[string]bool{"with bee in it": false, "with bee killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
+			number := i.batch([]string{"--time=10"}, "run -q "+job)
+			id := i.only()
+			if killed {
+				slurm(t, i.farm, "pkill", "-KILL", "-f", "'bee run -q "+filepath.Dir(job)+"/[j]ob.yaml'")
+			}
+			i.cancel(number)
+			if !killed {
+				i.suspended(id)
+			}
+			i.goesOn(id)
+		})
+	}
 }
