@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -82,7 +83,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return a.copyLog(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)), pieceView{Attempt: o.attempt, Stream: "node"}, o)
 	}
 	switch {
-	case run.State == state.Queued && len(attempts) <= 1:
+	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched }):
 		fmt.Fprintf(a.stderr, "bee: run %s has not begun; `bee show %s` tells what it waits for\n", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
 		fmt.Fprintf(a.stderr, "bee: run %s never began; `bee show %s` tells why\n", run.ID, run.ID)

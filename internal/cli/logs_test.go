@@ -130,10 +130,18 @@ func TestLogsBeforeThereIsAHead(t *testing.T) {
 
 // TestLogsOfARunThatHasNotBegunSaySo: silence would be taken for its output.
 func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
-	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "waits", State: state.Queued}, state.Run{ID: "bbbb1111", Name: "never", State: state.Failed})
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "waits", State: state.Queued}, state.Run{ID: "bbbb1111", Name: "never", State: state.Failed},
+		state.Run{ID: "cccc1111", Name: "further", State: state.Queued})
+	for run, launched := range map[string]bool{"aaaa1111": false, "cccc1111": true} {
+		at := state.Attempt{Run: run, N: 1, Released: true, Started: time.Now(), Record: state.Record{Launched: launched}}
+		if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, want := range map[string]string{
-		"waits": "bee: run aaaa1111 has not begun; `bee show aaaa1111` tells what it waits for\n",
-		"never": "bee: run bbbb1111 never began; `bee show bbbb1111` tells why\n",
+		"waits":   "bee: run aaaa1111 has not begun; `bee show aaaa1111` tells what it waits for\n",
+		"never":   "bee: run bbbb1111 never began; `bee show bbbb1111` tells why\n",
+		"further": "",
 	} {
 		if err := d.bee("logs", name); err != nil || d.out.Len() > 0 || d.err.String() != want {
 			t.Errorf("%s: %v, %q, %q", name, err, d.out.String(), d.err.String())
