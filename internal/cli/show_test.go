@@ -49,7 +49,7 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 		{Started: at(170), Ended: at(190), Record: state.Record{Launched: true, Nodes: head, Phases: map[protocol.Phase]time.Duration{"image": took(2), "run": took(10)}}},
 		{Started: at(180), Record: state.Record{Phases: map[protocol.Phase]time.Duration{"acquire": took(1)}}},
 	}
-	want := map[spentOn]time.Duration{onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onTransfer: took(3 + 9 + 2), onStart: took(1), onCompute: took(60),
+	want := map[spentOn]time.Duration{onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),
 		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onPresent: took(19)}
 	got := spent(state.Run{Created: begun}, attempts, at(200))
 	sum := time.Duration(0)

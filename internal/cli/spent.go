@@ -16,6 +16,7 @@ type spentOn string
 const (
 	onNoSite     spentOn = "waiting" // no site has it
 	onQueue      spentOn = "queue"
+	onImage      spentOn = "image" // built, pulled, unpacked, spread
 	onTransfer   spentOn = "transfer"
 	onStart      spentOn = "start"
 	onCompute    spentOn = "compute"
@@ -36,7 +37,7 @@ func spentWords() []struct {
 		on   spentOn
 		text string
 	}{
-		{onCompute, "computing"}, {onCheckpoint, "saving"}, {onTransfer, "bringing files"}, {onStart, "starting"}, {onQueue, "getting hosts"},
+		{onCompute, "computing"}, {onCheckpoint, "saving"}, {onImage, "getting the image"}, {onTransfer, "bringing files"}, {onStart, "starting"}, {onQueue, "getting hosts"},
 		{onNoSite, "before and between attempts"}, {onLoss, "in what was lost"}, {onAway, "over, with nobody there"}, {onRelease, "giving hosts back"}, {onOther, "else"}, {onPresent, "in the present attempt"},
 	}
 }
@@ -46,7 +47,9 @@ func phaseOf(p protocol.Phase) spentOn {
 	switch p {
 	case protocol.PhaseAcquire, protocol.PhaseQueue:
 		return onQueue
-	case protocol.PhaseStage, protocol.PhaseImage, protocol.PhaseFetch:
+	case protocol.PhaseImage:
+		return onImage
+	case protocol.PhaseStage, protocol.PhaseFetch:
 		return onTransfer
 	case protocol.PhaseLaunch, protocol.PhaseJoin, protocol.PhaseStart, protocol.PhaseSetup:
 		return onStart

@@ -320,6 +320,9 @@ func dropPrivileges() error {
 // onAllThreads sets what belongs to a thread, and to those it starts, by prctl(2).
 func onAllThreads(what string, option, to uintptr) error {
 	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, option, to, 0, 0, 0, 0); errno != 0 {
+		if errno == unix.ENOTSUP { // Go's answer where a C library may have threads of its own
+			return fmt.Errorf("set %s: this bee was not built statically: build it with CGO_ENABLED=0, as `make build` does", what)
+		}
 		return fmt.Errorf("set %s: %w", what, errno)
 	}
 	return nil

@@ -16,14 +16,10 @@ func (s *setup) writeEtc(root string) error {
 	if h := valueOf(s.Env, "HOME"); h != "" {
 		home = h
 	}
-	name := s.User.Name
-	if uid == 0 {
-		name = "root"
-	}
-	if err := addLine(root, "/etc/passwd", 2, uid, fmt.Sprintf("%s:x:%d:%d:%s:%s:/bin/sh", name, uid, gid, name, home)); err != nil {
+	if err := addLine(root, "/etc/passwd", 2, uid, fmt.Sprintf("%s:x:%d:%d:%s:%s:/bin/sh", s.User.Name, uid, gid, s.User.Name, home)); err != nil {
 		return err
 	}
-	if err := addLine(root, "/etc/group", 2, gid, fmt.Sprintf("%s:x:%d:", name, gid)); err != nil {
+	if err := addLine(root, "/etc/group", 2, gid, fmt.Sprintf("%s:x:%d:", s.User.Name, gid)); err != nil {
 		return err
 	}
 	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"

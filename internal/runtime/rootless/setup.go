@@ -76,15 +76,13 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 
 // whose gives whom a container's processes are inside.
 func whose(s driver.ContainerSpec) core.Account {
-	a := caller()
 	switch {
 	case s.Root:
-		a.UID, a.GID = 0, 0
+		return core.Account{Name: "root"}
 	case s.User != nil:
-		a.UID, a.GID = s.User.UID, s.User.GID
-		a.Name = cmp.Or(s.User.Name, a.Name)
+		return core.Account{UID: s.User.UID, GID: s.User.GID, Name: cmp.Or(s.User.Name, caller().Name)}
 	}
-	return a
+	return caller()
 }
 
 // caller is who starts containers.
