@@ -75,8 +75,10 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		if scratch == "" {
 			scratch = os.Getenv("BEE_SCRATCH")
 		}
-		return local.New(local.Settings{Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
-			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead})
+		return local.New(local.Settings{
+			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
+			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead,
+		})
 	case "slurm":
 		return slurmSite(s, o)
 	case "ssh":
@@ -92,14 +94,18 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		settings.Site = func(host string) json.RawMessage { return siteOf(s, host) }
 		return ssh.New(settings)
 	}
-	return nil, &core.Error{Kind: core.Unsupported, Op: "find provider", Object: s.Provider, Err: errors.New("this bee has none of that name"),
-		Remedy: "Check `provider:` in the sites file."}
+	return nil, &core.Error{
+		Kind: core.Unsupported, Op: "find provider", Object: s.Provider, Err: errors.New("this bee has none of that name"),
+		Remedy: "Check `provider:` in the sites file.",
+	}
 }
 
 // behind are the settings for speaking by ssh to the hosts of a site.
 func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {
-	return ssh.Settings{Name: s.Name, Hosts: hosts, Options: s.SSHOptions, Progress: o.Progress,
-		BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) }}
+	return ssh.Settings{
+		Name: s.Name, Hosts: hosts, Options: s.SSHOptions, Progress: o.Progress,
+		BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) },
+	}
 }
 
 // siteOf is one host of an ssh site as its own agent sees it. Hosts may share
@@ -152,8 +158,10 @@ func hasImage(cache, id string) bool {
 
 // Runtimes gives every runtime, in the order in which auto prefers them.
 func Runtimes() []driver.Runtime {
-	return []driver.Runtime{rootless.New(rootless.Options{}), podman.New(command.Options{}), docker.New(docker.Options{}),
-		charliecloud.New(command.Options{}), apptainer.New(command.Options{})}
+	return []driver.Runtime{
+		rootless.New(rootless.Options{}), podman.New(command.Options{}), docker.New(docker.Options{}),
+		charliecloud.New(command.Options{}), apptainer.New(command.Options{}),
+	}
 }
 
 // Runtime chooses a runtime by name; auto takes the first that works here.

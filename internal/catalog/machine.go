@@ -36,8 +36,10 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	m.Emulated(accel == vm.TCG)
 	var t qemu.Topology
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
-	o := vm.Options{Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told}
+	o := vm.Options{
+		Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
+		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told,
+	}
 	if o.CPU == "" {
 		o.CPU = "max"
 	}
@@ -79,8 +81,10 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		if m.Group != "" {
 			mtu = min(mtu, fabric.MulticastMTU)
 		}
-		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{Name: fabric.Interface, MAC: fabric.MAC(m.Rank), MTU: mtu,
-			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits())}}
+		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{
+			Name: fabric.Interface, MAC: fabric.MAC(m.Rank), MTU: mtu,
+			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits()),
+		}}
 	}
 	return vm.New(o), nil
 }

@@ -34,8 +34,10 @@ func wrongFlags(c *cobra.Command, err error) error {
 	} else if value, _, is := strings.Cut(err.Error(), ": time: "); is {
 		err = errors.New(value + ": it is no duration (such as 90s, 15m or 2h30m)")
 	}
-	return &core.Error{Kind: core.Invalid, Op: "read flags of", Object: c.CommandPath(), Err: err,
-		Remedy: "`" + c.CommandPath() + " --help` lists them."}
+	return &core.Error{
+		Kind: core.Invalid, Op: "read flags of", Object: c.CommandPath(), Err: err,
+		Remedy: "`" + c.CommandPath() + " --help` lists them.",
+	}
 }
 
 // elsewhere are the words by which other tools call what our commands do.
@@ -54,7 +56,8 @@ var elsewhere = map[string][]string{
 // newHelpCommand is cobra's own, but for the words about commands that there are
 // not, and its exit code.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{Use: "help [COMMAND]", Short: "Help about any command", ValidArgsFunction: completeCommands,
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command", ValidArgsFunction: completeCommands,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
@@ -62,7 +65,8 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
-		}}
+		},
+	}
 }
 
 func wrongArguments(c *cobra.Command, args []string) error {

@@ -121,9 +121,11 @@ func guestReport(progress func(message string, done, total int64)) func(protocol
 // those of the job. empty is the image of its container.
 func guestSubmission(b image.GuestBuild, empty string) control.Submission {
 	archive := filepath.Base(b.Archive)
-	job := spec.Job{Name: "build", Image: empty, Nodes: 1, VM: &spec.VM{}, Dir: filepath.Dir(b.Dockerfile),
+	job := spec.Job{
+		Name: "build", Image: empty, Nodes: 1, VM: &spec.VM{}, Dir: filepath.Dir(b.Dockerfile),
 		Inputs:  []spec.Copy{{From: b.Context, To: path.Join(guestVolume, guestContext)}},
-		Outputs: []spec.Copy{{From: path.Join(guestVolume, archive), To: filepath.Dir(b.Archive)}}}
+		Outputs: []spec.Copy{{From: path.Join(guestVolume, archive), To: filepath.Dir(b.Archive)}},
+	}
 	job.Volume.Path = guestVolume
 	if b.Job != nil {
 		job.Name, job.Dir = "build-"+b.Job.Name, b.Job.Dir

@@ -10,7 +10,8 @@ import (
 
 func (a *app) newCheckCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "check BEEFILE", Short: "Check a Beefile, the sites and the local files that it names, without running it", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "check BEEFILE", Short: "Check a Beefile, the sites and the local files that it names, without running it", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			draft, err := spec.ReadDraft(args[0])
 			if err != nil {
@@ -39,7 +40,8 @@ func (a *app) newCheckCommand() *cobra.Command {
 			a.warnOfLoss(job)
 			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
 			return err
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }

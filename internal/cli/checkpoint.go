@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) newCheckpointCommand() *cobra.Command {
-	return &cobra.Command{Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
+	return &cobra.Command{
+		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
 		Long: `Take a checkpoint of a run now. The job goes on where it is, and the checkpoint
 comes home meanwhile, where one can be taken of a job that runs. What is done is
 told by the Beefile's checkpoint:
@@ -26,7 +27,8 @@ told by the Beefile's checkpoint:
 
 "bee move" has the run go on elsewhere in each case.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) },
+	}
 }
 
 func (a *app) checkpoint(ctx context.Context, word string) error {
@@ -49,7 +51,8 @@ func (a *app) checkpoint(ctx context.Context, word string) error {
 
 func (a *app) newMoveCommand() *cobra.Command {
 	var sites []string
-	c := &cobra.Command{Use: "move RUN", Short: "Have a run save itself now, and go on on another site",
+	c := &cobra.Command{
+		Use: "move RUN", Short: "Have a run save itself now, and go on on another site",
 		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
 the signal that the Beefile names, its volume comes home, and the run goes on
 from there on the next site that can take it, or on those of --site. With
@@ -59,7 +62,8 @@ they are, and go on there.
 A run that waits in a queue, or for any site to take it, goes to the sites of --site.`,
 		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.move(c.Context(), args[0], sites) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.move(c.Context(), args[0], sites) },
+	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.siteFlag(c)
 	return c

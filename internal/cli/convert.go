@@ -13,7 +13,8 @@ import (
 
 func (a *app) newConvertCommand() *cobra.Command {
 	var out, sites string
-	c := &cobra.Command{Use: "convert OLD.json", Short: "Turn a Beefile of the original BEE launcher into ours", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "convert OLD.json", Short: "Turn a Beefile of the original BEE launcher into ours", Args: cobra.ExactArgs(1),
 		Long: `Turn the JSON Beefile of the original BEE launcher into a Beefile, and its
 machines into a sites file. Its scripts are expected beside the new Beefile. What
 could not be carried over is said, with the reason, on standard error.`,
@@ -40,7 +41,8 @@ could not be carried over is said, with the reason, on standard error.`,
 				return err
 			}
 			return a.writeNew(out, made.Beefile)
-		}}
+		},
+	}
 	c.Flags().StringVarP(&out, "output", "o", "", "write the Beefile to this `file` (default standard output)")
 	c.Flags().StringVar(&sites, "sites-output", "sites.yaml", "write the sites file, if there are machines, to this `file`")
 	return c

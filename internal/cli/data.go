@@ -17,11 +17,13 @@ import (
 )
 
 func (a *app) newDataCommand() *cobra.Command {
-	c := &cobra.Command{Use: "data", Short: "Fill, empty and look into data images: volumes in one file", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "data", Short: "Fill, empty and look into data images: volumes in one file", Args: cobra.NoArgs,
 		Long: `A data image is a disk image with an ext4 file system: a directory in one file,
 which a virtual machine can attach. These commands need neither root nor a
 virtual machine. Loading needs e2fsprogs.`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newDataLoadCommand(), a.newDataUnloadCommand(), a.newDataLsCommand())
 	return c
 }
@@ -40,7 +42,8 @@ type dataView struct {
 func (a *app) newDataLoadCommand() *cobra.Command {
 	var asJSON, force bool
 	var size string
-	c := &cobra.Command{Use: "load IMAGE DIR", Short: "Make a data image of a directory, and tell the digest of what it holds",
+	c := &cobra.Command{
+		Use: "load IMAGE DIR", Short: "Make a data image of a directory, and tell the digest of what it holds",
 		Example: "  bee data load --size 50G inputs.img ./inputs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
@@ -67,11 +70,14 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 				return err
 			}
 			if v.Digest != before {
-				return &core.Error{Kind: core.Permanent, Op: "load directory", Object: dir, Err: fmt.Errorf("the image holds %s, and the directory held %s", v.Digest, before),
-					Remedy: "Did something change the directory meanwhile? Load it again with --force."}
+				return &core.Error{
+					Kind: core.Permanent, Op: "load directory", Object: dir, Err: fmt.Errorf("the image holds %s, and the directory held %s", v.Digest, before),
+					Remedy: "Did something change the directory meanwhile? Load it again with --force.",
+				}
 			}
 			return a.tellData(v, asJSON)
-		}}
+		},
+	}
 	c.Flags().StringVar(&size, "size", "", "the image's `size`, such as 50G (default: what the directory needs)")
 	c.Flags().BoolVar(&force, "force", false, "replace an image of that name")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
@@ -82,7 +88,8 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 	var asJSON bool
 	var digest string
 	var paths []string
-	c := &cobra.Command{Use: "unload IMAGE DIR", Short: "Copy what a data image holds into a directory",
+	c := &cobra.Command{
+		Use: "unload IMAGE DIR", Short: "Copy what a data image holds into a directory",
 		Example: "  bee data unload volume.img ./results\n  bee data unload --path '*.log' volume.img ./logs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
@@ -112,15 +119,18 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 			if len(paths) == 0 {
 				after, err := dataimage.DigestOf(c.Context(), dir)
 				if err == nil && after != v.Digest {
-					err = &core.Error{Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: fmt.Errorf("the directory holds %s, and the image %s", after, v.Digest),
-						Remedy: "Was it written to meanwhile? Devices and sockets stay behind."}
+					err = &core.Error{
+						Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: fmt.Errorf("the directory holds %s, and the image %s", after, v.Digest),
+						Remedy: "Was it written to meanwhile? Devices and sockets stay behind.",
+					}
 				}
 				if err != nil {
 					return err
 				}
 			}
 			return a.tellData(v, asJSON)
-		}}
+		},
+	}
 	c.Flags().StringVar(&digest, "digest", "", "refuse an image that holds something else than this `digest` of load tells")
 	c.Flags().StringArrayVar(&paths, "path", nil, "only what this `pattern` matches, and what is below it (may be given again)")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
@@ -150,7 +160,8 @@ func somethingMatches(ctx context.Context, i *dataimage.Image, image string, pat
 
 func (a *app) newDataLsCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "ls IMAGE", Short: "List what a data image holds", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "ls IMAGE", Short: "List what a data image holds", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			tools := dataimage.Tools{}
 			i, err := tools.OpenRecovered(c.Context(), args[0])
@@ -181,7 +192,8 @@ func (a *app) newDataLsCommand() *cobra.Command {
 				}
 			}
 			return w.Flush()
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }

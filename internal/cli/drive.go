@@ -22,7 +22,8 @@ import (
 // There is one for all runs of a state directory that were submitted in the same
 // environment, known by a key; this command becomes it, or sees that one takes them.
 func (a *app) newDriveCommand() *cobra.Command {
-	return &cobra.Command{Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
+	return &cobra.Command{
+		Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openQuietly(c.Context())
 			if err != nil {
@@ -30,7 +31,8 @@ func (a *app) newDriveCommand() *cobra.Command {
 			}
 			defer s.close()
 			return s.carryOrHandOver(c.Context(), args[0], args[1:])
-		}}
+		},
+	}
 }
 
 // How often it is looked whether runs were taken, at first and later: many who wait
@@ -118,8 +120,10 @@ func namesLeft(box string) ([]string, error) {
 // ofTheTerminal are variables that tell one terminal from another, and that no
 // run depends on.
 func ofTheTerminal() []string {
-	return []string{"_", "PWD", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
-		"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID"}
+	return []string{
+		"_", "PWD", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
+		"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID",
+	}
 }
 
 // environmentKey tells environments apart in which a run may go another way:

@@ -17,10 +17,12 @@ import (
 )
 
 func (a *app) newEmulateCommand() *cobra.Command {
-	c := &cobra.Command{Use: "emulate", Short: "Try out trouble on the emulated hosts of a run", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "emulate", Short: "Try out trouble on the emulated hosts of a run", Args: cobra.NoArgs,
 		Long: `Try out trouble on the emulated hosts of a run, as a local site with hosts: N
 makes them: cut links, kill hosts, look around. HOST is a host's name or number.`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newEmulateHostsCommand(), a.newEmulateLinkCommand(), a.newEmulateKillCommand(), a.newEmulateExecCommand(), a.newEmulateDialCommand())
 	return c
 }
@@ -46,8 +48,10 @@ func (a *app) emulatedHost(ctx context.Context, word, host string) (*emulate.Cli
 		i = n
 	}
 	if i < 0 || i >= len(c.Hosts()) {
-		return nil, 0, &core.Error{Kind: core.NotFound, Op: "find host", Object: host, Err: errors.New("the run has none of that name or number"),
-			Remedy: "`bee emulate hosts " + word + "` lists them."}
+		return nil, 0, &core.Error{
+			Kind: core.NotFound, Op: "find host", Object: host, Err: errors.New("the run has none of that name or number"),
+			Remedy: "`bee emulate hosts " + word + "` lists them.",
+		}
 	}
 	return c, i, nil
 }
@@ -61,7 +65,8 @@ type emulatedView struct {
 
 func (a *app) newEmulateHostsCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "hosts RUN", Short: "List the emulated hosts of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{
+		Use: "hosts RUN", Short: "List the emulated hosts of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, err := a.emulated(c.Context(), args[0])
 			if err != nil {
@@ -77,13 +82,15 @@ func (a *app) newEmulateHostsCommand() *cobra.Command {
 				return a.writeJSON(views)
 			}
 			return w.flush()
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
 
 func (a *app) newEmulateLinkCommand() *cobra.Command {
-	return &cobra.Command{Use: "link RUN HOST down|up", Short: "Cut a host off, or heal its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
+	return &cobra.Command{
+		Use: "link RUN HOST down|up", Short: "Cut a host off, or heal its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
 		ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[2] != "up" && args[2] != "down" {
@@ -94,22 +101,26 @@ func (a *app) newEmulateLinkCommand() *cobra.Command {
 				return err
 			}
 			return hosts.Link(c.Context(), i, args[2] == "up")
-		}}
+		},
+	}
 }
 
 func (a *app) newEmulateKillCommand() *cobra.Command {
-	return &cobra.Command{Use: "kill RUN HOST", Short: "Kill everything on a host, as a power cut does", Args: cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+	return &cobra.Command{
+		Use: "kill RUN HOST", Short: "Kill everything on a host, as a power cut does", Args: cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, i, err := a.emulatedHost(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
 			return hosts.Kill(c.Context(), i)
-		}}
+		},
+	}
 }
 
 func (a *app) newEmulateExecCommand() *cobra.Command {
-	c := &cobra.Command{Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{
+		Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer done()
@@ -122,13 +133,15 @@ func (a *app) newEmulateExecCommand() *cobra.Command {
 				err = exitError{exit.Code}
 			}
 			return err
-		}}
+		},
+	}
 	c.Flags().SetInterspersed(false) // what follows is the command's
 	return c
 }
 
 func (a *app) newEmulateDialCommand() *cobra.Command {
-	return &cobra.Command{Use: "dial RUN ADDRESS:PORT", Short: "Join standard input and output to a TCP port on the hosts' network", Args: cobra.ExactArgs(2),
+	return &cobra.Command{
+		Use: "dial RUN ADDRESS:PORT", Short: "Join standard input and output to a TCP port on the hosts' network", Args: cobra.ExactArgs(2),
 		Example:           "  ssh -o ProxyCommand='bee emulate dial study %h:%p' 10.1.0.2",
 		ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,5 +152,6 @@ func (a *app) newEmulateDialCommand() *cobra.Command {
 				return err
 			}
 			return hosts.Relay(ctx, args[1], os.Stdin, a.stdout)
-		}}
+		},
+	}
 }

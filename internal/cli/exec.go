@@ -18,12 +18,14 @@ func (a *app) newExecCommand() *cobra.Command {
 		env  []string
 		tty  bool
 	)
-	c := &cobra.Command{Use: "exec RUN [flags] -- COMMAND...", Short: "Run a command inside a running job's container",
+	c := &cobra.Command{
+		Use: "exec RUN [flags] -- COMMAND...", Short: "Run a command inside a running job's container",
 		Example: "  bee exec lysozyme -- tail -f md.log\n  bee exec --node 1 lysozyme -- top -b -n 1\n  bee exec -t lysozyme -- bash",
 		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: args[1:], Dir: dir, Env: env, TTY: tty})
-		}}
+		},
+	}
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, as for a shell or an editor")
 	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node in whose container to run it")
 	c.Flags().StringVarP(&dir, "workdir", "w", "", "`directory` inside (default the job's working directory)")

@@ -12,15 +12,18 @@ import (
 )
 
 func (a *app) newFabricCommand() *cobra.Command {
-	c := &cobra.Command{Use: "fabric", Short: "Look into the network between a run's virtual machines", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use: "fabric", Short: "Look into the network between a run's virtual machines", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newFabricStatsCommand())
 	return c
 }
 
 func (a *app) newFabricStatsCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{
+		Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := readSwitches(func(rank int) (fabric.Stats, error) {
 				node, done, err := a.dialNode(c.Context(), args[0], rank)
@@ -37,7 +40,8 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 				return a.writeJSON(all)
 			}
 			return writeSwitches(a.stdout, all)
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }

@@ -12,8 +12,10 @@ import (
 )
 
 func (a *app) newImageCommand() *cobra.Command {
-	c := &cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Look after the image cache", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use: "image", Aliases: []string{"images"}, Short: "Look after the image cache", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImageImportCommand(),
 		a.newImageBuildCommand(), a.newImagePushCommand(), a.newImageRmCommand(), a.newImagePruneCommand())
 	return c

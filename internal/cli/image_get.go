@@ -16,10 +16,12 @@ import (
 func (a *app) newImagePullCommand() *cobra.Command {
 	var asJSON bool
 	o := image.PullOptions{Policy: "always"}
-	c := &cobra.Command{Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.pull(c.Context(), asJSON, args[0], o)
-		}}
+		},
+	}
 	platformFlag(c, &o)
 	insecureFlag(c, &o)
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
@@ -50,14 +52,16 @@ func insecureFlag(c *cobra.Command, o *image.PullOptions) {
 func (a *app) newImageImportCommand() *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
-	c := &cobra.Command{Use: "import FILE", Short: "Take in an archive of docker or podman, or an OCI layout directory", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "import FILE", Short: "Take in an archive of docker or podman, or an OCI layout directory", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			scheme := "docker-archive:"
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				scheme = "oci:"
 			}
 			return a.pull(c.Context(), asJSON, scheme+args[0], o)
-		}}
+		},
+	}
 	platformFlag(c, &o)
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
@@ -65,7 +69,8 @@ func (a *app) newImageImportCommand() *cobra.Command {
 
 func (a *app) newImageBuildCommand() *cobra.Command {
 	var asJSON, again bool
-	c := &cobra.Command{Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
 		Long: `Build the image that a Beefile's build: describes. Debian packages are put together
 by mmdebstrap; a Dockerfile is built by buildah, podman or docker, whichever is
 installed here, or by the docker of a virtual machine where none is, or where the
@@ -89,7 +94,8 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 				return &core.Error{Kind: core.Stopped, Op: "build the image of", Object: args[0], Err: context.Cause(ctx)}
 			}
 			return err
-		}}
+		},
+	}
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c

@@ -15,7 +15,8 @@ func (a *app) newImageLsCommand() *cobra.Command {
 // imageLsCommand lists those images of the cache that are wanted.
 func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "ls", Short: short, Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "ls", Short: short, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -45,13 +46,15 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 				}
 			}
 			return w.flush()
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
 
 func (a *app) newImageShowCommand() *cobra.Command {
-	c := &cobra.Command{Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages,
+	c := &cobra.Command{
+		Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -76,7 +79,8 @@ func (a *app) newImageShowCommand() *cobra.Command {
 				}
 			}
 			return a.writeJSON(views[0])
-		}}
+		},
+	}
 	c.Flags().Bool("json", true, jsonHelp+", which it always does")
 	return c
 }

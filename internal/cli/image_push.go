@@ -12,7 +12,8 @@ import (
 func (a *app) newImagePushCommand() *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
-	c := &cobra.Command{Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages,
+	c := &cobra.Command{
+		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -36,7 +37,8 @@ func (a *app) newImagePushCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintln(a.stdout, digest)
 			return err
-		}}
+		},
+	}
 	insecureFlag(c, &o)
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
@@ -44,7 +46,8 @@ func (a *app) newImagePushCommand() *cobra.Command {
 
 func (a *app) newImageRmCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages,
+	c := &cobra.Command{
+		Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -65,14 +68,16 @@ func (a *app) newImageRmCommand() *cobra.Command {
 				t.removed(id, s.Remove(id))
 			}
 			return t.end()
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
 
 func (a *app) newImagePruneCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "prune", Short: "Remove every image that no run uses, and what died in the making", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove every image that no run uses, and what died in the making", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -98,7 +103,8 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 				fmt.Fprintln(a.stderr, "bee: no image is without use")
 			}
 			return nil
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }

@@ -31,12 +31,14 @@ type logsOptions struct {
 
 func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
-	c := &cobra.Command{Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
+	c := &cobra.Command{
+		Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
 		Long: `Show the output of a run's task: its standard output on ours, its standard
 error on ours. A run that moved or was tried again has several attempts, which
 follow one another. With --node the log of one of BEE's own nodes instead.`,
 		Example: "  bee logs -f lysozyme\n  bee logs --attempt 2 lysozyme",
-		RunE:    func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) }}
+		RunE:    func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) },
+	}
 	f := c.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
 	f.BoolVarP(&o.timestamps, "timestamps", "t", false, "put the time before each piece")
@@ -69,8 +71,10 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	if o.attempt < 0 || o.attempt > len(attempts) {
-		return &core.Error{Kind: core.NotFound, Op: "find attempt", Object: fmt.Sprintf("%d of run %s", o.attempt, run.ID), Err: fmt.Errorf("it has had %d", len(attempts)),
-			Remedy: "`bee show " + run.ID + "` lists them; without --attempt all are shown."}
+		return &core.Error{
+			Kind: core.NotFound, Op: "find attempt", Object: fmt.Sprintf("%d of run %s", o.attempt, run.ID), Err: fmt.Errorf("it has had %d", len(attempts)),
+			Remedy: "`bee show " + run.ID + "` lists them; without --attempt all are shown.",
+		}
 	}
 	if o.node >= 0 {
 		sub, err := control.SubmissionOf(run)
@@ -212,8 +216,10 @@ func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset i
 		if aerr != nil || len(attempts) != n || !attempts[n-1].Launched || run.State.Final() {
 			return aerr
 		}
-		return &core.Error{Kind: core.Transient, Op: "reach the output of", Object: fmt.Sprintf("run %s on site %s", run.ID, attempts[n-1].Site), Err: err,
-			Remedy: "It is kept there. Ask again later; `bee show " + run.ID + "` tells what the run waits for."}
+		return &core.Error{
+			Kind: core.Transient, Op: "reach the output of", Object: fmt.Sprintf("run %s on site %s", run.ID, attempts[n-1].Site), Err: err,
+			Remedy: "It is kept there. Ask again later; `bee show " + run.ID + "` tells what the run waits for.",
+		}
 	}
 	head, err := s.Connect(conn)
 	if err != nil {

@@ -17,7 +17,8 @@ func (a *app) newPlanCommand() *cobra.Command {
 		o      runOptions
 		asJSON bool
 	)
-	c := &cobra.Command{Use: "plan BEEFILE", Short: "Say where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "plan BEEFILE", Short: "Say where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
 		Long: `Ask every site what it would do with a job submitted now: whether it can take
 it, when it would start it, how much of its time slot is left for computing, and
 what an hour costs. Sites come in the order in which a run would try them.
@@ -25,7 +26,8 @@ Nothing is submitted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
 			return a.plan(c.Context(), args[0], o, asJSON)
-		}}
+		},
+	}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
 	a.siteFlag(c)
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")

@@ -13,7 +13,8 @@ func (a *app) newPsCommand() *cobra.Command {
 		all, asJSON, ids bool
 		limit            int
 	)
-	c := &cobra.Command{Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
 		Long: "List the runs that are not over; with -a all of them, newest first.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())
@@ -43,7 +44,8 @@ func (a *app) newPsCommand() *cobra.Command {
 				return nil
 			}
 			return a.listRuns(views)
-		}}
+		},
+	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also those that are over")
 	c.Flags().IntVar(&limit, "limit", 0, "show at most this `many`, the newest (0: all)")
 	c.Flags().BoolVarP(&ids, "quiet", "q", false, "ids only")

@@ -19,7 +19,8 @@ func (a *app) newResumeCommand() *cobra.Command {
 		from  string
 		lost  bool
 	)
-	c := &cobra.Command{Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
+	c := &cobra.Command{
+		Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
 		Long: `Go on with a run that is suspended: no site could take it any more, and its
 checkpoint is at home or in its store. It goes on in the background.
 
@@ -34,7 +35,8 @@ With --from it takes over, from a store, a run that was submitted on another
 machine which is gone: there it cannot go on any more.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from, lost) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from, lost) },
+	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.siteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")

@@ -20,12 +20,14 @@ type rmOptions struct {
 
 func (a *app) newRmCommand() *cobra.Command {
 	var o rmOptions
-	c := &cobra.Command{Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
+	c := &cobra.Command{
+		Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
 		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
 were brought, stay. A run of which a site may still hold something is kept until
 that is removed. A run is named by its id, by four or more letters that the id
 begins with, or by a name that no other run has.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) },
+	}
 	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first, and leave behind what a site does not give back")
 	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
@@ -72,8 +74,10 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		})
 	default:
 		run := live[0]
-		return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
-			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed."}
+		return &core.Error{
+			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
+			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed.",
+		}
 	}
 	for _, run := range runs {
 		t.removed(run.ID, s.Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave}))

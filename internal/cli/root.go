@@ -102,8 +102,10 @@ func (a *app) paths() error {
 		}
 		dir, err := os.UserHomeDir()
 		if err != nil {
-			return "", &core.Error{Kind: core.Invalid, Op: "find the home directory", Err: err,
-				Remedy: "Set HOME, or " + variable + "."}
+			return "", &core.Error{
+				Kind: core.Invalid, Op: "find the home directory", Err: err,
+				Remedy: "Set HOME, or " + variable + ".",
+			}
 		}
 		return filepath.Join(dir, fallback, "bee"), nil
 	}

@@ -6,7 +6,8 @@ import (
 )
 
 func (a *app) newSchemaCommand() *cobra.Command {
-	return &cobra.Command{Use: "schema beefile|sites", Short: "Write the JSON Schema of a file, for editors", Args: cobra.ExactArgs(1),
+	return &cobra.Command{
+		Use: "schema beefile|sites", Short: "Write the JSON Schema of a file, for editors", Args: cobra.ExactArgs(1),
 		ValidArgs: []string{"beefile", "sites"},
 		Long: `Write the JSON Schema of the Beefile or the sites file, made from the types that
 the parser itself uses. An editor with YAML support checks and completes with it:
@@ -19,5 +20,6 @@ the parser itself uses. An editor with YAML support checks and completes with it
 				return err
 			}
 			return a.writeJSON(s)
-		}}
+		},
+	}
 }

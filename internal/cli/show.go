@@ -105,8 +105,10 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 
 // summary is a run without what only matters to who looks at that one.
 func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
-	v := runView{ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
-		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{}}
+	v := runView{
+		ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
+		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{},
+	}
 	prices := map[string]float64{}
 	if sub, err := control.SubmissionOf(r); err == nil {
 		v.Nodes = sub.Job.Nodes
@@ -128,10 +130,12 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 }
 
 func viewAttempt(at state.Attempt) attemptView {
-	v := attemptView{Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
+	v := attemptView{
+		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs}
+		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
+	}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
@@ -162,7 +166,8 @@ func timePointer(t time.Time) *time.Time {
 
 func (a *app) newShowCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "show RUN", Short: "Tell what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "show RUN", Short: "Tell what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.runsTo(state.ToSee),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context())
@@ -182,7 +187,8 @@ func (a *app) newShowCommand() *cobra.Command {
 				return a.writeJSON(v)
 			}
 			return a.showRun(v)
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }

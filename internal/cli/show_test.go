@@ -42,15 +42,19 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	took := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
 	head := []protocol.NodeReport{{}}
 	attempts := []state.Attempt{
-		{Started: at(10), Ended: at(100), Record: state.Record{Launched: true, Nodes: head,
-			Phases: map[protocol.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "save": took(5), "fetch": took(9)}}},
+		{Started: at(10), Ended: at(100), Record: state.Record{
+			Launched: true, Nodes: head,
+			Phases: map[protocol.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "save": took(5), "fetch": took(9)},
+		}},
 		{Started: at(130), Ended: at(170), Record: state.Record{Launched: true, Phases: map[protocol.Phase]time.Duration{"acquire": took(4)}}},
 		// Released while the next one goes on, and with a phase of before its beginning.
 		{Started: at(170), Ended: at(190), Record: state.Record{Launched: true, Nodes: head, Phases: map[protocol.Phase]time.Duration{"image": took(2), "run": took(10)}}},
 		{Started: at(180), Record: state.Record{Phases: map[protocol.Phase]time.Duration{"acquire": took(1)}}},
 	}
-	want := map[spentOn]time.Duration{onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),
-		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onPresent: took(19)}
+	want := map[spentOn]time.Duration{
+		onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),
+		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onPresent: took(19),
+	}
 	got := spent(state.Run{Created: begun}, attempts, at(200))
 	sum := time.Duration(0)
 	for _, d := range got {

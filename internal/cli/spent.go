@@ -37,8 +37,18 @@ func spentWords() []struct {
 		on   spentOn
 		text string
 	}{
-		{onCompute, "computing"}, {onCheckpoint, "saving"}, {onImage, "getting the image"}, {onTransfer, "bringing files"}, {onStart, "starting"}, {onQueue, "getting hosts"},
-		{onNoSite, "before and between attempts"}, {onLoss, "in what was lost"}, {onAway, "over, with nobody there"}, {onRelease, "giving hosts back"}, {onOther, "else"}, {onPresent, "in the present attempt"},
+		{onCompute, "computing"},
+		{onCheckpoint, "saving"},
+		{onImage, "getting the image"},
+		{onTransfer, "bringing files"},
+		{onStart, "starting"},
+		{onQueue, "getting hosts"},
+		{onNoSite, "before and between attempts"},
+		{onLoss, "in what was lost"},
+		{onAway, "over, with nobody there"},
+		{onRelease, "giving hosts back"},
+		{onOther, "else"},
+		{onPresent, "in the present attempt"},
 	}
 }
 

@@ -34,7 +34,8 @@ type sshOptions struct {
 
 func (a *app) newSSHCommand() *cobra.Command {
 	var o sshOptions
-	c := &cobra.Command{Use: "ssh RUN [NODE] [flags] [-- COMMAND...]", Short: "Log in to a run's virtual machine by ssh",
+	c := &cobra.Command{
+		Use: "ssh RUN [NODE] [flags] [-- COMMAND...]", Short: "Log in to a run's virtual machine by ssh",
 		Long: `Log in to a run's virtual machine by ssh, with keys made for the run alone. The
 connection goes through BEE's own, to whatever site; in the guest no daemon runs
 and nothing listens. With --config the settings are printed by which ssh, scp,
@@ -49,7 +50,8 @@ want one, and only the run's key opens it.`,
 				return err
 			}
 			return a.ssh(c.Context(), args[0], rank, command, o)
-		}}
+		},
+	}
 	f := c.Flags()
 	f.BoolVar(&o.config, "config", false, "print settings for ssh(1)")
 	f.IntVar(&o.forward, "forward", -1, "lead this `port` of the loopback to the guest (0: any free one)")
@@ -210,8 +212,10 @@ func (a *app) guestLogin(ctx context.Context, run string, rank int) (string, err
 }
 
 func noGuest(run string, why error) error {
-	return &core.Error{Kind: core.NotFound, Op: "log in to a virtual machine of", Object: run, Err: why,
-		Remedy: "Only virtual machines have ssh: `bee exec -t " + run + " -- bash` gives a shell in any run's container."}
+	return &core.Error{
+		Kind: core.NotFound, Op: "log in to a virtual machine of", Object: run, Err: why,
+		Remedy: "Only virtual machines have ssh: `bee exec -t " + run + " -- bash` gives a shell in any run's container.",
+	}
 }
 
 // sshOver carries one connection of ssh to a guest.

@@ -23,7 +23,8 @@ type stopOptions struct {
 
 func (a *app) newStopCommand() *cobra.Command {
 	var o stopOptions
-	c := &cobra.Command{Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
+	c := &cobra.Command{
+		Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
 		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
 home; hosts are given back. A run is named by its id, by four or more letters
 that the id begins with, or by its name, which means the run of that name that
@@ -37,7 +38,8 @@ A run is kept, with its site, until its outputs are at home. Where they can neve
 to the place that the Beefile names for them, --without-outputs ends it all the same:
 what it has written and is not at home yet is removed.`,
 		Args: cobra.ArbitraryArgs, // see namesOr
-		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, o) }}
+		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, o) },
+	}
 	c.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&o.all, "all", false, "every run that is not over")
 	c.Flags().BoolVar(&o.siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
@@ -131,8 +133,10 @@ func (s *session) askEnd(ctx context.Context, run state.Run, o stopOptions) erro
 func namesOr(flag string, set bool, words []string) error {
 	switch {
 	case set && len(words) > 0:
-		return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: fmt.Errorf("%s and names of runs (%s) were given together", flag, strings.Join(words, ", ")),
-			Remedy: "Give the names, or " + flag + ": nothing was done."}
+		return &core.Error{
+			Kind: core.Invalid, Op: "read arguments", Err: fmt.Errorf("%s and names of runs (%s) were given together", flag, strings.Join(words, ", ")),
+			Remedy: "Give the names, or " + flag + ": nothing was done.",
+		}
 	case !set && len(words) == 0:
 		return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("no run named"), Remedy: "Name one, or give " + flag + "."}
 	}
@@ -214,8 +218,10 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 			continue
 		}
 		if tries++; tries > endTries {
-			return run, &core.Error{Kind: core.Transient, Op: "end run", Object: run.ID, Err: errors.New("something is in its way, and what it has made is kept until that is gone"),
-				Remedy: "`bee show " + run.ID + "` tells what; put it right, and run this command again."}
+			return run, &core.Error{
+				Kind: core.Transient, Op: "end run", Object: run.ID, Err: errors.New("something is in its way, and what it has made is kept until that is gone"),
+				Remedy: "`bee show " + run.ID + "` tells what; put it right, and run this command again.",
+			}
 		}
 		started = time.Now()
 		if err := s.background(run.ID); err != nil { // its controller died under us

@@ -68,8 +68,10 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 // TestACommandFindsNewSites: it has a suspended run go on that waits for one.
 func TestACommandFindsNewSites(t *testing.T) {
 	sites := filepath.Join(t.TempDir(), "sites.yaml")
-	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Message: "no site",
-		Submission: []byte(`{"version": 1, "sites": [{"Name": "a", "Provider": "local"}], "sites_file": "` + sites + `"}`)})
+	d := newDesk(t, state.Run{
+		ID: "aaaa1111", Name: "pi", State: state.Suspended, Message: "no site",
+		Submission: []byte(`{"version": 1, "sites": [{"Name": "a", "Provider": "local"}], "sites_file": "` + sites + `"}`),
+	})
 	for _, c := range []struct{ text, state, told string }{
 		{"sites:\n  - {name: a, provider: local}\n", "suspended", ""},
 		{"sites:\n  - {name: a, provider: local}\n  - {name: b, provider: local}\n", "queued", "run aaaa1111, which was suspended, goes on in the background"},

@@ -75,8 +75,10 @@ func TestFlagsReplaceWhatTheBeefileSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := []string{"nodes", "image", "env"}
-	runOptions{nodes: 3, image: "b", pull: "missing", env: []string{"A=y", "BEE_TEST_CALLER", "BEE_TEST_UNSET", "B"},
-		given: func(flag string) bool { return slices.Contains(given, flag) }}.change(draft)
+	runOptions{
+		nodes: 3, image: "b", pull: "missing", env: []string{"A=y", "BEE_TEST_CALLER", "BEE_TEST_UNSET", "B"},
+		given: func(flag string) bool { return slices.Contains(given, flag) },
+	}.change(draft)
 	job, err := draft.Finish()
 	if err != nil {
 		t.Fatal(err)

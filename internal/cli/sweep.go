@@ -14,7 +14,8 @@ func (a *app) newSweepCommand() *cobra.Command {
 		dry, asJSON bool
 		stores      []string
 	)
-	c := &cobra.Command{Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,
 		Long: `Look on every site for what this installation of bee made (hosts, nodes,
 directories) and no live run owns, and remove it; likewise in the stores of
 checkpoints what is of runs that it has begun, carries and has no record of. Every bee command
@@ -51,7 +52,8 @@ takes over runs whose controller died; sweep finds what even that could not.`,
 				fmt.Fprintln(a.stderr, "bee: nothing is left behind")
 			}
 			return err
-		}}
+		},
+	}
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only tell")
 	c.Flags().StringSliceVar(&stores, "store", nil, "`store` to look in, besides that of the sites file and those of recorded runs")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")

@@ -13,14 +13,16 @@ var Version = "dev"
 
 func (a *app) newVersionCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "version", Short: "Show the version of bee", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use: "version", Short: "Show the version of bee", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
 				return a.writeJSON(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "commit": commit()})
 			}
 			_, err := fmt.Fprintln(a.stdout, "bee version", versionText())
 			return err
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }

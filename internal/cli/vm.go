@@ -21,8 +21,10 @@ import (
 )
 
 func (a *app) newVMCommand() *cobra.Command {
-	c := &cobra.Command{Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMImageCommand(), a.newVMShellCommand(), a.newVMConsoleCommand(),
 		a.newVMSnapshotCommand(), a.newVMRestoreCommand())
 	return c
@@ -31,8 +33,10 @@ func (a *app) newVMCommand() *cobra.Command {
 // newVMImageCommand is where people look for guest images, which are images
 // like any other in the cache.
 func (a *app) newVMImageCommand() *cobra.Command {
-	c := &cobra.Command{Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.newVMBuildCommand(), a.newVMImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImagePushCommand(), a.newImageRmCommand())
 	return c
 }
@@ -61,7 +65,8 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 		repository      string
 		o               guestimage.Options
 	)
-	c := &cobra.Command{Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
+	c := &cobra.Command{
+		Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
 		Long: `Build a guest image of Debian packages, without root and without a virtual
 machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
 themselves; this is for building ahead, and for images of one's own, which the
@@ -102,7 +107,8 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, o.Arch, policy, report)
 			})
-		}}
+		},
+	}
 	f := c.Flags()
 	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "amd64 or arm64; another than this host's needs qemu-user")
 	f.StringVar(&o.Suite, "suite", "bookworm", "Debian `suite`")
@@ -130,7 +136,8 @@ QEMU_MODULE_DIR=$d/modules exec "$d/loader" --library-path "$d/lib" "$d/qemu" -L
 `
 
 func (a *app) newVMBundleCommand() *cobra.Command {
-	return &cobra.Command{Use: "bundle DIRECTORY", Short: "Write a QEMU that runs from any directory of any Linux host",
+	return &cobra.Command{
+		Use: "bundle DIRECTORY", Short: "Write a QEMU that runs from any directory of any Linux host",
 		Long: `Write a QEMU that runs from any directory of any Linux host of this
 architecture: with its own loader, libraries, modules and firmware, of Debian's
 packages. Runs need no such thing: one travels with the guest image, and is used
@@ -165,7 +172,8 @@ on hosts that have none. This is for trying it by hand.`,
 			}
 			_, err = fmt.Fprintln(a.stdout, program)
 			return err
-		}}
+		},
+	}
 }
 
 func (a *app) newVMShellCommand() *cobra.Command {
@@ -173,7 +181,8 @@ func (a *app) newVMShellCommand() *cobra.Command {
 		rank int
 		tty  bool
 	)
-	c := &cobra.Command{Use: "shell RUN [NODE] [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
+	c := &cobra.Command{
+		Use: "shell RUN [NODE] [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
 		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme 1 -- dmesg",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
@@ -186,7 +195,8 @@ func (a *app) newVMShellCommand() *cobra.Command {
 				command, tty = []string{"/bin/bash"}, term.IsTerminal(int(os.Stdin.Fd()))
 			}
 			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: command, Guest: true, TTY: tty})
-		}}
+		},
+	}
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, which a shell gets anyway")
 	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node whose virtual machine it is")
 	return c
@@ -194,7 +204,8 @@ func (a *app) newVMShellCommand() *cobra.Command {
 
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
-	c := &cobra.Command{Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{
+		Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			node, done, err := a.dialNode(c.Context(), args[0], rank)
 			if err != nil {
@@ -207,7 +218,8 @@ func (a *app) newVMConsoleCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprint(a.stdout, text)
 			return err
-		}}
+		},
+	}
 	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node whose virtual machine it is")
 	return c
 }

@@ -13,7 +13,8 @@ import (
 
 func (a *app) newVMSnapshotCommand() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, which then goes on",
+	c := &cobra.Command{
+		Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, which then goes on",
 		Long: `Save all virtual machines of a run together: they are halted, their memory,
 devices and disks are written into a directory, and they go on. The run's
 Beefile has vm: and checkpoint: {mode: vm}. A directory may be used again: the
@@ -23,7 +24,8 @@ too.`,
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.vmSnapshot(c.Context(), args[0], args[1], asJSON)
-		}}
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
@@ -61,13 +63,15 @@ func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) err
 
 func (a *app) newVMRestoreCommand() *cobra.Command {
 	var o runOptions
-	c := &cobra.Command{Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
+	c := &cobra.Command{
+		Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
 		Long: `Bring up the virtual machines that bee vm snapshot has saved in a directory, as
 a new run: they go on where they were, on other hosts perhaps. The run that they
 were of has to be over, and so has each that was made of them before.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) }}
+		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) },
+	}
 	f := c.Flags()
 	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and return; it goes on in the background")

@@ -63,8 +63,10 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	case rec.Fetched || rec.GivenUp: // everything that is wanted is at home: only the release is left
 		out = a.remembered()
 	case (rec.Launched || there) && gone: // the hosts are gone, with all that was on them
-		out = outcome{state: state.Failed, err: &core.Error{Kind: core.Lost, Op: "recover site", Object: site.Name,
-			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again."}}
+		out = outcome{state: state.Failed, err: &core.Error{
+			Kind: core.Lost, Op: "recover site", Object: site.Name,
+			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again.",
+		}}
 		if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
 			return outcome{}, err
 		} else if is {
@@ -221,6 +223,8 @@ func (s *Submission) site(name string) (spec.Site, error) {
 			return site, nil
 		}
 	}
-	return spec.Site{}, &core.Error{Kind: core.NotFound, Op: "find site", Object: name,
-		Err: errors.New("the run was submitted without it")}
+	return spec.Site{}, &core.Error{
+		Kind: core.NotFound, Op: "find site", Object: name,
+		Err: errors.New("the run was submitted without it"),
+	}
 }

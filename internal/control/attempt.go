@@ -174,9 +174,11 @@ func fits(site string, facts driver.Facts, hosts int) error {
 		return &core.Error{Kind: kind, Op: "use site", Object: site, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
 	}
 	if facts.Hosts > 0 && facts.Hosts < hosts {
-		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site,
+		return &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: site,
 			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
-			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts)}
+			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts),
+		}
 	}
 	return nil
 }

@@ -150,8 +150,11 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 // TestAJobThatIsTooSlowToSaveItself: the run goes on from the checkpoint before or, where
 // there is none, fails, with what the job has written kept at home.
 func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
-	killed := &fakeHead{events: []protocol.Event{{Seq: 1, Phase: protocol.PhaseRun, Begin: true}, {Seq: 2, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()},
-		{Seq: 3, Result: &protocol.Result{Kind: core.Lost.String(), Message: "it had not ended", Outputs: []protocol.OutputMatch{}}}}}
+	killed := &fakeHead{events: []protocol.Event{
+		{Seq: 1, Phase: protocol.PhaseRun, Begin: true},
+		{Seq: 2, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()},
+		{Seq: 3, Result: &protocol.Result{Kind: core.Lost.String(), Message: "it had not ended", Outputs: []protocol.OutputMatch{}}},
+	}}
 	for name, c := range map[string]struct {
 		first *fakeHead
 		state state.RunState

@@ -201,8 +201,10 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 			run := w.submit(t)
 			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 			w.sites["a"].held[owner] = true
-			a := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(),
-				Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+			a := state.Attempt{
+				Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(),
+				Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner},
+			}
 			c.leave(t, w, &a)
 			run.State = state.Running
 			if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), a, false)); err != nil {

@@ -43,8 +43,10 @@ func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*order
 	if plan.Restore = a.saved != nil; plan.Restore {
 		plan.Setup = nil
 	}
-	return &orders{Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
-		Runtime: runtimeFor(job, a.site), Network: firstOf(job.Network, a.site.Network)}, nil
+	return &orders{
+		Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
+		Runtime: runtimeFor(job, a.site), Network: firstOf(job.Network, a.site.Network),
+	}, nil
 }
 
 // configs completes the plan with the hosts of a lease, and gives the

@@ -194,6 +194,7 @@ type fakeLease struct {
 func (l *fakeLease) Handle() core.Handle {
 	return core.Handle{Driver: "fake", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}
 }
+
 func (l *fakeLease) Hosts() []core.Host {
 	if l.f.hostless && l.owner.Attempt == 1 {
 		return nil
@@ -210,12 +211,14 @@ func (l *fakeLease) Status(context.Context) (driver.Status, error) {
 	}
 	return driver.Status{Live: true, Reason: still, Ends: ends}, l.f.answer()
 }
+
 func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.launched = c
 	return l.f.launch
 }
+
 func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
 	if err := l.f.answer(); err != nil {
 		return nil, err
@@ -247,6 +250,7 @@ func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.f.staged = t
 	return l.f.travels(t.Remote)
 }
+
 func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 	if l.f.onFetch != nil {
 		l.f.onFetch(t.Remote)
@@ -381,9 +385,11 @@ func newWorld(t *testing.T, names ...string) *world {
 	for _, n := range names {
 		w.sites[n] = &fakeSite{dir: t.TempDir(), probe: driver.Facts{Usable: true}, held: map[core.Owner]bool{}, head: succeeding()}
 	}
-	w.Controller = &Controller{Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Ways: &Ways{},
+	w.Controller = &Controller{
+		Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Ways: &Ways{},
 		Provider: func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
-		Connect:  nil}
+		Connect:  nil,
+	}
 	w.Connect = func(c net.Conn) (Head, error) { return c.(*fakeConn).f.head, nil }
 	return w
 }

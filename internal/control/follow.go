@@ -303,8 +303,10 @@ func hangs(ctx context.Context, head Head) bool {
 }
 
 func errHung(host string) error {
-	return &core.Error{Kind: core.Lost, Op: "watch the head node on", Object: host, Err: errors.New("it has not answered for " + (silentTries * answerTimeout).String()),
-		Remedy: "It was stopped, or its host hangs. Its processes are ended; run the job again."}
+	return &core.Error{
+		Kind: core.Lost, Op: "watch the head node on", Object: host, Err: errors.New("it has not answered for " + (silentTries * answerTimeout).String()),
+		Remedy: "It was stopped, or its host hangs. Its processes are ended; run the job again.",
+	}
 }
 
 // watch follows one connection's events and output.
@@ -387,8 +389,10 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 			if err != nil || alive || ctx.Err() != nil {
 				continue
 			}
-			a.dead.Store(&core.Error{Kind: core.Lost, Op: "start node on", Object: host.Name, Err: errors.New("its process ended before it joined the head"),
-				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index*a.sub.Job.NodesPerHost(), a.run.ID)})
+			a.dead.Store(&core.Error{
+				Kind: core.Lost, Op: "start node on", Object: host.Name, Err: errors.New("its process ended before it joined the head"),
+				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index*a.sub.Job.NodesPerHost(), a.run.ID),
+			})
 			head.Stop(ctx, 0) //nolint:errcheck // a head that cannot be reached is noticed by Watch
 			return
 		}
@@ -434,8 +438,10 @@ func reach(ctx context.Context, lease driver.Lease, patience time.Duration, conn
 }
 
 func errHeadGone(run, host, why string) error {
-	return &core.Error{Kind: core.Lost, Op: "reach the head node on", Object: host, Err: errors.New(why),
-		Remedy: "`bee logs --node 0 " + run + "` shows what the node wrote; run the job again once the cause is gone."}
+	return &core.Error{
+		Kind: core.Lost, Op: "reach the head node on", Object: host, Err: errors.New(why),
+		Remedy: "`bee logs --node 0 " + run + "` shows what the node wrote; run the job again once the cause is gone.",
+	}
 }
 
 // headGone asks the lease, where it can tell, whether the head's process ended.

@@ -45,8 +45,10 @@ func (c *Controller) Forget(ctx context.Context, run state.Run, leaving Leaving)
 	}
 	if sub, err := SubmissionOf(run); err == nil && sub.Job.Store != "" && !leaving.Store {
 		if err := c.emptyStore(ctx, &sub, run.ID); err != nil {
-			return &core.Error{Kind: core.KindOf(err), Op: "remove what is in the store " + sub.Job.Store + " of run", Object: run.ID, Err: err,
-				Remedy: core.Remedy(err) + " The run is kept until that is done; --leave-store forgets it without."}
+			return &core.Error{
+				Kind: core.KindOf(err), Op: "remove what is in the store " + sub.Job.Store + " of run", Object: run.ID, Err: err,
+				Remedy: core.Remedy(err) + " The run is kept until that is done; --leave-store forgets it without.",
+			}
 		}
 	}
 	return c.forgetHere(ctx, run)
@@ -73,8 +75,10 @@ func (c *Controller) lockTidied(ctx context.Context, run string) (*state.Lock, e
 		case !core.IsKind(err, core.Busy):
 			return lock, err
 		case time.Since(begun) > releaseTimeout:
-			return nil, &core.Error{Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.Store.Who(run) + " removes what it has left on its sites"),
-				Remedy: "Try again in a while; `bee show " + run + "` tells more."}
+			return nil, &core.Error{
+				Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.Store.Who(run) + " removes what it has left on its sites"),
+				Remedy: "Try again in a while; `bee show " + run + "` tells more.",
+			}
 		}
 		if err := sleep(ctx, firstLook); err != nil {
 			return nil, err
@@ -97,8 +101,10 @@ func (c *Controller) giveBack(ctx context.Context, run state.Run, leave bool) er
 		c.say(protocol.PhaseRelease, fmt.Sprintf("warning: site %s may still hold something of run %s, which is left there (%v); `bee sweep` removes it once the site answers", held, run.ID, oneLine(cause)))
 		return nil
 	}
-	return &core.Error{Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("site %s may still hold something of it: %w", held, cause),
-		Remedy: "The run is kept until that is removed, which further bee commands try; --force forgets it now, and leaves what is there to `bee sweep`."}
+	return &core.Error{
+		Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("site %s may still hold something of it: %w", held, cause),
+		Remedy: "The run is kept until that is removed, which further bee commands try; --force forgets it now, and leaves what is there to `bee sweep`.",
+	}
 }
 
 // forgetHere forgets a run that has nothing elsewhere.

@@ -74,9 +74,11 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	case last == 0:
 		return outcome{moved: true, err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, true, nil
 	case lost > lostInARow:
-		return outcome{state: state.Suspended, err: &core.Error{Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
+		return outcome{state: state.Suspended, err: &core.Error{
+			Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
-			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on."}}, true, nil
+			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on.",
+		}}, true, nil
 	}
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
 }

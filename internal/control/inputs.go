@@ -134,8 +134,10 @@ func matchInput(in spec.Copy) ([]string, error) {
 }
 
 func inputError(in spec.Copy, err error) error {
-	return &core.Error{Kind: core.Invalid, Op: "read input", Object: in.From, Err: err,
-		Remedy: "Check `inputs:` in the Beefile; relative paths start at the Beefile's directory."}
+	return &core.Error{
+		Kind: core.Invalid, Op: "read input", Object: in.From, Err: err,
+		Remedy: "Check `inputs:` in the Beefile; relative paths start at the Beefile's directory.",
+	}
 }
 
 // below gives target relative to dir, if it is dir or lies in it.
@@ -171,9 +173,11 @@ func disjoint(copies []staging) ([]staging, error) {
 		case outer.remote == inner.remote:
 			copies = slices.Delete(copies, min(i, j), min(i, j)+1)
 		default:
-			return nil, &core.Error{Kind: core.Invalid, Op: "plan input", Object: outer.local,
+			return nil, &core.Error{
+				Kind: core.Invalid, Op: "plan input", Object: outer.local,
 				Err:    errors.New("it is a file, and another input goes below its target"),
-				Remedy: "Give one of the two another `to:`."}
+				Remedy: "Give one of the two another `to:`.",
+			}
 		}
 	}
 }

@@ -33,11 +33,15 @@ func TestALineThatBreaksIsTriedAgain(t *testing.T) {
 	}{
 		"it comes back":         {answer: func(_ int, since time.Duration) error { return until(since < 30*time.Second, broken) }, tries: 4, site: "a", soonest: 30 * time.Second, latest: time.Minute, noteSays: "the line to site a broke"},
 		"there is none for now": {answer: func(n int, _ time.Duration) error { return until(n < 3, []error{broken, none, none}[min(n, 2)]) }, tries: 4, site: "a", latest: time.Minute},
-		"it holds for a while, time and again": {answer: func(n int, _ time.Duration) error { return until(n < 20, broken) }, takes: 10 * time.Second, tries: 21, site: "a",
-			soonest: 200 * time.Second, latest: 300 * time.Second},
+		"it holds for a while, time and again": {
+			answer: func(n int, _ time.Duration) error { return until(n < 20, broken) }, takes: 10 * time.Second, tries: 21, site: "a",
+			soonest: 200 * time.Second, latest: 300 * time.Second,
+		},
 		"it is gone for good": {answer: func(int, time.Duration) error { return broken }, tries: 5, site: "b", soonest: time.Minute, latest: 2 * time.Minute},
-		"it never holds": {answer: func(int, time.Duration) error { return broken }, takes: 10 * time.Second, tries: lineBreaks, site: "b",
-			soonest: 500 * time.Second, latest: 1000 * time.Second},
+		"it never holds": {
+			answer: func(int, time.Duration) error { return broken }, takes: 10 * time.Second, tries: lineBreaks, site: "b",
+			soonest: 500 * time.Second, latest: 1000 * time.Second,
+		},
 		"the disk there is full": {answer: func(int, time.Duration) error {
 			return &core.Error{Kind: core.Transient, Err: syscall.ENOSPC}
 		}, tries: 1, site: "b", latest: time.Second},

@@ -24,8 +24,10 @@ func TestWhatAHeadSaysLastIsTheReason(t *testing.T) {
 		log, message, remedy string
 		kind                 core.Kind
 	}{
-		"its error": {said(protocol.NodeEnded, "rank", 0, "kind", core.Unsupported, "remedy", `Take "eth0".`, "err", "listen: kind=lost err=x\nno"),
-			"start on site lab: listen: kind=lost err=x\nno", `Take "eth0".`, core.Unsupported},
+		"its error": {
+			said(protocol.NodeEnded, "rank", 0, "kind", core.Unsupported, "remedy", `Take "eth0".`, "err", "listen: kind=lost err=x\nno"),
+			"start on site lab: listen: kind=lost err=x\nno", `Take "eth0".`, core.Unsupported,
+		},
 		"an error of one word":     {said(protocol.NodeEnded, "kind", core.Lost, "remedy", "", "err", "EOF"), "start on site lab: EOF", "see the log", core.Lost},
 		"one that no site mends":   {said(protocol.NodeEnded, "kind", core.Permanent, "remedy", "", "err", "a b"), "start on site lab: a b", "see the log", core.Lost},
 		"something else":           {said("mount refused", "err", "x"), `it has ended; its node said last: time=`, "see the log", core.Lost},

@@ -44,8 +44,10 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 
 // noHosts tells why there is nothing to look into, and what there is.
 func noHosts(run state.Run) error {
-	e := &core.Error{Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
-		Remedy: "`bee show " + run.ID + "` tells what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site."}
+	e := &core.Error{
+		Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
+		Remedy: "`bee show " + run.ID + "` tells what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site.",
+	}
 	switch {
 	case run.State.Final():
 		e.Err = errors.New("it is over (" + string(run.State) + ")")
@@ -71,8 +73,10 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 	}
 	hosts := nodeHosts(sub.Job.Nodes, sub.Job.NodesPerHost(), lease.Hosts())
 	if rank < 0 || rank >= len(hosts) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "reach node of run", Object: run.ID,
-			Err: errors.New("it has no such node"), Remedy: "`bee show " + run.ID + "` lists its nodes."}
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "reach node of run", Object: run.ID,
+			Err: errors.New("it has no such node"), Remedy: "`bee show " + run.ID + "` lists its nodes.",
+		}
 	}
 	return lease.Dial(ctx, hosts[rank].Index, protocol.SocketPath(hosts[rank].Dir, rank))
 }

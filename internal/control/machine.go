@@ -58,9 +58,11 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	if v == nil || v.When == spec.VMNever {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
-	p := &protocol.VM{OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
+	p := &protocol.VM{
+		OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
 		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
-		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size)}
+		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size),
+	}
 	if from := a.missing().Volume.From; from != "" {
 		var err error
 		if p.VolumeFrom, err = contentOf(ctx, from); err != nil {
@@ -97,11 +99,15 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	})
 	switch {
 	case err == nil && !guestimage.Is(p.Guest.Config.Env):
-		err = &core.Error{Kind: core.Invalid, Op: "boot virtual machines from", Object: v.Image, Err: errors.New("it is no guest image"),
-			Remedy: "Name one that `bee vm image ls` shows, or leave `image` out of `vm:`; the job's own image is the Beefile's `image:`."}
+		err = &core.Error{
+			Kind: core.Invalid, Op: "boot virtual machines from", Object: v.Image, Err: errors.New("it is no guest image"),
+			Remedy: "Name one that `bee vm image ls` shows, or leave `image` out of `vm:`; the job's own image is the Beefile's `image:`.",
+		}
 	case err != nil && guest.Build != nil && core.IsKind(err, core.Unsupported):
-		err = &core.Error{Kind: core.Unsupported, Op: "build the image that virtual machines boot", Err: err,
-			Remedy: core.Remedy(err) + " Or bring one that was built elsewhere (`bee vm image pull`), and name it: `vm: {image: …}`."}
+		err = &core.Error{
+			Kind: core.Unsupported, Op: "build the image that virtual machines boot", Err: err,
+			Remedy: core.Remedy(err) + " Or bring one that was built elsewhere (`bee vm image pull`), and name it: `vm: {image: …}`.",
+		}
 	}
 	return p, err
 }

@@ -40,8 +40,10 @@ func hasTime(site spec.Site, job *spec.Job) error {
 	if site.Slot == 0 || site.Slot > m.total {
 		return nil
 	}
-	return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: fmt.Sprintf("Raise the site's `slot` well above %s.", m.total),
-		Err: fmt.Errorf("its slot of %s leaves no time to compute: %s", site.Slot, m.text())}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: fmt.Sprintf("Raise the site's `slot` well above %s.", m.total),
+		Err: fmt.Errorf("its slot of %s leaves no time to compute: %s", site.Slot, m.text()),
+	}
 }
 
 // lasts tells the same of hosts that were granted before, and whose time is nearly over:
@@ -50,8 +52,10 @@ func lasts(site spec.Site, what string, facts driver.Facts, m margin) error {
 	if facts.Left == 0 || facts.Left > m.total {
 		return nil
 	}
-	return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: fmt.Sprintf("Ask for an allocation well above %s, or name another site.", m.total),
-		Err: fmt.Errorf("%s ends in %s, which leaves no time to compute: %s", what, facts.Left.Round(time.Second), m.text())}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: fmt.Sprintf("Ask for an allocation well above %s, or name another site.", m.total),
+		Err: fmt.Errorf("%s ends in %s, which leaves no time to compute: %s", what, facts.Left.Round(time.Second), m.text()),
+	}
 }
 
 // text tells how a slot ends.

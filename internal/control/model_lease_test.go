@@ -274,8 +274,10 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	}
 	skew := m.offset("skew."+l.s.name, 40)
 	plan.Begin(time.Now().Add(skew))
-	h := &modelHead{l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), nodes: make([]int, m.nodes),
-		all: make(chan struct{}), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{})}
+	h := &modelHead{
+		l: l, plan: plan, skew: skew, count: readCount(protocol.VolumeDir(l.dir)), nodes: make([]int, m.nodes),
+		all: make(chan struct{}), over: make(chan struct{}), stopped: make(chan struct{}), news: make(chan struct{}),
+	}
 	m.reached = max(m.reached, m.good())
 	if h.count < m.reached {
 		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)

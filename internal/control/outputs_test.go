@@ -78,15 +78,41 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 		after          map[string]string
 		warns          bool
 	}{
-		{"a directory takes what is new", map[string]string{"res/notes": "mine", "res/day1": "old", "res/deep/x": "mine"}, map[string]string{"res/day1": "new", "res/deep/y": "new"},
-			[]string{"/work/res"}, []protocol.OutputMatch{{Path: "volume/res"}},
-			map[string]string{"res/notes": "mine", "res/day1": "new", "res/deep/x": "mine", "res/deep/y": "new"}, false},
-		{"a file comes where a directory is", map[string]string{"f/mine": "mine"}, map[string]string{"f": "new"}, []string{"/work/f"}, []protocol.OutputMatch{{Path: "volume/f"}},
-			map[string]string{"f/mine": "mine", "f.ID": "new"}, true},
-		{"a directory comes where a file is", map[string]string{"d": "mine", "e/f": "mine"}, map[string]string{"d/x": "new", "e/f/g": "new"}, []string{"/work/*"}, []protocol.OutputMatch{{Path: "volume/d"}, {Path: "volume/e"}},
-			map[string]string{"d": "mine", "d.ID/x": "new", "e/f": "mine", "e/f.ID/g": "new"}, true},
-		{"two have one name", nil, map[string]string{"a/log": "a", "b/log": "b", "c": "c"}, []string{"/work/*/log", "/work/c"},
-			[]protocol.OutputMatch{{Path: "volume/a/log"}, {Path: "volume/b/log"}, {Index: 1, Path: "volume/c"}}, map[string]string{"a/log": "a", "b/log": "b", "c": "c"}, false},
+		{
+			"a directory takes what is new",
+			map[string]string{"res/notes": "mine", "res/day1": "old", "res/deep/x": "mine"},
+			map[string]string{"res/day1": "new", "res/deep/y": "new"},
+			[]string{"/work/res"},
+			[]protocol.OutputMatch{{Path: "volume/res"}},
+			map[string]string{"res/notes": "mine", "res/day1": "new", "res/deep/x": "mine", "res/deep/y": "new"},
+			false,
+		},
+		{
+			"a file comes where a directory is",
+			map[string]string{"f/mine": "mine"},
+			map[string]string{"f": "new"},
+			[]string{"/work/f"},
+			[]protocol.OutputMatch{{Path: "volume/f"}},
+			map[string]string{"f/mine": "mine", "f.ID": "new"},
+			true,
+		},
+		{
+			"a directory comes where a file is",
+			map[string]string{"d": "mine", "e/f": "mine"},
+			map[string]string{"d/x": "new", "e/f/g": "new"},
+			[]string{"/work/*"},
+			[]protocol.OutputMatch{{Path: "volume/d"}, {Path: "volume/e"}},
+			map[string]string{"d": "mine", "d.ID/x": "new", "e/f": "mine", "e/f.ID/g": "new"},
+			true,
+		},
+		{
+			"two have one name", nil,
+			map[string]string{"a/log": "a", "b/log": "b", "c": "c"},
+			[]string{"/work/*/log", "/work/c"},
+			[]protocol.OutputMatch{{Path: "volume/a/log"}, {Path: "volume/b/log"}, {Index: 1, Path: "volume/c"}},
+			map[string]string{"a/log": "a", "b/log": "b", "c": "c"},
+			false,
+		},
 		{"the volume has its name inside", nil, map[string]string{"x": "x"}, []string{"/work"}, []protocol.OutputMatch{{Path: "volume"}}, map[string]string{"work/x": "x"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,8 +158,10 @@ func TestOutputsThatWereNotThere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, results := newWorld(t, "a"), t.TempDir()
 			w.ending(t, c.exit, map[string]string{"volume/x.csv": "a month"}, c.matches...)
-			run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-				Outputs: []spec.Copy{{From: "/data/resluts/*", To: results}, {From: "/data/x.*", To: results}}}), nil)
+			run := w.drive(t, w.submitJob(t, spec.Job{
+				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+				Outputs: []spec.Copy{{From: "/data/resluts/*", To: results}, {From: "/data/x.*", To: results}},
+			}), nil)
 			if text := history(t, w, run.ID); !strings.Contains(text, "nothing was there of the outputs /data/resluts/*") {
 				t.Errorf("its history: %s", text)
 			}
@@ -150,8 +178,10 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
 	writeFiles(t, results, map[string]string{"blocked": "a file"})
 	w.ending(t, 0, map[string]string{"volume/a": "a", "volume/b": "b"}, protocol.OutputMatch{Path: "volume/a"}, protocol.OutputMatch{Index: 1, Path: "volume/b"})
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-		Outputs: []spec.Copy{{From: "/data/a", To: filepath.Join(results, "blocked")}, {From: "/data/b", To: results}}})
+	run := w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+		Outputs: []spec.Copy{{From: "/data/a", To: filepath.Join(results, "blocked")}, {From: "/data/b", To: results}},
+	})
 	if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
 		t.Fatalf("got %+v", got)
 	}
@@ -196,8 +226,10 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 	}
 	want.Names = want.Names[:namedOutputs]
 	w.ending(t, 3, files, matches...)
-	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-		Outputs: []spec.Copy{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}}}), nil)
+	run := w.drive(t, w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
+		Outputs: []spec.Copy{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}},
+	}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: logs, Count: 1, Names: []string{"md.log"}}, want)
 }
 
@@ -259,8 +291,10 @@ func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
 	w.ending(t, 0, map[string]string{"volume/x.csv": "x", "volume/y": "y", "volume/z": "z", "inputs/0/data/out/a": "a", "inputs/0/data/b.log": "b", "inputs/0/data/c": "c"})
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "gone"})
 	w.sites["a"].line = func(string) error { return os.RemoveAll(input) }
-	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: input, To: "/data/"}},
-		Outputs: []spec.Copy{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}}}), nil)
+	run := w.drive(t, w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: input, To: "/data/"}},
+		Outputs: []spec.Copy{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}},
+	}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: results, Count: 4, Names: []string{"x.csv", "y", "out", "b.log"}})
 	if got := listed(t, results); !same(got, map[string]string{"x.csv": "x", "y": "y", "out/a": "a", "b.log": "b"}) {
 		t.Errorf("got %q", got)

@@ -41,8 +41,10 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		command = job.Resume
 	}
 	if c := job.Checkpoint; c != nil {
-		p.Checkpoint = &protocol.Checkpoint{VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Least: firstMargin(job).total, Paths: c.Paths,
-			File: c.File, Command: words(c.Command), Every: c.Every}
+		p.Checkpoint = &protocol.Checkpoint{
+			VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Least: firstMargin(job).total, Paths: c.Paths,
+			File: c.File, Command: words(c.Command), Every: c.Every,
+		}
 	}
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
@@ -108,8 +110,10 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protoco
 	}
 	var configs []protocol.Config
 	for i, h := range hosts {
-		c := protocol.Config{Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
-			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM)}
+		c := protocol.Config{
+			Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
+			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM),
+		}
 		if authority != nil {
 			cert, key, err := authority.Issue(protocol.NodeName(i))
 			if err != nil {

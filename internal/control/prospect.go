@@ -54,8 +54,10 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	list := make([]Prospect, 0, len(sub.Sites))
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
-		p := Prospect{Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
-			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts())}
+		p := Prospect{
+			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
+			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts()),
+		}
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}

@@ -13,8 +13,10 @@ import (
 
 // NotSuspended says why a run cannot be resumed.
 func NotSuspended(run state.Run) error {
-	return &core.Error{Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it is " + string(run.State) + ", not suspended"),
-		Remedy: "Only a suspended run can be resumed, and one that is queued sent to other sites, with --site; `bee show " + run.ID + "` tells where it stands."}
+	return &core.Error{
+		Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it is " + string(run.State) + ", not suspended"),
+		Remedy: "Only a suspended run can be resumed, and one that is queued sent to other sites, with --site; `bee show " + run.ID + "` tells where it stands.",
+	}
 }
 
 // Resume has a suspended run go on from its checkpoint, on given sites, in that

@@ -151,8 +151,10 @@ func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) 
 		return fail(err)
 	}
 	if e.Submission.Version != submissionVersion {
-		return fail(&core.Error{Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
-			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them."})
+		return fail(&core.Error{
+			Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
+			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them.",
+		})
 	}
 	e.Submission.Machines = e.Submission.machines(e.Run)
 	if err := c.alone(ctx, e.Submission.Machines, ""); err != nil {
@@ -196,8 +198,10 @@ func (c *Controller) alone(ctx context.Context, machines, but string) error {
 	}
 	for _, run := range active {
 		if sub, err := SubmissionOf(run); err == nil && run.ID != but && sub.machines(run.ID) == machines {
-			return &core.Error{Kind: core.Busy, Err: fmt.Errorf("run %s, which has the same machines, is %s", run.ID, run.State),
-				Remedy: "End it first: `bee stop " + run.ID + "`."}
+			return &core.Error{
+				Kind: core.Busy, Err: fmt.Errorf("run %s, which has the same machines, is %s", run.ID, run.State),
+				Remedy: "End it first: `bee stop " + run.ID + "`.",
+			}
 		}
 	}
 	return nil

@@ -199,8 +199,10 @@ func newModel(h *home, c *choices, dir string) *model {
 }
 
 func (m *model) submission() Submission {
-	s := Submission{Job: spec.Job{Name: "count", Nodes: m.nodes, Store: m.far, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
-		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/data/count", To: filepath.Join(m.dir, "results")}}}}
+	s := Submission{Job: spec.Job{
+		Name: "count", Nodes: m.nodes, Store: m.far, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
+		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/data/count", To: filepath.Join(m.dir, "results")}},
+	}}
 	if m.setup {
 		s.Job.Setup = &spec.Command{Shell: "make"}
 	}
@@ -223,7 +225,8 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 	m.mu.Lock()
 	m.life = l
 	m.mu.Unlock()
-	return &Controller{Store: m.store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
+	return &Controller{
+		Store: m.store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
 		Provider: func(s spec.Site) (driver.Provider, error) {
 			for _, site := range m.sites {
 				if site.name == s.Name {
@@ -235,7 +238,8 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 		Place:   m.place,
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
 		Ways:    &Ways{meet: m.meet},
-		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1}, ctx
+		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1,
+	}, ctx
 }
 
 // clock is the one that nobody sets.

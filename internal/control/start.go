@@ -51,9 +51,11 @@ func (a *attempt) stage(ctx context.Context) error {
 			return err
 		}
 		if a.theirs.Arch != want {
-			return &core.Error{Kind: core.Unsupported, Op: "run the image on", Object: hosts[0].Name,
+			return &core.Error{
+				Kind: core.Unsupported, Op: "run the image on", Object: hosts[0].Name,
 				Err:    fmt.Errorf("the image is for %s, and the host is %s", a.theirs.Arch, want),
-				Remedy: "Use an image for " + want + ", or say `platform: linux/" + a.theirs.Arch + "` where the hosts emulate that."}
+				Remedy: "Use an image for " + want + ", or say `platform: linux/" + a.theirs.Arch + "` where the hosts emulate that.",
+			}
 		}
 	}
 	var copies []staging
@@ -159,8 +161,10 @@ func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) 
 		}
 		// What may start by itself is given up only when it is known not to have.
 		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.entrusted()) {
-			return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
-				Remedy: "Raise the site's `wait`, or let another site take the run."}
+			return w, &core.Error{
+				Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
+				Remedy: "Raise the site's `wait`, or let another site take the run.",
+			}
 		}
 		if time.Since(asked) >= a.c.looksForWishes() {
 			asked = time.Now()

@@ -131,8 +131,10 @@ func (d *drive) storeFailed(op string, err error) error {
 	if remedy != "" {
 		remedy += " "
 	}
-	return &core.Error{Kind: core.KindOf(err), Op: op, Object: d.run.ID + " " + d.storeText(), Err: err,
-		Remedy: remedy + "Nothing is lost: what is not there yet stays on its site. `bee ps` tries again."}
+	return &core.Error{
+		Kind: core.KindOf(err), Op: op, Object: d.run.ID + " " + d.storeText(), Err: err,
+		Remedy: remedy + "Nothing is lost: what is not there yet stays on its site. `bee ps` tries again.",
+	}
 }
 
 func ctxEnded(err error) bool {
@@ -171,14 +173,18 @@ func (d *drive) mine(ctx context.Context, store checkpoint.Store) error {
 		return err
 	}
 	if raw == nil {
-		return &core.Error{Kind: core.Transient, Err: errors.New("it knows nothing of this run"),
-			Remedy: "Is it the right one, and is its file system mounted?"}
+		return &core.Error{
+			Kind: core.Transient, Err: errors.New("it knows nothing of this run"),
+			Remedy: "Is it the right one, and is its file system mounted?",
+		}
 	}
 	if h := holder(raw); h == "" || h == d.c.Store.User() { // a damaged record is written anew
 		return nil
 	}
-	return &core.Error{Kind: core.Permanent, Op: "go on with run", Object: d.run.ID, Err: errTaken,
-		Remedy: "Follow it there; here, `bee stop " + d.run.ID + "` gives it up."}
+	return &core.Error{
+		Kind: core.Permanent, Op: "go on with run", Object: d.run.ID, Err: errTaken,
+		Remedy: "Follow it there; here, `bee stop " + d.run.ID + "` gives it up.",
+	}
 }
 
 // holder gives the installation that carries a run, by its record in a store; "": it

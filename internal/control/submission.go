@@ -78,9 +78,11 @@ func SubmissionOf(run state.Run) (Submission, error) {
 		return s, fmt.Errorf("read submission of run %s: %w", run.ID, err)
 	}
 	if s.Version != submissionVersion {
-		return s, &core.Error{Kind: core.Unsupported, Op: "read submission of run", Object: run.ID,
+		return s, &core.Error{
+			Kind: core.Unsupported, Op: "read submission of run", Object: run.ID,
 			Err:    fmt.Errorf("it has version %d, this bee knows %d", s.Version, submissionVersion),
-			Remedy: "Use the version of bee that submitted the run."}
+			Remedy: "Use the version of bee that submitted the run.",
+		}
 	}
 	return s, nil
 }
@@ -92,8 +94,10 @@ func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
 	for name, from := range job.Secrets {
 		value, err := secret(ctx, from)
 		if err != nil {
-			return nil, &core.Error{Kind: core.Invalid, Op: "read secret", Object: name, Err: err,
-				Remedy: "Check the `secrets:` entry of the Beefile."}
+			return nil, &core.Error{
+				Kind: core.Invalid, Op: "read secret", Object: name, Err: err,
+				Remedy: "Check the `secrets:` entry of the Beefile.",
+			}
 		}
 		values[name] = value
 	}

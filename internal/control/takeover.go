@@ -30,16 +30,20 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []s
 	}
 	run := r.Run
 	if _, err := c.Store.Run(ctx, run.ID); !core.IsKind(err, core.NotFound) {
-		return run, errors.Join(err, &core.Error{Kind: core.Invalid, Op: "take over run", Object: run.ID, Err: errors.New("it is known here already"),
-			Remedy: "`bee resume " + run.ID + "` goes on with it."})
+		return run, errors.Join(err, &core.Error{
+			Kind: core.Invalid, Op: "take over run", Object: run.ID, Err: errors.New("it is known here already"),
+			Remedy: "`bee resume " + run.ID + "` goes on with it.",
+		})
 	}
 	list, err := place.Run(name).List(ctx)
 	if err != nil {
 		return run, err
 	}
 	if len(list) == 0 {
-		return run, &core.Error{Kind: core.NotFound, Op: "take over run", Object: run.ID, Err: errors.New("it has no checkpoint in " + store),
-			Remedy: "Submit its Beefile again."}
+		return run, &core.Error{
+			Kind: core.NotFound, Op: "take over run", Object: run.ID, Err: errors.New("it has no checkpoint in " + store),
+			Remedy: "Submit its Beefile again.",
+		}
 	}
 	sub, err := SubmissionOf(run)
 	if err != nil {
@@ -123,8 +127,10 @@ func findIn(ctx context.Context, place checkpoint.Place, word string) (string, r
 			continue
 		}
 		if r.Version != recordVersion {
-			return "", record{}, &core.Error{Kind: core.Unsupported, Op: "read the record of", Object: name, Err: fmt.Errorf("it has version %d, this bee knows %d", r.Version, recordVersion),
-				Remedy: "Use the version of bee that wrote it."}
+			return "", record{}, &core.Error{
+				Kind: core.Unsupported, Op: "read the record of", Object: name, Err: fmt.Errorf("it has version %d, this bee knows %d", r.Version, recordVersion),
+				Remedy: "Use the version of bee that wrote it.",
+			}
 		}
 		known = append(known, r.Run.ID+" ("+r.Run.Name+")")
 		if r.Run.ID == word || r.Run.Name == word {
@@ -135,9 +141,13 @@ func findIn(ctx context.Context, place checkpoint.Place, word string) (string, r
 	case 1:
 		return at[0], found[0], nil
 	case 0:
-		return "", record{}, &core.Error{Kind: core.NotFound, Op: "find run", Object: word, Err: errors.New("it is not in " + place.String()),
-			Remedy: "There are: " + strings.Join(append(known, "no others"), ", ") + "."}
+		return "", record{}, &core.Error{
+			Kind: core.NotFound, Op: "find run", Object: word, Err: errors.New("it is not in " + place.String()),
+			Remedy: "There are: " + strings.Join(append(known, "no others"), ", ") + ".",
+		}
 	}
-	return "", record{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("several in " + place.String() + " have that name"),
-		Remedy: "Give its id: " + strings.Join(known, ", ") + "."}
+	return "", record{}, &core.Error{
+		Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("several in " + place.String() + " have that name"),
+		Remedy: "Give its id: " + strings.Join(known, ", ") + ".",
+	}
 }

@@ -35,8 +35,10 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 	for name, checkpoint := range map[string]*spec.Checkpoint{"no checkpoints": nil, "checkpoints": {Paths: []string{"/data/kept/*"}}} {
 		t.Run(name, func(t *testing.T) {
 			w, out := lostImage(t), t.TempDir()
-			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways}, Checkpoint: checkpoint,
-				Outputs: []spec.Copy{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}}})
+			run := w.submitJob(t, spec.Job{
+				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways}, Checkpoint: checkpoint,
+				Outputs: []spec.Copy{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}},
+			})
 			w.drive(t, run, nil)
 			if got, want := listed(t, out), map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"}; !same(got, want) {
 				t.Errorf("there came %q, want %q", got, want)

@@ -187,8 +187,10 @@ func against(site string, err error) string {
 // noSite is the outcome of a walk that found no site.
 func (d *drive) noSite(none []passed) outcome {
 	last := none[len(none)-1].err
-	e := &core.Error{Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
-		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last)}
+	e := &core.Error{
+		Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
+		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last),
+	}
 	switch {
 	case d.moved: // what it has done is not given up
 		e.Remedy = "`bee resume " + d.run.ID + "` goes on, on another site with --site."

@@ -118,21 +118,35 @@ func TestTreesGoStraightWhereHostsReachEachOther(t *testing.T) {
 		says        []string
 		asked       int // of the site
 	}{
-		{name: "the receiver listens", ways: "straight straight straight straight", asked: 4,
-			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"}},
-		{name: "or the sender, which is remembered", place: fakeMeeter{hidden: true}, ways: "straight straight straight straight", asked: 5,
-			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"}},
-		{name: "neither, which is remembered", site: fakeMeeter{hidden: true}, place: fakeMeeter{hidden: true}, ways: "here here here here", asked: 2,
-			says: []string{"through this machine from a to the store: neither reaches the other: no way to 127.0.0.1:1", "through this machine from the store to a: neither"}},
-		{name: "an agent that does not know how", site: fakeMeeter{fails: &core.Error{Kind: core.Permanent, Err: errors.New("unexpected end")}}, ways: "here here here here", asked: 2,
-			says: []string{"through this machine from a to the store: neither reaches the other: use the agent on h0: unexpected end", "through this machine from the store to a: neither"}},
+		{
+			name: "the receiver listens", ways: "straight straight straight straight", asked: 4,
+			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"},
+		},
+		{
+			name: "or the sender, which is remembered", place: fakeMeeter{hidden: true}, ways: "straight straight straight straight", asked: 5,
+			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"},
+		},
+		{
+			name: "neither, which is remembered", site: fakeMeeter{hidden: true}, place: fakeMeeter{hidden: true}, ways: "here here here here", asked: 2,
+			says: []string{"through this machine from a to the store: neither reaches the other: no way to 127.0.0.1:1", "through this machine from the store to a: neither"},
+		},
+		{
+			name: "an agent that does not know how", site: fakeMeeter{fails: &core.Error{Kind: core.Permanent, Err: errors.New("unexpected end")}}, ways: "here here here here", asked: 2,
+			says: []string{"through this machine from a to the store: neither reaches the other: use the agent on h0: unexpected end", "through this machine from the store to a: neither"},
+		},
 		{name: "an agent that does not answer now", site: fakeMeeter{fails: &core.Error{Kind: core.Transient, Err: errors.New("no line")}}, ways: "here here here here", asked: 4},
-		{name: "a way that breaks once", fails: []error{lost}, ways: "straight here straight straight straight", asked: 4,
-			says: []string{"straight from a to the store", "through this machine from a to the store: the way between them broke: connection reset", "straight from a to the store", "straight from the store to a"}},
-		{name: "a way that breaks again and again", fails: []error{lost, lost}, ways: "straight here straight here here here", asked: 2,
-			says: []string{"straight from a to the store", "through this machine from a to the store: the way", "straight from a to the store", "through this machine from a to the store: the way", "through this machine from the store to a: the way between them broke again and again"}},
-		{name: "a store that fails", fails: []error{&core.Error{Kind: core.Unsupported, Err: errors.New("it is full")}}, ways: "straight straight straight straight", asked: 4,
-			says: []string{"straight from a to the store", "straight from the store to a"}},
+		{
+			name: "a way that breaks once", fails: []error{lost}, ways: "straight here straight straight straight", asked: 4,
+			says: []string{"straight from a to the store", "through this machine from a to the store: the way between them broke: connection reset", "straight from a to the store", "straight from the store to a"},
+		},
+		{
+			name: "a way that breaks again and again", fails: []error{lost, lost}, ways: "straight here straight here here here", asked: 2,
+			says: []string{"straight from a to the store", "through this machine from a to the store: the way", "straight from a to the store", "through this machine from a to the store: the way", "through this machine from the store to a: the way between them broke again and again"},
+		},
+		{
+			name: "a store that fails", fails: []error{&core.Error{Kind: core.Unsupported, Err: errors.New("it is full")}}, ways: "straight straight straight straight", asked: 4,
+			says: []string{"straight from a to the store", "straight from the store to a"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "a")

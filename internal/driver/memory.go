@@ -29,9 +29,11 @@ func (m Memory) Enough(host string, guests, each int64) error {
 	if m.Free == 0 || guests*each <= m.Free {
 		return nil
 	}
-	e := &core.Error{Kind: core.Unsupported, Op: "start virtual machines on", Object: host,
+	e := &core.Error{
+		Kind: core.Unsupported, Op: "start virtual machines on", Object: host,
 		Err:    fmt.Errorf("%d of %d MiB each are wanted there, and %d MiB are free", guests, each>>20, m.Free>>20),
-		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host."}
+		Remedy: "Ask for less by `vm: {memory: …}`, or for fewer virtual machines on a host.",
+	}
 	if guests*each <= m.All {
 		e.Kind, e.Err = core.Busy, fmt.Errorf("%w now, of %d MiB", e.Err, m.All>>20)
 		var held []string

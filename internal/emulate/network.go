@@ -160,8 +160,10 @@ func (n *network) shape(nl *netlink.Handle, link netlink.Link) error {
 	if n.delay > 0 {
 		err := nl.QdiscAdd(netlink.NewNetem(attrs, netlink.NetemQdiscAttrs{Latency: uint32(n.delay)}))
 		if errors.Is(err, unix.ENOENT) {
-			return &core.Error{Kind: core.Unsupported, Op: "delay the link", Err: errors.New("this kernel has no netem queue (sch_netem)"),
-				Remedy: "Leave the delay out, or load the module with `modprobe sch_netem`."}
+			return &core.Error{
+				Kind: core.Unsupported, Op: "delay the link", Err: errors.New("this kernel has no netem queue (sch_netem)"),
+				Remedy: "Leave the delay out, or load the module with `modprobe sch_netem`.",
+			}
 		}
 		if err != nil || n.rate == 0 {
 			return err

@@ -46,8 +46,10 @@ func TestSshd(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "authorized"), public, 0o600))
 	log := filepath.Join(dir, "log")
-	_, err = c.Launch(t.Context(), Command{Host: 1, Env: os.Environ(), Log: log, Argv: []string{sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222", "-h", filepath.Join(dir, "host"),
-		"-o", "AuthorizedKeysFile=" + filepath.Join(dir, "authorized"), "-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none"}})
+	_, err = c.Launch(t.Context(), Command{Host: 1, Env: os.Environ(), Log: log, Argv: []string{
+		sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222", "-h", filepath.Join(dir, "host"),
+		"-o", "AuthorizedKeysFile=" + filepath.Join(dir, "authorized"), "-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none",
+	}})
 	must(t, err)
 	addr := net.JoinHostPort(c.Hosts()[1].Addr, "2222")
 	testkit.Eventually(t, 10*time.Second, func() error {

@@ -79,10 +79,12 @@ func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 		header = vhost.HeaderSize
 	}
 	linked := neighbours(kind, place.Host, place.Hosts)
-	f := &Fabric{kind: kind, header: header, place: place, log: log,
+	f := &Fabric{
+		kind: kind, header: header, place: place, log: log,
 		crowded: place.Guests > 1 || passes(kind) && len(linked) > 1,
 		peers:   make([]*link, place.Hosts), ports: make([]atomic.Pointer[port], place.Guests),
-		store: &store{}, done: make(chan struct{})}
+		store: &store{}, done: make(chan struct{}),
+	}
 	for _, host := range linked {
 		f.peers[host] = newLink(f, host)
 	}

@@ -72,8 +72,10 @@ func Hear(ctx context.Context, run, ip string) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &core.Error{Kind: core.Unsupported, Op: "use multicast between hosts", Err: fmt.Errorf("nothing was heard on %s within %v", iface.Name, hearTimeout),
-				Remedy: "The network between the hosts does not carry it: use `vm: {fabric: switch}`."}
+			return &core.Error{
+				Kind: core.Unsupported, Op: "use multicast between hosts", Err: fmt.Errorf("nothing was heard on %s within %v", iface.Name, hearTimeout),
+				Remedy: "The network between the hosts does not carry it: use `vm: {fabric: switch}`.",
+			}
 		}
 		if bytes.Equal(buf[:n], []byte(beaconText+run)) {
 			return nil

@@ -162,11 +162,13 @@ func (f *Fabric) Stats() Stats {
 			continue
 		}
 		lanes := p.count()
-		s.Peers = append(s.Peers, Peer{Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Unencrypted: p.inClear(), Dropped: p.sent.Dropped.Load(),
+		s.Peers = append(s.Peers, Peer{
+			Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Unencrypted: p.inClear(), Dropped: p.sent.Dropped.Load(),
 			SentFrames: p.sent.frames.Load(), SentBytes: p.sent.bytes.Load(),
 			SentFramesPerSecond: p.sent.frames.perSecond.Load(), SentBytesPerSecond: p.sent.bytes.perSecond.Load(),
 			ReceivedFrames: p.received.frames.Load(), ReceivedBytes: p.received.bytes.Load(),
-			ReceivedFramesPerSecond: p.received.frames.perSecond.Load(), ReceivedBytesPerSecond: p.received.bytes.perSecond.Load()})
+			ReceivedFramesPerSecond: p.received.frames.perSecond.Load(), ReceivedBytesPerSecond: p.received.bytes.perSecond.Load(),
+		})
 	}
 	return s
 }

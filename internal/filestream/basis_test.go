@@ -271,9 +271,11 @@ func TestHostileBases(t *testing.T) {
 	number := func(bits, n uint32) []byte {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, bits), n)
 	}
-	for name, told := range map[string][]byte{"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000),
+	for name, told := range map[string][]byte{
+		"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000),
 		"an offer that is cut": number(offerMark, 100), "an offer of nothing": number(offerMark, 0), "a huge offer": number(offerMark, 1<<31),
-		"two offers": append(append(number(offerMark, 20), make([]byte, 20)...), append(number(offerMark, 20), make([]byte, 20)...)...)} {
+		"two offers": append(append(number(offerMark, 20), make([]byte, 20)...), append(number(offerMark, 20), make([]byte, 20)...)...),
+	} {
 		if _, err := ReadKnown(struct {
 			io.Reader
 			io.Writer

@@ -136,8 +136,10 @@ func receive(ctx context.Context, r io.Reader, path string, basis *Basis, keep b
 func Copy(ctx context.Context, from, to string, progress func(done int64)) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
 	if within(to, from) {
-		return fail("copy", from, &core.Error{Kind: core.Invalid, Err: errors.New("cannot copy a directory into itself"),
-			Remedy: "Choose a target that does not lie in " + from + "."})
+		return fail("copy", from, &core.Error{
+			Kind: core.Invalid, Err: errors.New("cannot copy a directory into itself"),
+			Remedy: "Choose a target that does not lie in " + from + ".",
+		})
 	}
 	t := &tree{ctx: ctx, root: to, links: map[uint64]linkSource{}, progress: progress}
 	defer t.close()

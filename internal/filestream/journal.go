@@ -51,8 +51,10 @@ func reliable(f *os.File) bool {
 		return false
 	}
 	// NFS is up to date for who opens a file, as is done here.
-	return slices.Contains([]int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
-		unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, lustreMagic, zfsMagic}, int64(fs.Type))
+	return slices.Contains([]int64{
+		unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+		unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, lustreMagic, zfsMagic,
+	}, int64(fs.Type))
 }
 
 // Those that package unix does not know.

@@ -60,8 +60,10 @@ func (h Host) Find(n int) (Set, error) {
 			return Set{}, &core.Error{Kind: core.Unsupported, Op: "find GPUs", Err: fmt.Errorf("the job wants %d on each host, this one has %d", n, have), Remedy: "Lower `gpus:`, or choose another site."}
 		}
 	}
-	return Set{}, &core.Error{Kind: core.Unsupported, Op: "find GPUs", Err: errors.New("this host has none that can be seen"),
-		Remedy: "Choose another site, or have the administrator install the driver; `bee doctor` tells what was found."}
+	return Set{}, &core.Error{
+		Kind: core.Unsupported, Op: "find GPUs", Err: errors.New("this host has none that can be seen"),
+		Remedy: "Choose another site, or have the administrator install the driver; `bee doctor` tells what was found.",
+	}
 }
 
 // cdiSpec is the part of a CDI specification (cncf-tags/container-device-interface)

@@ -71,8 +71,10 @@ func TestFind(t *testing.T) {
 	nvidia := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": "", "dev/nvidia-uvm": "", "usr/bin/nvidia-smi": ""}
 	libraries := map[string]string{"/usr/lib/x/libcuda.so.1": "/usr/lib/x/libcuda.so.1", "/usr/lib/x/libnvidia-ml.so.1": "/usr/lib/x/libnvidia-ml.so.1", "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi"}
 	cuda, ml := "/usr/lib/libcuda.so.535.104.05", "/usr/lib/libnvidia-ml.so.535.104.05"
-	named := map[string]string{"/lib/libcuda.so.535.104.05": cuda, "/lib/libcuda.so.1": cuda, "/lib/libcuda.so": cuda,
-		"/lib/libnvidia-ml.so.535.104.05": ml, "/lib/libnvidia-ml.so.1": ml, "/lib/gbm/drm.so": ml, "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi"}
+	named := map[string]string{
+		"/lib/libcuda.so.535.104.05": cuda, "/lib/libcuda.so.1": cuda, "/lib/libcuda.so": cuda,
+		"/lib/libnvidia-ml.so.535.104.05": ml, "/lib/libnvidia-ml.so.1": ml, "/lib/gbm/drm.so": ml, "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi",
+	}
 	void := []string{"NVIDIA_VISIBLE_DEVICES=void"}
 	for _, c := range []struct {
 		name  string

@@ -44,8 +44,10 @@ func accountIn(tree, of string) (*core.Account, error) {
 	defer group.Close()
 	found, err := user.GetExecUser(of, nil, io.LimitReader(passwd, maxAccounts), io.LimitReader(group, maxAccounts))
 	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "find the image's USER", Object: of, Err: err,
-			Remedy: "Build the image with that account, or set `user: caller` to have your own uid inside."}
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "find the image's USER", Object: of, Err: err,
+			Remedy: "Build the image with that account, or set `user: caller` to have your own uid inside.",
+		}
 	}
 	if found.Uid == 0 {
 		return nil, nil

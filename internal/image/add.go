@@ -77,8 +77,10 @@ func (s *Store) checkSpace(src *source.Image) error {
 		return nil //nolint:nilerr // then the write itself will tell
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+s.limits.Spare {
-		return &core.Error{Kind: core.Permanent, Op: "fetch image", Err: fmt.Errorf("it has %d MB, and %d MB are free below %s", need>>20, free>>20, s.dir),
-			Remedy: unpack.RemedyFull}
+		return &core.Error{
+			Kind: core.Permanent, Op: "fetch image", Err: fmt.Errorf("it has %d MB, and %d MB are free below %s", need>>20, free>>20, s.dir),
+			Remedy: unpack.RemedyFull,
+		}
 	}
 	return nil
 }

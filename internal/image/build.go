@@ -145,8 +145,10 @@ func (s *Store) builder(b spec.Build, file string) (string, error) {
 	if s.BuildInGuest != nil && (b.Builder == "" || b.Builder == spec.BuilderVM) {
 		return spec.BuilderVM, nil
 	}
-	return "", &core.Error{Kind: core.Unsupported, Op: "build", Object: file, Err: fmt.Errorf("%s is not there", cmp.Or(b.Builder, "a builder")),
-		Remedy: "Install it, or leave `builder:` out of `build:`: whatever is there is used then, and a virtual machine where nothing is."}
+	return "", &core.Error{
+		Kind: core.Unsupported, Op: "build", Object: file, Err: fmt.Errorf("%s is not there", cmp.Or(b.Builder, "a builder")),
+		Remedy: "Install it, or leave `builder:` out of `build:`: whatever is there is used then, and a virtual machine where nothing is.",
+	}
 }
 
 // takeArchive brings a built image into the cache.

@@ -37,8 +37,10 @@ type GuestBase struct{ Ref, Archive, Tag string }
 // wrote explains a failure.
 func (s *Store) buildInGuest(ctx context.Context, b GuestBuild, o PullOptions) error {
 	if want, err := v1.ParsePlatform(o.Platform); err != nil || want.Architecture != runtime.GOARCH {
-		return &core.Error{Kind: core.Unsupported, Op: "build", Object: b.Dockerfile, Err: fmt.Errorf("virtual machines here are for linux/%s, and the image is to be for %s", runtime.GOARCH, o.Platform),
-			Remedy: "Build it on a machine of that architecture, or where buildah, podman or docker emulate it."}
+		return &core.Error{
+			Kind: core.Unsupported, Op: "build", Object: b.Dockerfile, Err: fmt.Errorf("virtual machines here are for linux/%s, and the image is to be for %s", runtime.GOARCH, o.Platform),
+			Remedy: "Build it on a machine of that architecture, or where buildah, podman or docker emulate it.",
+		}
 	}
 	release, err := s.getBases(ctx, &b, o)
 	defer release()

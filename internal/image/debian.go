@@ -28,8 +28,10 @@ import (
 // where the user has subordinate ids. Its tar stream is unpacked as it comes.
 func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		return core.Image{}, &core.Error{Kind: core.Unsupported, Op: "build image from Debian packages", Err: errors.New("mmdebstrap is not installed here"),
-			Remedy: "Install the packages mmdebstrap and uidmap, or build the image elsewhere (`bee image build`, then `bee image push`)."}
+		return core.Image{}, &core.Error{
+			Kind: core.Unsupported, Op: "build image from Debian packages", Err: errors.New("mmdebstrap is not installed here"),
+			Remedy: "Install the packages mmdebstrap and uidmap, or build the image elsewhere (`bee image build`, then `bee image push`).",
+		}
 	}
 	d := debian.Options{Arch: archOf(o.Platform), Sources: debian.Sources(b)}
 	if dump, err := exec.CommandContext(ctx, "apt-config", "dump").Output(); err == nil {
@@ -153,15 +155,19 @@ func debianRecord(b spec.Build, arch, layer string, size, epoch int64) (record, 
 	if b.Cmd == nil {
 		c.Cmd = []string{"/bin/sh"}
 	}
-	config, err := json.Marshal(v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: time.Unix(epoch, 0).UTC()}, Config: c,
-		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diff}}})
+	config, err := json.Marshal(v1.ConfigFile{
+		OS: "linux", Architecture: arch, Created: v1.Time{Time: time.Unix(epoch, 0).UTC()}, Config: c,
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diff}},
+	})
 	if err != nil {
 		return record{}, err
 	}
 	configSum := sha256.Sum256(config)
-	manifest, err := json.Marshal(v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
+	manifest, err := json.Marshal(v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
 		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(configSum[:])}},
-		Layers: []v1.Descriptor{{MediaType: types.OCIUncompressedLayer, Size: size, Digest: diff}}})
+		Layers: []v1.Descriptor{{MediaType: types.OCIUncompressedLayer, Size: size, Digest: diff}},
+	})
 	if err != nil {
 		return record{}, err
 	}

@@ -30,9 +30,11 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		os.WriteFile(script, []byte("#!/bin/sh\ncat /opt/app/data\n"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	b := spec.Build{Debian: "bookworm", Packages: []string{"hello"},
+	b := spec.Build{
+		Debian: "bookworm", Packages: []string{"hello"},
 		Copy: []spec.Copy{{From: data, To: "/opt/app/data"}, {From: dir, To: "/opt/new/dir"}, {From: script, To: "/opt/bin/"}},
-		Run:  []string{"/opt/new/dir/sub/script.sh > /opt/app/copy", "/opt/bin/script.sh > /opt/app/again", "hello > /opt/app/hello"}, Env: map[string]string{"B": "2", "A": "1"}, Workdir: "/opt/app"}
+		Run:  []string{"/opt/new/dir/sub/script.sh > /opt/app/copy", "/opt/bin/script.sh > /opt/app/again", "hello > /opt/app/hello"}, Env: map[string]string{"B": "2", "A": "1"}, Workdir: "/opt/app",
+	}
 	stores := []*Store{store(t), store(t)}
 	images := make([]core.Image, len(stores))
 	var wg sync.WaitGroup

@@ -90,8 +90,10 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 	c.Stderr = &errs
 	id, err := c.Output()
 	if err != nil {
-		e := &core.Error{Kind: core.NotFound, Op: "find image of " + tool, Object: name, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String())),
-			Remedy: "`" + tool + " images` lists what is there."}
+		e := &core.Error{
+			Kind: core.NotFound, Op: "find image of " + tool, Object: name, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String())),
+			Remedy: "`" + tool + " images` lists what is there.",
+		}
 		if _, missing := exec.LookPath(tool); missing != nil {
 			e.Kind, e.Err, e.Remedy = core.Unsupported, missing, "Install "+tool+", or name the image by its registry."
 		} else if exec.CommandContext(ctx, tool, "images", "--quiet").Run() != nil {
@@ -99,11 +101,13 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 		}
 		return nil, e
 	}
-	return &location{key: tool + ":" + name + "\x00" + strings.TrimSpace(string(id)), fixed: true,
+	return &location{
+		key: tool + ":" + name + "\x00" + strings.TrimSpace(string(id)), fixed: true,
 		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
 			o.Progress("taking "+name+" out of "+tool, 0, 0)
 			return s.saved(ctx, tool, name, want)
-		}}, nil
+		},
+	}, nil
 }
 
 // saved takes an image out of docker's or podman's storage by their own save.

@@ -68,8 +68,10 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image
 		}
 	}
 	if o.Policy == "never" && l.remote {
-		return core.Image{}, &core.Error{Kind: core.NotFound, Op: "find image", Object: ref, Err: fmt.Errorf("it is not in the cache for %s, and --pull never forbids to fetch it", o.Platform),
-			Remedy: "`bee image pull` fetches it."}
+		return core.Image{}, &core.Error{
+			Kind: core.NotFound, Op: "find image", Object: ref, Err: fmt.Errorf("it is not in the cache for %s, and --pull never forbids to fetch it", o.Platform),
+			Remedy: "`bee image pull` fetches it.",
+		}
 	}
 	o.Progress("resolving "+ref, 0, 0)
 	src, err := l.open(ctx, *want, o)
@@ -118,10 +120,12 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &location{key: r.Name(), fixed: strings.Contains(ref, "@sha256:"), remote: true,
+	return &location{
+		key: r.Name(), fixed: strings.Contains(ref, "@sha256:"), remote: true,
 		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
 			return source.Registry(ctx, ref, want, o.Insecure)
-		}}, nil
+		},
+	}, nil
 }
 
 // fileKey is a key that changes when the file does.

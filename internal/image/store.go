@@ -61,8 +61,10 @@ type record struct {
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	for _, d := range []string{"blobs", "partial", "images", "trees", "archives", "refs", "locks", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
-			return nil, &core.Error{Kind: core.Permanent, Op: "open image cache", Object: dir, Err: err,
-				Remedy: "Choose another directory with --cache or BEE_CACHE."}
+			return nil, &core.Error{
+				Kind: core.Permanent, Op: "open image cache", Object: dir, Err: err,
+				Remedy: "Choose another directory with --cache or BEE_CACHE.",
+			}
 		}
 	}
 	return &Store{dir: dir, log: log, limits: unpack.DefaultLimits()}, nil
@@ -105,8 +107,10 @@ func (s *Store) read(id string) (record, error) {
 }
 
 func notHere(what string) error {
-	return &core.Error{Kind: core.NotFound, Op: "find image", Object: what, Err: errors.New("it is not in the cache"),
-		Remedy: "`bee image ls` lists what is; `bee image pull` brings it."}
+	return &core.Error{
+		Kind: core.NotFound, Op: "find image", Object: what, Err: errors.New("it is not in the cache"),
+		Remedy: "`bee image ls` lists what is; `bee image pull` brings it.",
+	}
 }
 
 // Tree gives the image's unpacked root file system, which stays until release

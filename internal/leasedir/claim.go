@@ -25,8 +25,10 @@ const MadeName = "run"
 func Claim(site, leaseDir, dir string) error {
 	err := claim(leaseDir, dir)
 	if errors.Is(err, fs.ErrExist) {
-		return &core.Error{Kind: core.Busy, Op: "use site", Object: site, Err: fmt.Errorf("directory %s is in use", dir),
-			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns."}
+		return &core.Error{
+			Kind: core.Busy, Op: "use site", Object: site, Err: fmt.Errorf("directory %s is in use", dir),
+			Remedy: "Another attempt of the run may still hold it: `bee sweep` removes what no live run owns.",
+		}
 	}
 	if err != nil {
 		return Unusable(dir, err)

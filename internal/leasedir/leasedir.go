@@ -176,8 +176,10 @@ func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 		return "", "", invalid("%q is no lease", data.Dir)
 	}
 	if data.Machine != "" && k.Machine != "" && data.Machine != k.Machine {
-		return "", "", &core.Error{Kind: core.Transient, Op: "find lease", Object: data.Dir, Err: fmt.Errorf("it is on host %s, and this is %s", data.Machine, k.Machine),
-			Remedy: "Deal with the run there."}
+		return "", "", &core.Error{
+			Kind: core.Transient, Op: "find lease", Object: data.Dir, Err: fmt.Errorf("it is on host %s, and this is %s", data.Machine, k.Machine),
+			Remedy: "Deal with the run there.",
+		}
 	}
 	return data.Dir, filepath.Dir(leases), k.Check(data.Dir)
 }
@@ -232,8 +234,10 @@ func Empty(dir, base string, o core.Owner) error {
 	}
 	for _, e := range entries {
 		if err := filestream.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return &core.Error{Op: "remove the files of", Object: o.String(), Err: err,
-				Remedy: "Files of other users (made by a container engine with ids of its own) have to be removed as root, or with `podman unshare rm -r`."}
+			return &core.Error{
+				Op: "remove the files of", Object: o.String(), Err: err,
+				Remedy: "Files of other users (made by a container engine with ids of its own) have to be removed as root, or with `podman unshare rm -r`.",
+			}
 		}
 	}
 	return nil

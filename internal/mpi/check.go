@@ -88,16 +88,20 @@ func (i *image) checkLaunch(words []string) *problem {
 	if other := i.otherLauncher(lib); other != "" {
 		remedy += ": " + other
 	}
-	return &problem{&core.Error{Kind: core.Invalid, Op: "check the launch of", Object: what,
+	return &problem{&core.Error{
+		Kind: core.Invalid, Op: "check the launch of", Object: what,
 		Err: fmt.Errorf("%s is %s's, but %s uses %s of %s: every rank would come up as rank 0 of 1",
 			launcher, fam, what, from, lib),
-		Remedy: remedy + "."}, certain}
+		Remedy: remedy + ".",
+	}, certain}
 }
 
 // noLauncher is the error for an image that lacks the mpirun of the command.
 func (i *image) noLauncher(name string) *problem {
-	e := &core.Error{Kind: core.Invalid, Op: "check the command", Err: fmt.Errorf("the image has no %s", name),
-		Remedy: "Add an MPI to the image (Debian: openmpi-bin or mpich): the same one that the program is built with."}
+	e := &core.Error{
+		Kind: core.Invalid, Op: "check the command", Err: fmt.Errorf("the image has no %s", name),
+		Remedy: "Add an MPI to the image (Debian: openmpi-bin or mpich): the same one that the program is built with.",
+	}
 	if !strings.Contains(name, "/") {
 		e.Err = fmt.Errorf("the image has no %s in its PATH (%s)", name, i.env["PATH"])
 		if others := i.launchers(path.Base(name)); len(others) > 0 {
@@ -123,8 +127,10 @@ func (i *image) outside(inside string) bool {
 // the PATH.
 func (i *image) launchers(name string) []string {
 	var list []string
-	for _, pattern := range []string{"/usr/lib64/*/bin/", "/usr/lib/*/bin/", "/opt/*/bin/", "/opt/*/*/bin/", "/usr/local/*/bin/",
-		"/opt/intel/oneapi/mpi/*/bin/", "/opt/hpcx/ompi/bin/", "/usr/mpi/gcc/*/bin/", "/usr/bin/", "/usr/local/bin/"} {
+	for _, pattern := range []string{
+		"/usr/lib64/*/bin/", "/usr/lib/*/bin/", "/opt/*/bin/", "/opt/*/*/bin/", "/usr/local/*/bin/",
+		"/opt/intel/oneapi/mpi/*/bin/", "/opt/hpcx/ompi/bin/", "/usr/mpi/gcc/*/bin/", "/usr/bin/", "/usr/local/bin/",
+	} {
 		list = append(list, i.glob(pattern+name)...)
 	}
 	return list

@@ -64,8 +64,10 @@ func testImage(t *testing.T) string {
 func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 	root := testImage(t)
 	volume := t.TempDir()
-	for name, text := range map[string]string{"with.py": "from mpi4py import MPI", "without.py": "print(1)",
-		"starts.py": "import mpi4py, os\nos.system('mpirun ompi-app')\n"} {
+	for name, text := range map[string]string{
+		"with.py": "from mpi4py import MPI", "without.py": "print(1)",
+		"starts.py": "import mpi4py, os\nos.system('mpirun ompi-app')\n",
+	} {
 		if err := os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -120,8 +122,10 @@ func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 			if path == "" {
 				path = "PATH=/usr/bin"
 			}
-			warnings, err := Check(CheckInput{Root: root, Argv: []string{"/bin/sh", "-c", c.run}, Env: []string{path},
-				Hosts: 2, Volume: "/work", VolumeDir: volume, Workdir: "/work"})
+			warnings, err := Check(CheckInput{
+				Root: root, Argv: []string{"/bin/sh", "-c", c.run}, Env: []string{path},
+				Hosts: 2, Volume: "/work", VolumeDir: volume, Workdir: "/work",
+			})
 			if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 				t.Errorf("failed with %v, want %q", err, c.fails)
 			}

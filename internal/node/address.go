@@ -22,8 +22,10 @@ func listen(network string) (listeners, error) {
 	hosts := []string{""}
 	if network != "" {
 		if hosts = interfaceAddrs(network); len(hosts) == 0 {
-			return nil, &core.Error{Kind: core.Unsupported, Op: "listen on network", Object: network, Err: errors.New("this host has no such interface, or no address in it"),
-				Remedy: "Let `network:` name an interface or an address range (such as 10.1.0.0/16) that every host of the site has."}
+			return nil, &core.Error{
+				Kind: core.Unsupported, Op: "listen on network", Object: network, Err: errors.New("this host has no such interface, or no address in it"),
+				Remedy: "Let `network:` name an interface or an address range (such as 10.1.0.0/16) that every host of the site has.",
+			}
 		}
 	}
 	var ls listeners

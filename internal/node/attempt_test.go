@@ -243,17 +243,25 @@ func TestTimeLimits(t *testing.T) {
 		message string
 		output  string
 	}{
-		{"a timeout lets the task end in peace", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "saved\n"},
-		{"a task that ignores TERM is killed", "trap '' TERM; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", ""},
-		{"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Deadline = time.Now().Add(6 * time.Second) }, "lost", "time slot", "saved\n"},
-		{"a task that does not save itself when it is asked to", "trap '' TERM; while :; do sleep 0.05; done",
+		{
+			"a timeout lets the task end in peace", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "saved\n",
+		},
+		{
+			"a task that ignores TERM is killed", "trap '' TERM; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "",
+		},
+		{
+			"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
+			func(p *protocol.Plan) { p.Deadline = time.Now().Add(6 * time.Second) }, "lost", "time slot", "saved\n",
+		},
+		{
+			"a task that does not save itself when it is asked to", "trap '' TERM; while :; do sleep 0.05; done",
 			func(p *protocol.Plan) {
 				p.Deadline = time.Now().Add(6 * time.Second)
 				p.Checkpoint = &protocol.Checkpoint{Signal: int(syscall.SIGTERM), Grace: 500 * time.Millisecond}
-			}, "lost", "had not ended within its `grace` of 500ms after it was asked to save itself", ""},
+			}, "lost", "had not ended within its `grace` of 500ms after it was asked to save itself", "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := newCluster(t, 1, c.run, withPlan(c.plan)).startAll()
@@ -278,10 +286,16 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 		kept       int
 		says       string
 	}{
-		{"by a command", "echo begun; until [ -e enough ]; do [ ! -e ask ] || { echo $$ > state; rm ask; }; sleep 0.05; done; echo $$ > pid",
-			protocol.Checkpoint{Command: []string{"/bin/sh", "-c", "touch ask; while [ -e ask ]; do sleep 0.05; done"}}, 2, ""},
-		{"of what it writes by itself", "echo $$ > state; echo begun; until [ -e enough ]; do sleep 0.05; done; echo $$ > pid",
-			protocol.Checkpoint{Every: time.Hour}, 2, ""},
+		{
+			"by a command", "echo begun; until [ -e enough ]; do [ ! -e ask ] || { echo $$ > state; rm ask; }; sleep 0.05; done; echo $$ > pid",
+			protocol.Checkpoint{Command: []string{"/bin/sh", "-c", "touch ask; while [ -e ask ]; do sleep 0.05; done"}},
+			2, "",
+		},
+		{
+			"of what it writes by itself", "echo $$ > state; echo begun; until [ -e enough ]; do sleep 0.05; done; echo $$ > pid",
+			protocol.Checkpoint{Every: time.Hour},
+			2, "",
+		},
 		{"of nothing yet", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Every: time.Hour}, 0, "nothing is there yet"},
 		{"by a command that fails", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Command: []string{"/bin/false"}}, 0, "exit code 1"},
 	} {
@@ -337,12 +351,21 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 		ends       func(r protocol.Result) bool
 		output     string
 	}{
-		{"a job that is slow to save itself", `trap 'until [ -e told ]; do sleep 0.05; done; echo saved; exit 0' TERM; echo begun; while :; do sleep 0.05; done`,
-			protocol.Checkpoint{}, 0, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return r.Continue && r.Exit == nil }, "begun\nsaved\n"},
-		{"one that cannot be asked", "echo begun; until [ -e told ]; do sleep 0.05; done; exit 3",
-			protocol.Checkpoint{Command: []string{"/bin/false"}}, 0, "could not be asked", func(r protocol.Result) bool { return !r.Continue && r.Exit != nil && r.Exit.Code == 3 }, "begun\n"},
-		{"one that does not answer until the slot ends", "trap 'echo asked' TERM; echo begun; while :; do sleep 0.05; done",
-			protocol.Checkpoint{}, 6 * time.Second, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return !r.Continue && strings.Contains(r.Message, "had not ended") }, "begun\nasked\n"},
+		{
+			"a job that is slow to save itself", `trap 'until [ -e told ]; do sleep 0.05; done; echo saved; exit 0' TERM; echo begun; while :; do sleep 0.05; done`,
+			protocol.Checkpoint{},
+			0, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return r.Continue && r.Exit == nil }, "begun\nsaved\n",
+		},
+		{
+			"one that cannot be asked", "echo begun; until [ -e told ]; do sleep 0.05; done; exit 3",
+			protocol.Checkpoint{Command: []string{"/bin/false"}},
+			0, "could not be asked", func(r protocol.Result) bool { return !r.Continue && r.Exit != nil && r.Exit.Code == 3 }, "begun\n",
+		},
+		{
+			"one that does not answer until the slot ends", "trap 'echo asked' TERM; echo begun; while :; do sleep 0.05; done",
+			protocol.Checkpoint{},
+			6 * time.Second, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return !r.Continue && strings.Contains(r.Message, "had not ended") }, "begun\nasked\n",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := newCluster(t, 1, c.run, withPlan(func(p *protocol.Plan) {

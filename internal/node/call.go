@@ -159,6 +159,8 @@ func execTarget(r client.ExecRequest, members []member, self int) (int, error) {
 	if r.Host == "localhost" || r.Host == "127.0.0.1" {
 		return self, nil
 	}
-	return 0, &core.Error{Kind: core.NotFound, Op: "start on host", Object: r.Host, Err: errNoMember,
-		Remedy: "Name a host of BEE_NODELIST."}
+	return 0, &core.Error{
+		Kind: core.NotFound, Op: "start on host", Object: r.Host, Err: errNoMember,
+		Remedy: "Name a host of BEE_NODELIST.",
+	}
 }

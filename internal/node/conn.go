@@ -217,8 +217,10 @@ func (n *node) unreached(ctx context.Context, m member, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %v", handshakeTimeout)
 	}
-	return &core.Error{Kind: core.Lost, Op: "reach host", Object: fmt.Sprintf("%s (%s) from %s (%s)", m.Name, m.Addr, n.config.Host.Name, n.ownIP()), Err: err,
-		Remedy: "The hosts of a run must reach each other on any port: open the firewall between them, or name another network by `network:`."}
+	return &core.Error{
+		Kind: core.Lost, Op: "reach host", Object: fmt.Sprintf("%s (%s) from %s (%s)", m.Name, m.Addr, n.config.Host.Name, n.ownIP()), Err: err,
+		Remedy: "The hosts of a run must reach each other on any port: open the firewall between them, or name another network by `network:`.",
+	}
 }
 
 func (n *node) knownPeer(rank int) (*wire.Peer, member) {

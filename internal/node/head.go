@@ -81,10 +81,12 @@ func newHead(n *node) (*head, error) {
 	reserveSpace(reservePath(dir))
 	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
-	h := &head{n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
+	h := &head{
+		n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
-		slot: slot{site: granted, ends: n.config.Plan.Deadline}}
+		slot: slot{site: granted, ends: n.config.Plan.Deadline},
+	}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
 }

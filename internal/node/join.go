@@ -50,8 +50,10 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 		return early
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
-	join := joinRequest{Rank: n.config.Rank, Reached: reached, Cores: cores(n.config), Arch: runtime.GOARCH,
-		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: n.noRuntime(ctx), NoRings: n.noRings(ctx)}
+	join := joinRequest{
+		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config), Arch: runtime.GOARCH,
+		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: n.noRuntime(ctx), NoRings: n.noRings(ctx),
+	}
 	if len(join.Addrs) > 0 {
 		join.Network = networkOf(hostOf(join.Addrs[0]))
 	}

@@ -64,8 +64,10 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, bee: bee}
-	plan := &protocol.Plan{Job: "test", Image: images[0], Slots: 2, Volume: "/work", Workdir: "/work", Run: []string{"/bin/sh", "-c", run},
-		Grace: time.Second, JoinTimeout: 20 * time.Second}
+	plan := &protocol.Plan{
+		Job: "test", Image: images[0], Slots: 2, Volume: "/work", Workdir: "/work", Run: []string{"/bin/sh", "-c", run},
+		Grace: time.Second, JoinTimeout: 20 * time.Second,
+	}
 	for rank := range size {
 		cert, key, err := authority.Issue(protocol.NodeName(rank))
 		if err != nil {
@@ -80,9 +82,11 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 			t.Fatal(err)
 		}
 		plan.Names = append(plan.Names, name)
-		c.configs = append(c.configs, protocol.Config{Version: protocol.Version, Owner: core.Owner{User: "test", Run: "r1", Attempt: 1}, Rank: rank, Size: size,
+		c.configs = append(c.configs, protocol.Config{
+			Version: protocol.Version, Owner: core.Owner{User: "test", Run: "r1", Attempt: 1}, Rank: rank, Size: size,
 			Host: core.Host{Index: rank, Name: name, Slots: 2, Dir: dir, Cache: cache},
-			CA:   authority.Certificate(), Cert: cert, Key: key, Runtime: "auto", Network: "lo"})
+			CA:   authority.Certificate(), Cert: cert, Key: key, Runtime: "auto", Network: "lo",
+		})
 	}
 	c.configs[0].Plan = plan
 	for _, o := range options {

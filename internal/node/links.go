@@ -30,11 +30,15 @@ func (n *node) readFabric() (fabric.Stats, error) {
 	case f != nil:
 		return f.Stats(), nil
 	case vm != nil && vm.Fabric == fabric.Multicast && n.config.Size > 1:
-		return fabric.Stats{}, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("with multicast the hypervisors speak to each other, and no switch counts"),
-			Remedy: "`vm: {fabric: switch}` counts; `ip -s link` in a guest (`bee vm shell`) shows what passes its own interface."}
+		return fabric.Stats{}, &core.Error{
+			Kind: core.Unsupported, Op: op, Err: errors.New("with multicast the hypervisors speak to each other, and no switch counts"),
+			Remedy: "`vm: {fabric: switch}` counts; `ip -s link` in a guest (`bee vm shell`) shows what passes its own interface.",
+		}
 	}
-	return fabric.Stats{}, &core.Error{Kind: core.NotFound, Op: op, Err: errors.New("the run has none (yet)"),
-		Remedy: "It is there where the Beefile has `vm:`, more than one node and not `fabric: none`, once the guests are about to start."}
+	return fabric.Stats{}, &core.Error{
+		Kind: core.NotFound, Op: op, Err: errors.New("the run has none (yet)"),
+		Remedy: "It is there where the Beefile has `vm:`, more than one node and not `fabric: none`, once the guests are about to start.",
+	}
 }
 
 // joinFabric makes this node's part of the network between the guests, and

@@ -153,8 +153,10 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*wire.Peer{},
-			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}}}
+		n := &node{
+			Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*wire.Peer{},
+			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -338,8 +340,10 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		time.Sleep(time.Until(heard.Add(10 * time.Second)))
 		o.over(", by way of c")
 		synctest.Wait()
-		want := []string{"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
-			"the guests' network between a and b is whole again after 10s, by way of c"}
+		want := []string{
+			"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
+			"the guests' network between a and b is whole again after 10s, by way of c",
+		}
 		if len(j.events) != 2 || j.events[0].Message != want[0] || j.events[1].Message != want[1] {
 			t.Fatalf("people are told: %+v", j.events)
 		}
@@ -478,8 +482,13 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 		vm    protocol.VM
 		nodes int
 		want  bool
-	}{{protocol.VM{}, 2, false}, {protocol.VM{Encryption: "tls"}, 2, false}, {protocol.VM{Encryption: protocol.EncryptionNone}, 2, true},
-		{protocol.VM{Encryption: protocol.EncryptionNone}, 1, false}, {protocol.VM{Encryption: protocol.EncryptionNone, Fabric: fabric.None}, 2, false}} {
+	}{
+		{protocol.VM{}, 2, false},
+		{protocol.VM{Encryption: "tls"}, 2, false},
+		{protocol.VM{Encryption: protocol.EncryptionNone}, 2, true},
+		{protocol.VM{Encryption: protocol.EncryptionNone}, 1, false},
+		{protocol.VM{Encryption: protocol.EncryptionNone, Fabric: fabric.None}, 2, false},
+	} {
 		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)

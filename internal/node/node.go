@@ -152,14 +152,18 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 
 func failedResult(c protocol.Config, err error) *protocol.Result {
 	now := time.Now()
-	return &protocol.Result{Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
-		Started: now, Ended: now, Phases: map[protocol.Phase]time.Duration{}}
+	return &protocol.Result{
+		Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
+		Started: now, Ended: now, Phases: map[protocol.Phase]time.Duration{},
+	}
 }
 
 func run(ctx context.Context, c protocol.Config, o Options) error {
 	if c.Version != protocol.Version {
-		return &core.Error{Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
-			Remedy: "Use the same version of bee everywhere."}
+		return &core.Error{
+			Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
+			Remedy: "Use the same version of bee everywhere.",
+		}
 	}
 	// Who is told to end still has to say so: connections outlive the order.
 	if o.household == nil {

@@ -67,8 +67,10 @@ func TestGuestsWantMemory(t *testing.T) {
 	const gib = 1 << 30
 	here, there := driver.Memory{Free: 4 * gib, All: 9 * gib}, driver.Memory{Free: 3 * gib, All: 9 * gib}
 	for each, want := range map[int64]string{1 * gib: "", 2 * gib: "busy", 4 * gib: "busy", 5 * gib: "unsupported"} {
-		h := &head{plan: &protocol.Plan{VM: &protocol.VM{Memory: each}, Names: []string{"a", "b"}},
-			infos: []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}}}
+		h := &head{
+			plan:  &protocol.Plan{VM: &protocol.VM{Memory: each}, Names: []string{"a", "b"}},
+			infos: []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}},
+		}
 		err, kind := h.enoughMemory(), ""
 		if err != nil {
 			kind = core.KindOf(err).String()
@@ -237,12 +239,16 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 		t.Setenv(name, "trap")
 	}
 	deadline := time.Unix(1700000000, 0)
-	plan := &protocol.Plan{Image: core.Image{Config: core.ImageConfig{Env: []string{"PATH=/app/bin:/bin", "A=image", "B=image"}}},
-		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline}
+	plan := &protocol.Plan{
+		Image:  core.Image{Config: core.ImageConfig{Env: []string{"PATH=/app/bin:/bin", "A=image", "B=image"}}},
+		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline,
+	}
 	c := protocol.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
 	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}}, nil)
-	for _, want := range []string{"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "SHELL=/bin/sh", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
-		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000"} {
+	for _, want := range []string{
+		"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "SHELL=/bin/sh", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
+		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000",
+	} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing", want)
 		}

@@ -186,9 +186,11 @@ func (h *head) awaitJoins(ctx context.Context) error {
 			h.mu.Lock()
 			h.faulty = h.nameOf(missing[0])
 			h.mu.Unlock()
-			return &core.Error{Kind: core.Lost, Op: "wait for nodes",
+			return &core.Error{
+				Kind: core.Lost, Op: "wait for nodes",
 				Err:    fmt.Errorf("no word from the node on %s within %v", h.listNames(missing), h.plan.JoinTimeout),
-				Remedy: fmt.Sprintf("Can these hosts reach %s? `bee logs --node %d %s` shows what the first of them wrote.", strings.Join(h.addrs, " or "), missing[0], h.n.config.Owner.Run)}
+				Remedy: fmt.Sprintf("Can these hosts reach %s? `bee logs --node %d %s` shows what the first of them wrote.", strings.Join(h.addrs, " or "), missing[0], h.n.config.Owner.Run),
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -243,8 +245,10 @@ func (h *head) members() []member {
 		if slots == 0 {
 			slots = info.Cores
 		}
-		list[rank] = member{Rank: rank, Name: h.nameOf(rank), Addr: addr, IP: hostOf(addr), Cores: info.Cores, Slots: slots,
-			Processors: info.Processors, Machine: info.Machine}
+		list[rank] = member{
+			Rank: rank, Name: h.nameOf(rank), Addr: addr, IP: hostOf(addr), Cores: info.Cores, Slots: slots,
+			Processors: info.Processors, Machine: info.Machine,
+		}
 		if h.plan.VM != nil {
 			h.inMachine(&list[rank])
 		}
@@ -306,8 +310,10 @@ func (h *head) lost(rank int) *core.Error {
 			cut = "; the guests' network had only that way to " + h.listNames(ranks)
 		}
 	}
-	return &core.Error{Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more%s", h.nameOf(rank), rank, cut),
-		Remedy: "Look whether the host is up and its node was not killed; then run the job again."}
+	return &core.Error{
+		Kind: core.Lost, Err: fmt.Errorf("host %s (node %d) was lost: it does not answer any more%s", h.nameOf(rank), rank, cut),
+		Remedy: "Look whether the host is up and its node was not killed; then run the job again.",
+	}
 }
 
 // explain gives the error of a call to a node in terms of hosts.

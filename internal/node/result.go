@@ -175,6 +175,8 @@ func (h *head) inspect(context.Context) ([]string, error) {
 		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
 	}
 	defer release()
-	return mpi.Check(mpi.CheckInput{Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
-		Volume: h.plan.Volume, VolumeDir: protocol.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir})
+	return mpi.Check(mpi.CheckInput{
+		Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
+		Volume: h.plan.Volume, VolumeDir: protocol.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
+	})
 }

@@ -112,8 +112,10 @@ func (h *head) hasAnswered(ctx context.Context) {
 // was asked to save itself. What it had written may be whole or not: only copies
 // that were made while it ran are gone on from.
 func unanswered(cause error, grace time.Duration) error {
-	return &core.Error{Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job had not ended within its `grace` of %v after it was asked to save itself", cause, grace),
-		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/checkpointing.md."}
+	return &core.Error{
+		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job had not ended within its `grace` of %v after it was asked to save itself", cause, grace),
+		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/checkpointing.md.",
+	}
 }
 
 // askToSave asks the job to save itself and to end, in the way that the Beefile names,

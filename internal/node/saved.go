@@ -23,8 +23,10 @@ func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
 	members, network := n.members, n.network
 	n.mu.Unlock()
 	c := n.config
-	p := &driver.Peers{Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network), nil),
-		Dir: workdirOf(plan)}
+	p := &driver.Peers{
+		Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network), nil),
+		Dir: workdirOf(plan),
+	}
 	for _, m := range members {
 		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: protocol.NodeName(m.Rank)})
 	}
@@ -295,8 +297,10 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 // giveSnapshot saves the machines, and sends the files to whoever asks.
 func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
 	if !h.plan.SavesVM() {
-		return &core.Error{Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
-			Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`."}
+		return &core.Error{
+			Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
+			Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`.",
+		}
 	}
 	if h.n.health().Phase != protocol.PhaseRun {
 		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}

@@ -55,8 +55,10 @@ func headOf(t *testing.T, m *fakeMachine) *head {
 	t.Helper()
 	dir := t.TempDir()
 	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
-	n := &node{config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
-		box: &box{Container: m, release: func() {}}, Options: Options{Log: slog.New(slog.DiscardHandler)}}
+	n := &node{
+		config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
+		box: &box{Container: m, release: func() {}}, Options: Options{Log: slog.New(slog.DiscardHandler)},
+	}
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)

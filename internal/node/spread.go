@@ -191,8 +191,10 @@ func (n *node) importStaged(ctx context.Context, what string, image core.Image) 
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return &core.Error{Kind: core.NotFound, Op: "find image", Object: image.Ref,
-			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew."}
+		return &core.Error{
+			Kind: core.NotFound, Op: "find image", Object: image.Ref,
+			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew.",
+		}
 	}
 	if err != nil {
 		return err

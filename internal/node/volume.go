@@ -134,8 +134,10 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	}
 	digest, err := dataimage.DigestOf(ctx, fresh)
 	if err == nil && digest != h.plan.VM.VolumeFrom {
-		err = &core.Error{Kind: core.Permanent, Op: "fill the volume from", Object: file, Err: fmt.Errorf("it holds %s, and held %s at home", digest, h.plan.VM.VolumeFrom),
-			Remedy: "Was the image of `volume: {from: …}` changed while it was copied? Run the job again."}
+		err = &core.Error{
+			Kind: core.Permanent, Op: "fill the volume from", Object: file, Err: fmt.Errorf("it holds %s, and held %s at home", digest, h.plan.VM.VolumeFrom),
+			Remedy: "Was the image of `volume: {from: …}` changed while it was copied? Run the job again.",
+		}
 	}
 	if err != nil {
 		return 0, err
@@ -199,8 +201,10 @@ func imageSize(dir string, wanted int64) (int64, error) {
 	case wanted == 0:
 		return max(min(defaultImage, free/2), dataimage.LeastSize), nil
 	case wanted > free:
-		return 0, &core.Error{Kind: core.Invalid, Op: "make the volume in", Object: dir, Err: fmt.Errorf("a data image of %d MiB is wanted, and %d MiB are free", wanted>>20, free>>20),
-			Remedy: "Lower `volume: {size: …}`, or name another `scratch:` for the site."}
+		return 0, &core.Error{
+			Kind: core.Invalid, Op: "make the volume in", Object: dir, Err: fmt.Errorf("a data image of %d MiB is wanted, and %d MiB are free", wanted>>20, free>>20),
+			Remedy: "Lower `volume: {size: …}`, or name another `scratch:` for the site.",
+		}
 	}
 	return wanted, nil
 }

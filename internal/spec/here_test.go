@@ -27,9 +27,13 @@ func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 		says []string
 	}{
 		{"image: docker-archive:image:1.tar:name:tag\ninputs: [{from: there, to: /in/}, {from: part-*, to: /in/}]\nsecrets: {A: {env: BEE_TEST_SET}, B: {file: there}, C: {exec: 'false'}}\n", nil},
-		{"image: docker-archive:none.tar\nnodes: 0\ninputs:\n- {from: none, to: /in/}\n- {from: none-*, to: /in/}\n- {from: dangling, to: /in/}\nsecrets:\n  A: {env: BEE_TEST_UNSET}\n  B: {file: none}\n",
-			[]string{"1:1: image: " + dir + "/none.tar: no such", "2:1: nodes: 0", "4:4: inputs[0].from: " + dir + "/none: no such", "5:4: inputs[1].from: ", "6:4: inputs[2].from: ",
-				"8:7: secrets.A.env: the variable BEE_TEST_UNSET is not set", "9:7: secrets.B.file: "}},
+		{
+			"image: docker-archive:none.tar\nnodes: 0\ninputs:\n- {from: none, to: /in/}\n- {from: none-*, to: /in/}\n- {from: dangling, to: /in/}\nsecrets:\n  A: {env: BEE_TEST_UNSET}\n  B: {file: none}\n",
+			[]string{
+				"1:1: image: " + dir + "/none.tar: no such", "2:1: nodes: 0", "4:4: inputs[0].from: " + dir + "/none: no such", "5:4: inputs[1].from: ", "6:4: inputs[2].from: ",
+				"8:7: secrets.A.env: the variable BEE_TEST_UNSET is not set", "9:7: secrets.B.file: ",
+			},
+		},
 		{"image: a\nvm: true\nvolume: {kind: dataimage, from: none}\n", []string{"3:27: volume.from: " + dir + "/none: no such"}},
 		{"image: oci:none:1\n", []string{"1:1: image: " + dir + "/none:1: no such"}},
 		{"build: none\n", []string{"1:1: build: " + dir + "/none: no such"}},
@@ -37,8 +41,10 @@ func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 		{"build: {context: build, dockerfile: x}\n", nil},
 		{"build: {context: build, dockerfile: y}\n", []string{"1:25: build.dockerfile: " + dir + "/build/y: no such"}},
 		{"build:\n  debian: bookworm\n  copy: [{from: none, to: /a}, {from: there, to: /b}, {from: 7}]\n", []string{"3:11: build.copy[0].from: " + dir + "/none: no such", "build.copy[2]: both", "build.copy[2].from: " + dir + "/7"}},
-		{"image: a\noutputs: [{from: /work/a, to: new/er}, {from: /work/b, to: .}, {from: /work/c, to: there}, {from: /work/d, to: there/in}]\n",
-			[]string{"outputs[2].to: " + dir + "/there: not a directory", "outputs[3].to: " + dir + "/there/in: not a directory"}},
+		{
+			"image: a\noutputs: [{from: /work/a, to: new/er}, {from: /work/b, to: .}, {from: /work/c, to: there}, {from: /work/d, to: there/in}]\n",
+			[]string{"outputs[2].to: " + dir + "/there: not a directory", "outputs[3].to: " + dir + "/there/in: not a directory"},
+		},
 		{"image: [x]\ninputs: [{from: [x], to: /a}]\nsecrets: {A: {env: [x], file: [y]}}\n", []string{"image: text", "inputs[0].from: text", "env: text", "file: text"}},
 		{"- a\n", []string{"a mapping of keys is wanted"}},
 	} {

@@ -66,15 +66,19 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 			t.Errorf("%s: parser says %v, schema %v", f, err, beefile(string(raw)))
 		}
 	}
-	for _, good := range []string{"x-common: {a: 1}\nimage: i\nrun: x\n", "image: i\nvolume: /v\n", "image: i\nvm: true\nvolume: dataimage\n", "image: i\nvm: true\nvolume: {kind: dataimage, from: ./x}\n", "image: i\nvm: {memory: 1.5G, mtu: 9000}\n",
-		"build: {debian: bookworm/updates, env: {A_1: x}}\n", "image: i\nplatform: linux/arm/v7\nname: 7\ntimeout: 1h30m\n"} {
+	for _, good := range []string{
+		"x-common: {a: 1}\nimage: i\nrun: x\n", "image: i\nvolume: /v\n", "image: i\nvm: true\nvolume: dataimage\n", "image: i\nvm: true\nvolume: {kind: dataimage, from: ./x}\n", "image: i\nvm: {memory: 1.5G, mtu: 9000}\n",
+		"build: {debian: bookworm/updates, env: {A_1: x}}\n", "image: i\nplatform: linux/arm/v7\nname: 7\ntimeout: 1h30m\n",
+	} {
 		if _, err := ParseJob("f", []byte(good), "/d"); err != nil || !beefile(good) {
 			t.Errorf("%s: parser says %v, schema %v", good, err, beefile(good))
 		}
 	}
-	for _, name := range []string{"unknown key with a near one", "wrong type of list", "unknown key inside", "no image", "both", "not a mapping", "impossible number",
+	for _, name := range []string{
+		"unknown key with a near one", "wrong type of list", "unknown key inside", "no image", "both", "not a mapping", "impossible number",
 		"relative volume", "bad variable", "bad runtime", "bad duration", "negative duration", "types and values at once", "too large", "digits as text", "platform of no container",
-		"unknown architecture", "suite of no name", "sizes that Go knows", "merge of a list"} {
+		"unknown architecture", "suite of no name", "sizes that Go knows", "merge of a list",
+	} {
 		if beefile(bad()[name].text) {
 			t.Errorf("the schema accepts what the parser refuses: %s", name)
 		}

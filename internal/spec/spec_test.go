@@ -33,11 +33,13 @@ sites: [laptop, lab]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Job{Name: "lysozyme", Image: "docker.io/gromacs/gromacs:2025.1", Nodes: 2, RanksPerNode: 4,
+	want := &Job{
+		Name: "lysozyme", Image: "docker.io/gromacs/gromacs:2025.1", Nodes: 2, RanksPerNode: 4,
 		Env: map[string]string{"OMP_NUM_THREADS": "1", "DEBUG": "true"}, Secrets: map[string]Secret{"TOKEN": {Env: "MY_TOKEN"}},
 		Inputs: []Copy{{"/home/ann/input", "/work"}}, Volume: Volume{Path: "/work"}, Entrypoint: &Command{Argv: []string{}},
 		Setup: &Command{Shell: "gmx grompp"}, Run: &Command{Argv: []string{"mpirun", "gmx_mpi", "mdrun"}},
-		Outputs: []Copy{{"/work/md.*", "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann"}
+		Outputs: []Copy{{"/work/md.*", "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann",
+	}
 	if !reflect.DeepEqual(j, want) {
 		t.Errorf("got  %+v\nwant %+v", j, want)
 	}
@@ -96,10 +98,14 @@ func bad() map[string]struct {
 		"no UTF-8":                     {"image: a\nname: n\xfc\n", []string{`2:8: this is not text in UTF-8`}},
 		"a mark of UTF-8":              {"\ufeffimage: a\nnodez: 1\n", []string{`2:1: unknown key "nodez"`}},
 		"unknown key inside":           {"image: a\ninputs: [{form: ./x, to: /work}]\n", []string{`2:11: unknown key "inputs[0].form" (did you mean "from"?)`}},
-		"twice": {"image: a\nenv: {A: 1, A: 2}\nnodes: 1\nnodes: 2\nretry: many\nuser: ann\n",
-			[]string{`2:13: key "env.A" is given twice`, `4:1: key "nodes" is given twice`, "5:8: retry: a whole number", "6:1: user:"}},
-		"twice in what is merged": {"image: a\nx-common: &c {A: 1, A: 2}\nenv: {<<: *c, <<: *c}\n",
-			[]string{`2:21: key "env.<<.A" is given twice`, `3:15: key "env.<<" is given twice`}},
+		"twice": {
+			"image: a\nenv: {A: 1, A: 2}\nnodes: 1\nnodes: 2\nretry: many\nuser: ann\n",
+			[]string{`2:13: key "env.A" is given twice`, `4:1: key "nodes" is given twice`, "5:8: retry: a whole number", "6:1: user:"},
+		},
+		"twice in what is merged": {
+			"image: a\nx-common: &c {A: 1, A: 2}\nenv: {<<: *c, <<: *c}\n",
+			[]string{`2:21: key "env.<<.A" is given twice`, `3:15: key "env.<<" is given twice`},
+		},
 		"no image":                  {"run: x\n", []string{"1:1: neither `image:` nor `build:`"}},
 		"both":                      {"image: a\nbuild: .\n", []string{"2:1: `image:` and `build:` exclude"}},
 		"impossible number":         {"image: a\nnodes: 0\n", []string{"2:1: nodes: 0 cannot be (from 1 to 100000)"}},
@@ -121,10 +127,14 @@ func bad() map[string]struct {
 		"a tab in a block":          {"image: a\nrun: |\n  if true; then\n\techo a\n  fi\n", []string{"4:1: a tab begins this line: YAML wants spaces there"}},
 		"missing value":             {"image:\n", []string{"image: a value is missing"}},
 		"empty command":             {"image: a\nrun: ''\n", []string{"2:6: run: the command is empty (leave it out, or give a command)"}},
-		"commands of no words": {"image: a\nsetup: []\nrun: []\nresume: []\ncheckpoint: {command: []}\nentrypoint: []\n",
-			[]string{"2:8: setup: the command is empty (leave it out, or give a command)", "3:6: run: the", "4:9: resume: the", "5:23: checkpoint.command: the"}},
-		"types and values at once": {"image: a\nnodes: 0\nretry: many\nuser: ann\nenv: {1A: x}\n",
-			[]string{"2:1: nodes: 0 cannot be (from 1 to 100000)", "3:8: retry: a whole number", "4:1: user:", `5:7: env: "1A"`}},
+		"commands of no words": {
+			"image: a\nsetup: []\nrun: []\nresume: []\ncheckpoint: {command: []}\nentrypoint: []\n",
+			[]string{"2:8: setup: the command is empty (leave it out, or give a command)", "3:6: run: the", "4:9: resume: the", "5:23: checkpoint.command: the"},
+		},
+		"types and values at once": {
+			"image: a\nnodes: 0\nretry: many\nuser: ann\nenv: {1A: x}\n",
+			[]string{"2:1: nodes: 0 cannot be (from 1 to 100000)", "3:8: retry: a whole number", "4:1: user:", `5:7: env: "1A"`},
+		},
 		"too large":                    {"image: a\nnodes: 99999999999999999999\nretry: 9223372036854775808\nranks_per_node: 1000000000\n", []string{"2:8: nodes: 99999999999999999999 is too large", "3:8: retry: 9223372036854775808 is too large", "4:1: ranks_per_node: 1000000000 cannot be"}},
 		"digits as text":               {"image: a\nnodes: '99999999999999999999'\n", []string{"2:8: nodes: a whole number is wanted, this is text"}},
 		"platform of no container":     {"image: a\nplatform: foo/bar\n", []string{`2:1: platform: "foo/bar" is no platform`}},
@@ -195,10 +205,12 @@ func TestBadBeefiles(t *testing.T) {
 }
 
 func TestImagesWithoutTheWordForWhatTheyAre(t *testing.T) {
-	for ref, want := range map[string]string{"./x.tar": "docker-archive:./x.tar", "x.tar.gz": "docker-archive:x.tar.gz", "/d/y": "oci:/d/y", "../y": "build: ../y",
+	for ref, want := range map[string]string{
+		"./x.tar": "docker-archive:./x.tar", "x.tar.gz": "docker-archive:x.tar.gz", "/d/y": "oci:/d/y", "../y": "build: ../y",
 		"docker-archive:./x.tar": "", "oci:./y": "", "docker.io/library/debian:12": "", "debian": "", "127.0.0.1:5000/x": "", "podman:a": "",
 		"localhost/a__b/c-d.e--f:V_1.0": "", "[::1]:5000/x": "", "Host.Example.org/x": "", "debian:x.tar": "", "sha256:0a1b": "", "sha256:" + strings.Repeat("a", 64): "",
-		"quay.io/a/b:1@sha256:" + strings.Repeat("0", 64): "", "docker-daemon:sha256:" + strings.Repeat("0", 64): "", "docker-daemon:0a1b2c": "", "oci-archive:/A b": ""} {
+		"quay.io/a/b:1@sha256:" + strings.Repeat("0", 64): "", "docker-daemon:sha256:" + strings.Repeat("0", 64): "", "docker-daemon:0a1b2c": "", "oci-archive:/A b": "",
+	} {
 		_, err := ParseJob("j.yaml", []byte("image: '"+ref+"'"), "/d")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", ref, err)

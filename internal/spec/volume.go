@@ -63,7 +63,7 @@ func (v Volume) MarshalJSON() ([]byte, error) {
 	if v == (Volume{Path: v.Path}) {
 		return json.Marshal(v.Path)
 	}
-	return json.Marshal((volumeForm)(v))
+	return json.Marshal(volumeForm(v))
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.

@@ -36,8 +36,10 @@ const minBeginning = 4
 // several, and NotFound where it means none.
 func (s *Store) FindRun(ctx context.Context, word string, why Meaning) (Run, error) {
 	if word == "" {
-		return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Err: errors.New("its name is empty"),
-			Remedy: "Look whether a variable in your script is not set; `bee ps -a` lists all runs."}
+		return Run{}, &core.Error{
+			Kind: core.Invalid, Op: "find run", Err: errors.New("its name is empty"),
+			Remedy: "Look whether a variable in your script is not set; `bee ps -a` lists all runs.",
+		}
 	}
 	ids, err := s.ids(ctx, "SELECT id FROM runs WHERE id >= ? AND id < ? LIMIT 3", word, word+"\x7f")
 	if err != nil {
@@ -56,15 +58,19 @@ func (s *Store) FindRun(ctx context.Context, word string, why Meaning) (Run, err
 	case len(named) > 0:
 		return oneOf(word, named, why)
 	case len(ids) > 0 && len(word) < minBeginning && (why == ToEnd || why == ToForget):
-		return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: word,
+		return Run{}, &core.Error{
+			Kind: core.Invalid, Op: "find run", Object: word,
 			Err:    fmt.Errorf("no run has that name, and as the beginning of an id (%s) it is too short", strings.Join(ids, ", ")),
-			Remedy: fmt.Sprintf("Give at least %d letters of the id.", minBeginning)}
+			Remedy: fmt.Sprintf("Give at least %d letters of the id.", minBeginning),
+		}
 	case len(ids) == 1:
 		return s.Run(ctx, ids[0])
 	case len(ids) > 1:
-		return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: word,
+		return Run{}, &core.Error{
+			Kind: core.Invalid, Op: "find run", Object: word,
 			Err:    fmt.Errorf("several runs begin with it (%s, …)", strings.Join(ids, ", ")),
-			Remedy: "Give more letters of the id."}
+			Remedy: "Give more letters of the id.",
+		}
 	}
 	return Run{}, notFound(sql.ErrNoRows, "find run", word, "`bee ps -a` lists all runs.")
 }
@@ -93,6 +99,8 @@ func oneOf(name string, runs []Run, why Meaning) (Run, error) {
 	for _, r := range several {
 		list = append(list, r.ID+" ("+string(r.State)+")")
 	}
-	return Run{}, &core.Error{Kind: core.Invalid, Op: "find run", Object: name,
-		Err: fmt.Errorf("%d runs have that name: %s", len(several), strings.Join(list, ", ")), Remedy: "Give the id of the one that you mean."}
+	return Run{}, &core.Error{
+		Kind: core.Invalid, Op: "find run", Object: name,
+		Err: fmt.Errorf("%d runs have that name: %s", len(several), strings.Join(list, ", ")), Remedy: "Give the id of the one that you mean.",
+	}
 }

@@ -107,8 +107,10 @@ func usesMemory(dir string) bool {
 
 // inMemory is the error of a database that cannot be made one for several machines yet.
 func inMemory(dir string) error {
-	return &core.Error{Kind: core.Busy, Op: "open state", Object: dir,
+	return &core.Error{
+		Kind: core.Busy, Op: "open state", Object: dir,
 		Err: errors.New("its file system may be shared by several machines, and bee processes have it open, of a version from before, in a way that works on one machine alone"),
 		Remedy: "End those that carry runs in the background, on every machine that has the directory: `pkill -KILL -u \"$USER\" -f 'bee drive'`. The runs go on, and the next bee command sees to them. " +
-			"Or choose another directory with --state or BEE_STATE."}
+			"Or choose another directory with --state or BEE_STATE.",
+	}
 }

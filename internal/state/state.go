@@ -89,8 +89,10 @@ func OpenAlone(ctx context.Context, dir string) (*Store, error) {
 }
 
 func unopened(dir string, err error) error {
-	return &core.Error{Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
-		Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE."}
+	return &core.Error{
+		Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
+		Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE.",
+	}
 }
 
 func openWith(ctx context.Context, dir string, j journal) (*Store, error) {

@@ -197,8 +197,10 @@ func Receive(r io.Reader) (Frame, error) {
 	if length > maxData {
 		return Frame{}, fmt.Errorf("frame of %d bytes is too long", length)
 	}
-	f := Frame{Stream: Stream(header[0]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[8:]))),
-		Next: int64(binary.BigEndian.Uint64(header[headerSize:])), Data: make([]byte, length)}
+	f := Frame{
+		Stream: Stream(header[0]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[8:]))),
+		Next: int64(binary.BigEndian.Uint64(header[headerSize:])), Data: make([]byte, length),
+	}
 	if _, err := io.ReadFull(r, f.Data); err != nil {
 		return Frame{}, io.ErrUnexpectedEOF
 	}

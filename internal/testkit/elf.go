@@ -48,14 +48,18 @@ func (o SharedObject) Write(t testing.TB, path string) {
 		offset += s.Size
 		return s
 	}
-	sections := []elf.Section64{{},
+	sections := []elf.Section64{
+		{},
 		section(".dynstr", elf.SHT_STRTAB, strs, 0, 0),
 		section(".dynsym", elf.SHT_DYNSYM, sym.Bytes(), 1, 24),
 		section(".dynamic", elf.SHT_DYNAMIC, dyn.Bytes(), 1, 16),
-		section(".shstrtab", elf.SHT_STRTAB, names, 0, 0)}
+		section(".shstrtab", elf.SHT_STRTAB, names, 0, 0),
+	}
 	var out bytes.Buffer
-	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: offset,
-		Ehsize: header, Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: 4}
+	h := elf.Header64{
+		Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: offset,
+		Ehsize: header, Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: 4,
+	}
 	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
 	put(&out, h)
 	for _, part := range [][]byte{strs, sym.Bytes(), dyn.Bytes(), names} {

@@ -87,8 +87,10 @@ func enoughHugePages(want int64) error {
 	if want <= free {
 		return nil
 	}
-	return &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
-		Remedy: "The host's administrator sets them aside (sysctl vm.nr_hugepages); or leave `huge_pages` out."}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "start virtual machine", Err: fmt.Errorf("it wants %d MiB of memory in huge pages, and %d MiB of the host's are free (in pages of %d KiB)", want>>20, free>>20, page>>10),
+		Remedy: "The host's administrator sets them aside (sysctl vm.nr_hugepages); or leave `huge_pages` out.",
+	}
 }
 
 // Processors chooses those of the host's for the guests of one machine, of

@@ -89,8 +89,10 @@ func (b boot) assemble() qemu.Machine {
 	m := b.qemu
 	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
 	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on cryptomgr.notests" + m.ClockOptions() + " -- " + agent.Command
-	m.Disks = append([]qemu.Disk{{File: filepath.Join(b.guest, "root.sqfs"), Serial: agent.RootDisk, ReadOnly: true},
-		{File: filepath.Join(b.dir, agent.ScratchDisk), Serial: agent.ScratchDisk}}, m.Disks...)
+	m.Disks = append([]qemu.Disk{
+		{File: filepath.Join(b.guest, "root.sqfs"), Serial: agent.RootDisk, ReadOnly: true},
+		{File: filepath.Join(b.dir, agent.ScratchDisk), Serial: agent.ScratchDisk},
+	}, m.Disks...)
 	if b.image != "" {
 		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: agent.ImageDisk, ReadOnly: true})
 	}

@@ -212,8 +212,10 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 		return err
 	}
 	if done.Error != "" {
-		return &core.Error{Kind: core.Permanent, Op: "copy into the virtual machine", Object: source, Err: errors.New(done.Error),
-			Remedy: "Is there room? It lies on the guest's own disk: `vm: {disk: …}`."}
+		return &core.Error{
+			Kind: core.Permanent, Op: "copy into the virtual machine", Object: source, Err: errors.New(done.Error),
+			Remedy: "Is there room? It lies on the guest's own disk: `vm: {disk: …}`.",
+		}
 	}
 	return nil
 }

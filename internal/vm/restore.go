@@ -127,8 +127,10 @@ func (r record) fits(ctx context.Context, m *qemu.Monitor) error {
 		return err
 	}
 	if lacking := r.Features.Lacking(here); len(lacking) > 0 {
-		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("the processor (%s) lacks here what its software saw where it was saved: %s", r.CPU, strings.Join(lacking, ", ")),
-			Remedy: "Another site may have it. `vm: {cpu: …}` names, for a new run, a model that all hosts have."}
+		return &core.Error{
+			Kind: core.Unsupported, Err: fmt.Errorf("the processor (%s) lacks here what its software saw where it was saved: %s", r.CPU, strings.Join(lacking, ", ")),
+			Remedy: "Another site may have it. `vm: {cpu: …}` names, for a new run, a model that all hosts have.",
+		}
 	}
 	return nil
 }
@@ -188,10 +190,12 @@ func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir strin
 
 // boot is what all machines for a container have in common.
 func (r *Runtime) boot(s driver.ContainerSpec) boot {
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin, templates: r.o.Templates, tell: r.tell,
+	b := boot{
+		qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin, templates: r.o.Templates, tell: r.tell,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
-		}}
+		},
+	}
 	b.qemu.Name = s.Name
 	return b
 }

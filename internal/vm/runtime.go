@@ -148,8 +148,10 @@ func refuse(context.Context) (net.Conn, error) { return nil, errors.New("there i
 // machine is what all machines of these options have in common.
 func (r *Runtime) machine() qemu.Machine {
 	o := r.o
-	return qemu.Machine{Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
-		Nets: []qemu.Net{{}}}
+	return qemu.Machine{
+		Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
+		Nets: []qemu.Net{{}},
+	}
 }
 
 // config is what every guest is told.
@@ -270,8 +272,10 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	defer cancel()
 	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
-			err = &core.Error{Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
-				Err: fmt.Errorf("%w: no container within %v in which it could run\n%s", errStuck, r.patience, c.describe())}
+			err = &core.Error{
+				Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
+				Err: fmt.Errorf("%w: no container within %v in which it could run\n%s", errStuck, r.patience, c.describe()),
+			}
 		}
 		m.Kill()
 		return nil, err

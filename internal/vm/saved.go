@@ -74,8 +74,10 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 		return err
 	}
 	made := m.machine.made
-	r := record{Version: recordVersion, Accel: made.Accel, CPU: made.CPU, Topology: made.Topology, Memory: made.Memory, HugePages: made.HugePages,
-		Image: m.image, Mounts: m.mounts, From: m.from, Task: m.task, Login: m.login, Disks: make([]savedDisk, len(made.Disks))}
+	r := record{
+		Version: recordVersion, Accel: made.Accel, CPU: made.CPU, Topology: made.Topology, Memory: made.Memory, HugePages: made.HugePages,
+		Image: m.image, Mounts: m.mounts, From: m.from, Task: m.task, Login: m.login, Disks: make([]savedDisk, len(made.Disks)),
+	}
 	for _, n := range made.Nets {
 		r.MTU = max(r.MTU, n.MTU)
 	}

@@ -78,8 +78,10 @@ func TestGuestsFromATemplate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(share, "word"), []byte("shared\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("plain"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
-		tell: func(message string) { told = append(told, message) }}
+	b := boot{
+		qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("plain"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
+		tell: func(message string) { told = append(told, message) },
+	}
 	const script = `cat /proc/sys/kernel/random/boot_id /etc/machine-id; od -An -N16 -tx1 /dev/urandom; date +%s; hostname; cat /mnt/bee0/word; cat /sys/class/net/*/mtu | sort -n | paste -sd,`
 	if templated, _ := up(t, b, "true"); templated {
 		t.Fatal("the first guest came from a template")

@@ -28,8 +28,10 @@ const (
 
 func newRuntime() driver.Runtime {
 	binary := os.Getenv("BEE_TEST_BINARY")
-	return New(Options{Binary: binary, Guest: os.Getenv(guestVariable), Templates: os.Getenv(templatesVariable), Accel: TCG, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
-		Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock"})
+	return New(Options{
+		Binary: binary, Guest: os.Getenv(guestVariable), Templates: os.Getenv(templatesVariable), Accel: TCG, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
+		Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock",
+	})
 }
 
 func TestMain(m *testing.M) {
@@ -167,8 +169,10 @@ func TestAnotherArchitecture(t *testing.T) {
 		t.Skip("BEE_TEST_ARM64_TREE and BEE_TEST_ARM64_BINARY are not set")
 	}
 	testkit.RequireTool(t, qemu.ProgramFor("arm64"))
-	r := New(Options{Binary: binary, Guest: tree, Arch: "arm64", Program: []string{qemu.ProgramFor("arm64")}, Accel: TCG, CPU: "max,pauth-impdef=on",
-		Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1}, Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock"})
+	r := New(Options{
+		Binary: binary, Guest: tree, Arch: "arm64", Program: []string{qemu.ProgramFor("arm64")}, Accel: TCG, CPU: "max,pauth-impdef=on",
+		Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1}, Memory: 1 << 30, Disk: 4 << 30, SocketName: "node.sock",
+	})
 	f, err := r.Probe(t.Context())
 	if err != nil || !f.Usable {
 		t.Fatalf("it does not boot: %+v, %v", f, err)

@@ -53,8 +53,10 @@ func (v *Volume) room() error {
 		return err
 	}
 	if free, more := int64(host.Bavail)*host.Bsize, file.Size-file.Blocks*512; more > free {
-		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("the volume, a data image of %d MiB, may still take %d MiB, and %d MiB are free in %s", file.Size>>20, more>>20, free>>20, path.Dir(v.Image)),
-			Remedy: "Free space there, or name another `scratch:` for the site. `volume: {size: …}` makes it smaller, for a new run."}
+		return &core.Error{
+			Kind: core.Unsupported, Err: fmt.Errorf("the volume, a data image of %d MiB, may still take %d MiB, and %d MiB are free in %s", file.Size>>20, more>>20, free>>20, path.Dir(v.Image)),
+			Remedy: "Free space there, or name another `scratch:` for the site. `volume: {size: …}` makes it smaller, for a new run.",
+		}
 	}
 	return nil
 }

@@ -52,8 +52,10 @@ func NewAuthority() (*Authority, error) {
 
 func template(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	return &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-clockSlack), NotAfter: time.Now().Add(lifetime)}
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-clockSlack), NotAfter: time.Now().Add(lifetime),
+	}
 }
 
 func encodePEM(kind string, raw []byte) []byte {
@@ -96,9 +98,11 @@ type Identity struct {
 func (i *Identity) now() time.Time { return i.made }
 
 func (i *Identity) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.cert}, Time: i.now,
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.cert}, Time: i.now,
 		// No session is resumed, and none is worth keeping for decades.
-		SessionTicketsDisabled: true, CurvePreferences: []tls.CurveID{tls.X25519}}
+		SessionTicketsDisabled: true, CurvePreferences: []tls.CurveID{tls.X25519},
+	}
 }
 
 // NewIdentity reads what Issue and Certificate gave.

@@ -51,8 +51,14 @@ func (b *bench) frames(int) error {
 		b.rows = append(b.rows, [4]string{what, fmt.Sprintf("%.3g %s", x, unit), fmt.Sprintf("%s %.3g", other.What, y), fmt.Sprintf("%.2f", x/y)})
 	}
 	for _, size := range []int{1500, 64000} {
-		for _, p := range [][2]string{{"switch, two hosts, plain", "QEMU socket multicast"}, {"switch, two hosts, plain", "QEMU stream pair"}, {"switch, two hosts, TLS", "switch, two hosts, plain"},
-			{"switch, four flows by four connections", "switch, four flows by one connection"}, {"switch, one host", "vde_switch"}, {"switch, one host", "kernel bridge with veth"}} {
+		for _, p := range [][2]string{
+			{"switch, two hosts, plain", "QEMU socket multicast"},
+			{"switch, two hosts, plain", "QEMU stream pair"},
+			{"switch, two hosts, TLS", "switch, two hosts, plain"},
+			{"switch, four flows by four connections", "switch, four flows by one connection"},
+			{"switch, one host", "vde_switch"},
+			{"switch, one host", "kernel bridge with veth"},
+		} {
 			own, other := all[fmt.Sprint(p[0], size, "pair")], all[fmt.Sprint(p[1], size, "pair")]
 			if other.What == "" {
 				continue // vde_switch knows no large frames

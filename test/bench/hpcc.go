@@ -26,11 +26,19 @@ outputs: [{from: /work/hpccoutf.txt, to: inside}]
 `); err != nil {
 		return err
 	}
-	return b.byTurns(rounds, turns{what: "HPCC", file: "hpccoutf.txt", parse: hpccFigures,
-		figures: []figure{{name: "HPL_Tflops", unit: "Tflop/s"}, {name: "StarSTREAM_Triad", unit: "GB/s"}, {name: "MPIRandomAccess_GUPs", unit: "GUP/s"},
-			{name: "MaxPingPongLatency_usec", unit: "µs"}, {name: "MinPingPongBandwidth_GBytes", unit: "GB/s"}, {name: "NaturallyOrderedRingBandwidth_GBytes", unit: "GB/s"}},
+	return b.byTurns(rounds, turns{
+		what: "HPCC", file: "hpccoutf.txt", parse: hpccFigures,
+		figures: []figure{
+			{name: "HPL_Tflops", unit: "Tflop/s"},
+			{name: "StarSTREAM_Triad", unit: "GB/s"},
+			{name: "MPIRandomAccess_GUPs", unit: "GUP/s"},
+			{name: "MaxPingPongLatency_usec", unit: "µs"},
+			{name: "MinPingPongBandwidth_GBytes", unit: "GB/s"},
+			{name: "NaturallyOrderedRingBandwidth_GBytes", unit: "GB/s"},
+		},
 		inside: []string{b.bee, "run", "-q", "hpcc.yaml"},
-		native: []string{"mpirun", "-n", "2", "hpcc"}})
+		native: []string{"mpirun", "-n", "2", "hpcc"},
+	})
 }
 
 // hpccInput writes the input of the example, with a problem of another size.

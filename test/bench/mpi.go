@@ -57,10 +57,12 @@ outputs: [{from: /work/np.out, to: inside}]
 `); err != nil {
 		return err
 	}
-	return b.byTurns(rounds, turns{what: "NetPIPE", file: "np.out", parse: netpipeFigures,
+	return b.byTurns(rounds, turns{
+		what: "NetPIPE", file: "np.out", parse: netpipeFigures,
 		figures: []figure{{name: "latency of 8 bytes", unit: "µs"}, {name: "bandwidth of 64 KiB", unit: "Gbit/s"}, {name: "best bandwidth", unit: "Gbit/s"}},
 		inside:  []string{b.bee, "run", "-q", "netpipe.yaml"},
-		native:  []string{"mpirun", "-n", "2", "NPopenmpi", "-l", "8", "-u", "1048576", "-p", "0", "-o", "np.out"}})
+		native:  []string{"mpirun", "-n", "2", "NPopenmpi", "-l", "8", "-u", "1048576", "-p", "0", "-o", "np.out"},
+	})
 }
 
 // netpipeFigures reads NetPIPE's table: bytes, Mbit/s, seconds one way.

@@ -60,8 +60,10 @@ func fill(dir string) error {
 		if err := s.PutRun(ctx, run); err != nil {
 			return err
 		}
-		a := state.Attempt{Run: run.ID, N: 1, Site: "local", Provider: "local", Released: true, Started: at, Ended: at.Add(time.Minute),
-			Record: state.Record{Hosts: []core.Host{{Name: "h0"}, {Name: "h1"}}, ExitCode: &code}}
+		a := state.Attempt{
+			Run: run.ID, N: 1, Site: "local", Provider: "local", Released: true, Started: at, Ended: at.Add(time.Minute),
+			Record: state.Record{Hosts: []core.Host{{Name: "h0"}, {Name: "h1"}}, ExitCode: &code},
+		}
 		if err := s.PutAttempt(ctx, a, false); err != nil {
 			return err
 		}

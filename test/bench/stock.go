@@ -103,9 +103,11 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 	}
 	console := filepath.Join(b.dir, "stock.console")
 	os.Remove(console)
-	m := qemu.Machine{Program: []string{qemu.Program()}, Name: "stock", Accel: b.accel, CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
+	m := qemu.Machine{
+		Program: []string{qemu.Program()}, Name: "stock", Accel: b.accel, CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
 		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud systemd.firstboot=off", Console: console,
-		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"}}
+		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"},
+	}
 	argv, files := m.Command()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.ExtraFiles = files

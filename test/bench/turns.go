@@ -65,8 +65,10 @@ func (b *bench) byTurns(rounds int, t turns) error {
 	}
 	for _, f := range t.figures {
 		r := ran[f.name]
-		b.rows = append(b.rows, [4]string{t.what + ", two ranks on one host: " + f.name, fmt.Sprintf("%.4g %s", quartile(r.inside, 2), f.unit),
-			fmt.Sprintf("without bee %.4g", quartile(r.native, 2)), fmt.Sprintf("%s; itself %s", spread(r.both), spread(r.itself))})
+		b.rows = append(b.rows, [4]string{
+			t.what + ", two ranks on one host: " + f.name, fmt.Sprintf("%.4g %s", quartile(r.inside, 2), f.unit),
+			fmt.Sprintf("without bee %.4g", quartile(r.native, 2)), fmt.Sprintf("%s; itself %s", spread(r.both), spread(r.itself)),
+		})
 	}
 	return nil
 }

@@ -80,8 +80,10 @@ var mpiOpt = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals 
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	args := []string{"-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", "3.11",
-		"--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_17_x86_64", "--platform", "manylinux1_x86_64", "-d", tmp}
+	args := []string{
+		"-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--python-version", "3.11",
+		"--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_17_x86_64", "--platform", "manylinux1_x86_64", "-d", tmp,
+	}
 	for _, w := range wheels {
 		args = append(args, w.requirement)
 	}

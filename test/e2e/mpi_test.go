@@ -44,8 +44,10 @@ func withoutRace(stderr string) string {
 
 func (j mpiJob) args(b *testkit.Bee, build string) []string {
 	sites := b.File("sites.yaml", fmt.Sprintf("sites:\n  - {name: lab, provider: local, hosts: %d, private_scratch: %v}\n", j.nodes, j.private))
-	lines := append([]string{"name: mpi", strings.TrimSpace(build), fmt.Sprintf("nodes: %d", j.nodes), fmt.Sprintf("ranks_per_node: %d", j.ranks),
-		"env: " + j.family.env, "workdir: /work", "inputs: [{from: ./input, to: /work}]", "run: |", "  " + j.run}, j.extra...)
+	lines := append([]string{
+		"name: mpi", strings.TrimSpace(build), fmt.Sprintf("nodes: %d", j.nodes), fmt.Sprintf("ranks_per_node: %d", j.ranks),
+		"env: " + j.family.env, "workdir: /work", "inputs: [{from: ./input, to: /work}]", "run: |", "  " + j.run,
+	}, j.extra...)
 	if len(j.extra) == 0 {
 		lines = append(lines, "timeout: 60s")
 	}

@@ -53,8 +53,10 @@ func TestAStoreThatIsAway(t *testing.T) {
 func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
 	testkit.Once(t)
 	t.Parallel()
-	for name, store := range map[string]func(*testkit.Bee, *sshfarm.Farm) string{"directory": directoryStore, "ssh": farStore,
-		"bucket": func(b *testkit.Bee, _ *sshfarm.Farm) string { return bucketStore(b, s3server.Start(t)) }} {
+	for name, store := range map[string]func(*testkit.Bee, *sshfarm.Farm) string{
+		"directory": directoryStore, "ssh": farStore,
+		"bucket": func(b *testkit.Bee, _ *sshfarm.Farm) string { return bucketStore(b, s3server.Start(t)) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := beginStored(t, store, "setup: head -c 100000000 /dev/urandom >noise; md5sum noise >sum", "run: "+strings.Replace(heldCounter("$BEE_ATTEMPT = 1"), "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
 			s.Must("checkpoint", s.id)

@@ -155,8 +155,10 @@ func TestARunWaitsInAStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		store  func(*testkit.Bee, *sshfarm.Farm) string
 		itself bool // the site writes there itself
-	}{"directory": {directoryStore, true}, "ssh": {farStore, false}, "shared": {scratchStore, true},
-		"bucket": {func(b *testkit.Bee, _ *sshfarm.Farm) string { return bucketStore(b, s3server.Start(t)) }, false}} {
+	}{
+		"directory": {directoryStore, true}, "ssh": {farStore, false}, "shared": {scratchStore, true},
+		"bucket": {func(b *testkit.Bee, _ *sshfarm.Farm) string { return bucketStore(b, s3server.Start(t)) }, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := beginStored(t, c.store)
 			v := s.suspended(t)

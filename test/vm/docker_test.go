@@ -113,8 +113,10 @@ func TestAGuestHasTheDockerOfARepository(t *testing.T) {
 		Packages map[string]string `json:"packages"`
 	}
 	b.JSON(&shown, "vm", "image", "show", image)
-	for name, want := range map[string]string{"docker-ce": "5:99.1-1", "docker-ce-cli": "5:99.1-1", "containerd.io": "8.2-1", "docker-buildx-plugin": "0.99-1",
-		"docker-compose-plugin": "", "docker.io": "", "containerd": "", "runc": "", "crun": ""} {
+	for name, want := range map[string]string{
+		"docker-ce": "5:99.1-1", "docker-ce-cli": "5:99.1-1", "containerd.io": "8.2-1", "docker-buildx-plugin": "0.99-1",
+		"docker-compose-plugin": "", "docker.io": "", "containerd": "", "runc": "", "crun": "",
+	} {
 		if got := shown.Packages[name]; got != want {
 			t.Errorf("the image has %s %q, want %q", name, got, want)
 		}

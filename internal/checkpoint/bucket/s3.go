@@ -53,8 +53,10 @@ func NewS3(ctx context.Context, s Settings) (*S3, error) {
 	}
 	c, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read the settings for S3 of", Object: s.Bucket, Err: err,
-			Remedy: "Check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials."}
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "read the settings for S3 of", Object: s.Bucket, Err: err,
+			Remedy: "Check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials.",
+		}
 	}
 	if c.Region == "" {
 		c.Region = "us-east-1" // as most servers want that are not AWS's own

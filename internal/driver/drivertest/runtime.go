@@ -72,13 +72,31 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	s.shared = &shared{suite: s, t: t}
 	// These leave a container as it is, and have one together.
 	run([]test{
-		{"Exec", s.exec}, {"Codes", s.codes}, {"Signals", s.signals}, {"Terminal", s.terminal}, {"Identity", s.identity}, {"Limits", s.limits}, {"Names", s.names},
-		{"Confined", s.confined}, {"SharedMemory", s.sharedMemory}, {"Orphans", s.orphans}, {"BigOutput", s.bigOutput},
+		{"Exec", s.exec},
+		{"Codes", s.codes},
+		{"Signals", s.signals},
+		{"Terminal", s.terminal},
+		{"Identity", s.identity},
+		{"Limits", s.limits},
+		{"Names", s.names},
+		{"Confined", s.confined},
+		{"SharedMemory", s.sharedMemory},
+		{"Orphans", s.orphans},
+		{"BigOutput", s.bigOutput},
 	})
 	s.shared.end()
 	run([]test{
-		{"Probe", s.probe}, {"User", s.user}, {"Mounts", s.mounts}, {"Paths", s.paths}, {"Scratch", s.scratch}, {"Filter", s.filter},
-		{"Stop", s.stop}, {"List", s.list}, {"AtOnce", s.atOnce}, {"Root", s.root}, {"KillOwner", s.killOwner},
+		{"Probe", s.probe},
+		{"User", s.user},
+		{"Mounts", s.mounts},
+		{"Paths", s.paths},
+		{"Scratch", s.scratch},
+		{"Filter", s.filter},
+		{"Stop", s.stop},
+		{"List", s.list},
+		{"AtOnce", s.atOnce},
+		{"Root", s.root},
+		{"KillOwner", s.killOwner},
 	})
 }
 
@@ -198,10 +216,12 @@ func (s RuntimeSuite) spec(t testing.TB) driver.ContainerSpec {
 		}
 	})
 	name := fmt.Sprintf("bee-suite-%d-%d", os.Getpid(), n)
-	c := driver.ContainerSpec{Owner: core.Owner{User: fmt.Sprintf("suite%d", os.Getpid()), Run: fmt.Sprint("run", n), Attempt: 1}, Name: name, Image: s.image,
+	c := driver.ContainerSpec{
+		Owner: core.Owner{User: fmt.Sprintf("suite%d", os.Getpid()), Run: fmt.Sprint("run", n), Attempt: 1}, Name: name, Image: s.image,
 		Hostname: "suite-host", Env: []string{"PATH=/bin:/usr/bin", "FROM_SPEC=1"}, Hosts: []string{"10.9.8.7 other-host other-alias"},
 		StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), Binary: s.Binary,
-		Mounts: []driver.Mount{{Source: filepath.Join(dir, "work"), Target: "/work"}, {Source: filepath.Join(dir, "fixed"), Target: "/a/deep/fixed", ReadOnly: true}}}
+		Mounts: []driver.Mount{{Source: filepath.Join(dir, "work"), Target: "/work"}, {Source: filepath.Join(dir, "fixed"), Target: "/a/deep/fixed", ReadOnly: true}},
+	}
 	for _, d := range []string{"state", "run", "work", "fixed"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)

@@ -288,8 +288,10 @@ func (s RuntimeSuite) confined(t *testing.T) {
 	if got := want(t, box, "grep CapEff /proc/self/status | tr -d 'CapEf:[:space:]'"); strings.Trim(got, "0") != "" {
 		t.Errorf("capabilities %s", got)
 	}
-	for _, script := range []string{"chroot / /bin/true", "mknod /tmp/null c 1 3", "mknod /work/null c 1 3", "mount -t tmpfs tmpfs /tmp", "mount -o bind /etc /tmp", "mount -o remount,rw /a/deep/fixed",
-		"umount /a/deep/fixed", "hostname intruder", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness", "echo x > /proc/sysrq-trigger", "echo 0 > /sys/kernel/mm/ksm/run", "cat /proc/1/root/etc/shadow /dev/vda /dev/sda"} {
+	for _, script := range []string{
+		"chroot / /bin/true", "mknod /tmp/null c 1 3", "mknod /work/null c 1 3", "mount -t tmpfs tmpfs /tmp", "mount -o bind /etc /tmp", "mount -o remount,rw /a/deep/fixed",
+		"umount /a/deep/fixed", "hostname intruder", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness", "echo x > /proc/sysrq-trigger", "echo 0 > /sys/kernel/mm/ksm/run", "cat /proc/1/root/etc/shadow /dev/vda /dev/sda",
+	} {
 		if r := run(t, box, "", shell(script)); r.exit.Code == 0 {
 			t.Errorf("%s: succeeded", script)
 		}

@@ -154,8 +154,10 @@ func localImage(t *testing.T) driver.LocalImage {
 		t.Fatal(err)
 	}
 	file, config := fileSystem(t, image, digest)
-	return driver.LocalImage{Image: core.Image{ID: digest.String(), Ref: "busybox"}, Tree: tree, Archive: archive, ArchiveTag: "bee.test/busybox:1",
-		FileSystem: file, Config: config}
+	return driver.LocalImage{
+		Image: core.Image{ID: digest.String(), Ref: "busybox"}, Tree: tree, Archive: archive, ArchiveTag: "bee.test/busybox:1",
+		FileSystem: file, Config: config,
+	}
 }
 
 // fileSystem makes an image's one layer a file system.

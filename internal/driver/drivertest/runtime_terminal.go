@@ -20,8 +20,10 @@ func (s RuntimeSuite) terminal(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := box.Exec(t.Context(), driver.Command{Args: []string{"sh", "-c", "test -t 0 -a -t 1 -a -t 2 && stty size && echo up && exec cat"}, Env: []string{"PATH=/bin:/usr/bin"},
-		Stdin: theirs, Stdout: theirs, Stderr: theirs, TTY: true})
+	p, err := box.Exec(t.Context(), driver.Command{
+		Args: []string{"sh", "-c", "test -t 0 -a -t 1 -a -t 2 && stty size && echo up && exec cat"}, Env: []string{"PATH=/bin:/usr/bin"},
+		Stdin: theirs, Stdout: theirs, Stderr: theirs, TTY: true,
+	})
 	theirs.Close()
 	if err != nil {
 		t.Fatal(err)

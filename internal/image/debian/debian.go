@@ -30,8 +30,10 @@ type Options struct {
 // Command is mmdebstrap's command line. The tar stream goes to its standard
 // output.
 func Command(b spec.Build, o Options) []string {
-	argv := []string{"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
-		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`}
+	argv := []string{
+		"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
+		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`,
+	}
 	if keysNamed(o.Sources) {
 		// Looking for the key would start a gpg agent, which a sudden end
 		// leaves behind with its directory.

@@ -57,11 +57,15 @@ func TestAptSettings(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	b := spec.Build{Debian: "bookworm", Packages: []string{"hello", "tar"}, Snapshot: "20250520T000000Z", Mirror: "http://m/$SNAPSHOT",
-		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}}}
+	b := spec.Build{
+		Debian: "bookworm", Packages: []string{"hello", "tar"}, Snapshot: "20250520T000000Z", Mirror: "http://m/$SNAPSHOT",
+		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}},
+	}
 	got := Command(b, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: Sources(b)})
-	for _, want := range []string{"--architectures=arm64", "--include=hello,tar", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
-		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'"} {
+	for _, want := range []string{
+		"--architectures=arm64", "--include=hello,tar", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
+		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'",
+	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}
@@ -91,18 +95,22 @@ func TestDateOfRelease(t *testing.T) {
 
 // What mmdebstrap wrote about a build whose step had failed.
 func TestOnlyChatterIsPassedOver(t *testing.T) {
-	for _, l := range []string{"umount: /tmp/mmdebstrap.tqHJpN_dpd/proc: not mounted.", "W: umount /proc failed: 8192", "W: umount ./dev/zero failed: 8192",
+	for _, l := range []string{
+		"umount: /tmp/mmdebstrap.tqHJpN_dpd/proc: not mounted.", "W: umount /proc failed: 8192", "W: umount ./dev/zero failed: 8192",
 		"W: cannot unlink ./dev/zero: No such file or directory", "W: cannot rmdir ./dev/pts/: No such file or directory", "W: unlink /dev/ptmx",
 		"Get:79 http://deb.debian.org/debian bookworm/main amd64 libpam0g amd64 1.5.2-6+deb12u2 [92.1 kB]", "Fetched 46.6 MB in 0s (117 MB/s)",
 		"I: automatically chosen mode: unshare", "I: using /tmp/mmdebstrap.pgIcqOKtIL as tempdir", "I: running --customize-hook in shell: sh -c 'x' exec /tmp/y",
-		"I: success in 578.9236 seconds"} {
+		"I: success in 578.9236 seconds",
+	} {
 		if !Chatter(l) {
 			t.Errorf("%q is told", l)
 		}
 	}
-	for _, l := range []string{"E: setup failed: E: hookhelper failed: E: path does not exist: /tmp/x/opt/src", "ring.c:3: error: expected ';'",
+	for _, l := range []string{
+		"E: setup failed: E: hookhelper failed: E: path does not exist: /tmp/x/opt/src", "ring.c:3: error: expected ';'",
 		"W: unlink /opt/x", "W: Download is performed unsandboxed", "E: Unable to locate package umount",
-		"I: running apt-get update...", "I: downloading packages with apt...", "I: installing essential packages...", "Getting the data", "Fetched it"} {
+		"I: running apt-get update...", "I: downloading packages with apt...", "I: installing essential packages...", "Getting the data", "Fetched it",
+	} {
 		if Chatter(l) {
 			t.Errorf("%q is passed over", l)
 		}

@@ -2,14 +2,13 @@ package debian
 
 import (
 	"context"
+	"errors"
 	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"errors"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"

@@ -115,8 +115,10 @@ func fromDocker(in files, tag string) (*Image, error) {
 		for _, m := range list {
 			have = append(have, m.RepoTags...)
 		}
-		return nil, &core.Error{Kind: core.NotFound, Op: "find image in archive", Object: tag, Err: fmt.Errorf("it holds %s", strings.Join(have, ", ")),
-			Remedy: "Name one of them: docker-archive:FILE:NAME:TAG."}
+		return nil, &core.Error{
+			Kind: core.NotFound, Op: "find image in archive", Object: tag, Err: fmt.Errorf("it holds %s", strings.Join(have, ", ")),
+			Remedy: "Name one of them: docker-archive:FILE:NAME:TAG.",
+		}
 	}
 	config, err := small(in, list[at].Config)
 	if err != nil {
@@ -140,8 +142,10 @@ func fromDocker(in files, tag string) (*Image, error) {
 			return nil, err
 		}
 		c.Close()
-		i.Layers = append(i.Layers, Layer{DiffID: d.String(), Size: r.Size(),
-			Open: func(_ context.Context, offset int64) (io.ReadCloser, error) { return section(in, layers[n], offset) }})
+		i.Layers = append(i.Layers, Layer{
+			DiffID: d.String(), Size: r.Size(),
+			Open: func(_ context.Context, offset int64) (io.ReadCloser, error) { return section(in, layers[n], offset) },
+		})
 	}
 	return i, nil
 }
@@ -158,8 +162,10 @@ func Empty(platform v1.Platform) (*Image, error) {
 
 // manifestOf makes a manifest up, of uncompressed layers with these digests.
 func manifestOf(config []byte, layers []v1.Hash) ([]byte, error) {
-	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
-		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config))}}
+	m := v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: []v1.Descriptor{},
+		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(config))},
+	}
 	var err error
 	if m.Config.Digest, err = v1.NewHash(digest(config)); err != nil {
 		return nil, err

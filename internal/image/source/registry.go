@@ -26,8 +26,10 @@ func ParseRef(ref string, insecure bool) (name.Reference, error) {
 	}
 	r, err := name.ParseReference(ref, o...)
 	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read image reference", Object: ref, Err: err,
-			Remedy: "Write it as registry.example.org/name:tag, or oci:DIR, docker-archive:FILE, docker-daemon:NAME, podman:NAME."}
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "read image reference", Object: ref, Err: err,
+			Remedy: "Write it as registry.example.org/name:tag, or oci:DIR, docker-archive:FILE, docker-daemon:NAME, podman:NAME.",
+		}
 	}
 	return r, nil
 }
@@ -48,8 +50,10 @@ func Transport(ctx context.Context, repo name.Repository, scope string, insecure
 	}
 	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repo)
 	if err != nil {
-		return nil, &core.Error{Kind: core.Permanent, Op: "read credentials for", Object: repo.RegistryStr(), Err: err,
-			Remedy: "Check docker's config.json and the credential helper that it names."}
+		return nil, &core.Error{
+			Kind: core.Permanent, Op: "read credentials for", Object: repo.RegistryStr(), Err: err,
+			Remedy: "Check docker's config.json and the credential helper that it names.",
+		}
 	}
 	return transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base, transport.WithRetryBackoff(pauses()), transport.WithRetryStatusCodes(passing()...)), insecure}, []string{repo.Scope(scope)})
 }
@@ -73,8 +77,10 @@ type guard struct {
 
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !g.insecure && !isLoopback(r.URL) {
-		return nil, &core.Error{Kind: core.Permanent, Op: "reach", Object: r.URL.Host, Err: errors.New("it does not speak TLS"),
-			Remedy: "Give --insecure to `bee image pull` or `push` if you trust the network between."}
+		return nil, &core.Error{
+			Kind: core.Permanent, Op: "reach", Object: r.URL.Host, Err: errors.New("it does not speak TLS"),
+			Remedy: "Give --insecure to `bee image pull` or `push` if you trust the network between.",
+		}
 	}
 	return g.inner.RoundTrip(r)
 }

@@ -97,11 +97,15 @@ func assemble(ctx context.Context, manifest []byte, get fetch) (*Image, error) {
 	}
 	for n, d := range m.Layers {
 		if !layerType(d.MediaType) {
-			return nil, &core.Error{Kind: core.Unsupported, Op: "read layer", Object: d.Digest.String(), Err: fmt.Errorf("it is of the kind %q", d.MediaType),
-				Remedy: "This is no image of a container; check its name."}
+			return nil, &core.Error{
+				Kind: core.Unsupported, Op: "read layer", Object: d.Digest.String(), Err: fmt.Errorf("it is of the kind %q", d.MediaType),
+				Remedy: "This is no image of a container; check its name.",
+			}
 		}
-		i.Layers = append(i.Layers, Layer{Digest: d.Digest.String(), DiffID: file.RootFS.DiffIDs[n].String(), Size: d.Size,
-			Open: func(ctx context.Context, offset int64) (io.ReadCloser, error) { return get(ctx, d, offset) }})
+		i.Layers = append(i.Layers, Layer{
+			Digest: d.Digest.String(), DiffID: file.RootFS.DiffIDs[n].String(), Size: d.Size,
+			Open: func(ctx context.Context, offset int64) (io.ReadCloser, error) { return get(ctx, d, offset) },
+		})
 	}
 	return i, nil
 }
@@ -206,8 +210,10 @@ func (i *Image) Check(want v1.Platform) error {
 
 // notFor is the error where there are images for other platforms only.
 func notFor(want v1.Platform, have ...string) error {
-	return &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want),
-		Remedy: "There is one for " + strings.Join(have, ", ") + " (--platform)."}
+	return &core.Error{
+		Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want),
+		Remedy: "There is one for " + strings.Join(have, ", ") + " (--platform).",
+	}
 }
 
 func invalid(op string, err error) error {

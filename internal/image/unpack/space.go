@@ -48,8 +48,10 @@ func Copy(to *os.File, from io.Reader, l Limits) error {
 		n, err := io.CopyN(to, from, min(spaceFor, left+1))
 		switch left -= n; {
 		case left < 0:
-			return &core.Error{Kind: core.Invalid, Op: "read image", Err: fmt.Errorf("it has more than %d bytes", l.Bytes),
-				Remedy: "It is damaged or hostile; get it from where it was made."}
+			return &core.Error{
+				Kind: core.Invalid, Op: "read image", Err: fmt.Errorf("it has more than %d bytes", l.Bytes),
+				Remedy: "It is damaged or hostile; get it from where it was made.",
+			}
 		case errors.Is(err, io.EOF):
 			return nil
 		case IsFull(err):

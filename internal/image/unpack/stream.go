@@ -90,8 +90,10 @@ func (r *ratioReader) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	r.n += int64(n)
 	if r.limits.Ratio > 0 && r.n > r.limits.RatioFrom && r.n/r.limits.Ratio > r.in.n {
-		return 0, &core.Error{Kind: core.Invalid, Op: "decompress", Err: fmt.Errorf("it is more than %d times larger than its compressed form", r.limits.Ratio),
-			Remedy: "The image is damaged or hostile; get it from where it was made."}
+		return 0, &core.Error{
+			Kind: core.Invalid, Op: "decompress", Err: fmt.Errorf("it is more than %d times larger than its compressed form", r.limits.Ratio),
+			Remedy: "The image is damaged or hostile; get it from where it was made.",
+		}
 	}
 	return n, err
 }

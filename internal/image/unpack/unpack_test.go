@@ -36,9 +36,11 @@ func dir(name string, mode int64) entry { return entry{name: name, kind: tar.Typ
 func file(name, data string) entry {
 	return entry{name: name, kind: tar.TypeReg, data: data, mode: 0o644}
 }
+
 func symlink(name, to string) entry {
 	return entry{name: name, kind: tar.TypeSymlink, link: to, mode: 0o777}
 }
+
 func hardlink(name, to string) entry {
 	return entry{name: name, kind: tar.TypeLink, link: to, mode: 0o644}
 }
@@ -172,7 +174,8 @@ func TestLayersAreFlattenedRight(t *testing.T) {
 func TestPermissionsAreKept(t *testing.T) {
 	root, err := unpackAll(t, DefaultLimits(), []entry{
 		dir("closed", 0o555), file("closed/in", "1"), dir("dark", 0o000), file("dark/in", "1"), dir("tmp", 0o1777),
-		{name: "run", kind: tar.TypeReg, mode: 0o755}, {name: "secret", kind: tar.TypeReg, mode: 0o000},
+		{name: "run", kind: tar.TypeReg, mode: 0o755},
+		{name: "secret", kind: tar.TypeReg, mode: 0o000},
 		{name: "noted", kind: tar.TypeReg, mode: 0o644, xattr: map[string]string{"user.note": "v", "user.overlay.opaque": "y", "security.capability": "x"}},
 	})
 	if err != nil {
@@ -287,8 +290,10 @@ func TestDirectoriesKeepTheirTimes(t *testing.T) {
 }
 
 func TestAttributes(t *testing.T) {
-	root, err := unpackAll(t, DefaultLimits(), []entry{{name: "f", kind: tar.TypeReg, mode: 0o644,
-		xattr: map[string]string{"user.note": "v", "user.overlay.opaque": "y", "trusted.overlay.opaque": "y", "security.selinux": "z"}}})
+	root, err := unpackAll(t, DefaultLimits(), []entry{{
+		name: "f", kind: tar.TypeReg, mode: 0o644,
+		xattr: map[string]string{"user.note": "v", "user.overlay.opaque": "y", "trusted.overlay.opaque": "y", "security.selinux": "z"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,8 +346,15 @@ func TestStreamsOfAllKinds(t *testing.T) {
 		name string
 		raw  []byte
 		ok   bool
-	}{{"plain", raw, true}, {"gzip", gz.Bytes(), true}, {"gzip of two members", two.Bytes(), true}, {"zstd", zst.Bytes(), true},
-		{"gzip cut", gz.Bytes()[:gz.Len()-5], false}, {"zstd cut", zst.Bytes()[:zst.Len()-5], false}, {"noise", []byte(strings.Repeat("noise", 1000)), false}} {
+	}{
+		{"plain", raw, true},
+		{"gzip", gz.Bytes(), true},
+		{"gzip of two members", two.Bytes(), true},
+		{"zstd", zst.Bytes(), true},
+		{"gzip cut", gz.Bytes()[:gz.Len()-5], false},
+		{"zstd cut", zst.Bytes()[:zst.Len()-5], false},
+		{"noise", []byte(strings.Repeat("noise", 1000)), false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			u, err := New(t.TempDir(), DefaultLimits())
 			if err != nil {

@@ -47,8 +47,10 @@ func run(args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	dir, _ := os.Getwd()
-	exit, err := c.Exec(ctx, client.ExecRequest{Host: host, Dir: dir, Env: carried(os.Environ()),
-		Args: []string{"/bin/sh", "-c", command}}, os.Stdin, os.Stdout, os.Stderr, signals)
+	exit, err := c.Exec(ctx, client.ExecRequest{
+		Host: host, Dir: dir, Env: carried(os.Environ()),
+		Args: []string{"/bin/sh", "-c", command},
+	}, os.Stdin, os.Stdout, os.Stderr, signals)
 	if err != nil && exit.Code == 0 {
 		exit.Code = 255
 	}

@@ -6,8 +6,10 @@ import (
 )
 
 func TestCarriedEnvironment(t *testing.T) {
-	got := carried([]string{"PATH=/opt/x/bin", "OMP_NUM_THREADS=2", "EMPTY=", "BEE_RUN_ID=r", "BEE_NODE_RANK=0", "PWD=/x",
-		"OMPI_MCA_ess=env", "PMIX_RANK=0", "PMI_FD=9", "SLURM_JOBID=1", "PMIND=1"})
+	got := carried([]string{
+		"PATH=/opt/x/bin", "OMP_NUM_THREADS=2", "EMPTY=", "BEE_RUN_ID=r", "BEE_NODE_RANK=0", "PWD=/x",
+		"OMPI_MCA_ess=env", "PMIX_RANK=0", "PMI_FD=9", "SLURM_JOBID=1", "PMIND=1",
+	})
 	want := []string{"PATH=/opt/x/bin", "OMP_NUM_THREADS=2", "EMPTY=", "BEE_RUN_ID=r", "PMIND=1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

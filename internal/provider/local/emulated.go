@@ -28,6 +28,8 @@ func Emulated(ctx context.Context, stateDir, run string) (*emulate.Client, error
 			}
 		}
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "find emulated hosts of run", Object: run, Err: errors.New("there are none"),
-		Remedy: "Only live runs on a local site with `hosts` set have any: see `bee ps`."}
+	return nil, &core.Error{
+		Kind: core.NotFound, Op: "find emulated hosts of run", Object: run, Err: errors.New("there are none"),
+		Remedy: "Only live runs on a local site with `hosts` set have any: see `bee ps`.",
+	}
 }

@@ -162,8 +162,10 @@ func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 // the whole job has, and for no MPI of Slurm's: what MPI needs is in the image.
 func stepCommand(nodes int, agent []string) []string {
 	n := strconv.Itoa(nodes)
-	return append([]string{"srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1", "--overlap", "--mpi=none",
-		"--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--job-name=bee"}, agent...)
+	return append([]string{
+		"srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1", "--overlap", "--mpi=none",
+		"--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--job-name=bee",
+	}, agent...)
 }
 
 // submit submits the job. Once sbatch was started it is waited for, whatever
@@ -193,8 +195,10 @@ func (p *provider) submit(ctx context.Context, dir string, step []string, r driv
 
 // options are those of sbatch for a request.
 func (p *provider) options(dir string, r driver.Request) []string {
-	o := []string{"--parsable", "--no-requeue", "--job-name=bee-" + r.Owner.Run, "--chdir=" + dir, "--open-mode=append",
-		"--output=" + filepath.Join(dir, logName), "--nodes=" + strconv.Itoa(r.Nodes), "--ntasks-per-node=1"}
+	o := []string{
+		"--parsable", "--no-requeue", "--job-name=bee-" + r.Owner.Run, "--chdir=" + dir, "--open-mode=append",
+		"--output=" + filepath.Join(dir, logName), "--nodes=" + strconv.Itoa(r.Nodes), "--ntasks-per-node=1",
+	}
 	slots := r.SlotsPerNode
 	if slots == 0 {
 		slots = p.s.Slots
@@ -217,8 +221,15 @@ func (p *provider) options(dir string, r driver.Request) []string {
 	if r.GPUs > 0 && p.s.Gres == "" && !p.asksFor("--gpus") && !p.asksFor("--gres") {
 		o = append(o, "--gpus-per-node="+strconv.Itoa(r.GPUs))
 	}
-	for _, set := range []struct{ option, value string }{{"partition", p.s.Partition}, {"account", p.s.Account}, {"qos", p.s.QOS}, {"constraint", p.s.Constraint},
-		{"gres", p.s.Gres}, {"reservation", p.s.Reservation}, {"licenses", p.s.Licenses}} {
+	for _, set := range []struct{ option, value string }{
+		{"partition", p.s.Partition},
+		{"account", p.s.Account},
+		{"qos", p.s.QOS},
+		{"constraint", p.s.Constraint},
+		{"gres", p.s.Gres},
+		{"reservation", p.s.Reservation},
+		{"licenses", p.s.Licenses},
+	} {
 		if set.value != "" {
 			o = append(o, "--"+set.option+"="+set.value)
 		}

@@ -171,8 +171,10 @@ func parseJobs(out string) ([]job, error) {
 			return nil, fmt.Errorf("squeue said %q", line)
 		}
 		nodes, _ := strconv.Atoi(f[5])
-		list = append(list, job{id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes,
-			partition: f[6], qos: f[7], dir: f[8]})
+		list = append(list, job{
+			id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes,
+			partition: f[6], qos: f[7], dir: f[8],
+		})
 	}
 	return list, nil
 }

@@ -189,8 +189,10 @@ func (a *agent) announce(port int) error {
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	say := announcement{Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Restart: os.Getenv("SLURM_RESTART_COUNT"),
-		Name: name, Slots: slots, Arch: goruntime.GOARCH}
+	say := announcement{
+		Job: os.Getenv("SLURM_JOB_ID"), Step: os.Getenv("SLURM_STEP_ID"), Restart: os.Getenv("SLURM_RESTART_COUNT"),
+		Name: name, Slots: slots, Arch: goruntime.GOARCH,
+	}
 	if say.Addrs, err = wire.HostAddrs(port); err != nil {
 		return err
 	}

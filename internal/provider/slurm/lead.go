@@ -96,8 +96,10 @@ func (a *agent) lease() (*lease, error) {
 		return nil, fmt.Errorf("%s is no lease, or this is no step of Slurm's", a.dir)
 	}
 	base := filepath.Dir(filepath.Dir(a.dir))
-	return &lease{p: &provider{base: base, s: Settings{Name: "Slurm job " + a.self.Job}}, owner: owner, base: base, dir: a.dir,
-		details: details{Job: a.self.Job, Nodes: nodes, Dir: leasedir.RunDir(base, owner.Run)}}, nil
+	return &lease{
+		p: &provider{base: base, s: Settings{Name: "Slurm job " + a.self.Job}}, owner: owner, base: base, dir: a.dir,
+		details: details{Job: a.self.Job, Nodes: nodes, Dir: leasedir.RunDir(base, owner.Run)},
+	}, nil
 }
 
 // termsOf are what hosts that have announced themselves offer.

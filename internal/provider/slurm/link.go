@@ -53,8 +53,10 @@ func (l *lease) connect(ctx context.Context, host int) (*wire.Peer, error) {
 		}
 		return wire.NewPeer(conn, true, t.Hosts[host].Name)
 	}
-	return nil, &core.Error{Kind: core.Transient, Op: "reach the agent on", Object: t.Hosts[host].Name, Err: errors.Join(errs...),
-		Remedy: "Is the job still running (`squeue`)? The login node must be able to connect to the compute nodes by TCP."}
+	return nil, &core.Error{
+		Kind: core.Transient, Op: "reach the agent on", Object: t.Hosts[host].Name, Err: errors.Join(errs...),
+		Remedy: "Is the job still running (`squeue`)? The login node must be able to connect to the compute nodes by TCP.",
+	}
 }
 
 // ask makes a call to a host's agent.

@@ -69,11 +69,15 @@ func (r room) most() (cores int) {
 func (p *provider) takes(r room) error {
 	switch {
 	case !r.up:
-		return &core.Error{Kind: core.Busy, Err: fmt.Errorf("partition %s is down", r.partition),
-			Remedy: "Name another partition at the site, or wait until it is up (`sinfo`)."}
+		return &core.Error{
+			Kind: core.Busy, Err: fmt.Errorf("partition %s is down", r.partition),
+			Remedy: "Name another partition at the site, or wait until it is up (`sinfo`).",
+		}
 	case p.s.Job == "" && r.limit > 0 && p.s.Slot > r.limit:
-		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than %s allows, %s", p.s.Slot, r.giver(), r.limit),
-			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit)}
+		return &core.Error{
+			Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than %s allows, %s", p.s.Slot, r.giver(), r.limit),
+			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit),
+		}
 	}
 	return nil
 }
@@ -177,8 +181,10 @@ func (p *provider) rooms(ctx context.Context, age time.Duration) ([]room, error)
 	}
 	list, err := parseRooms(out, p.partitions())
 	if err != nil {
-		return nil, &core.Error{Kind: core.Unsupported, Err: err,
-			Remedy: "Name a partition of `sinfo` at the site: `slurm: {partition: …}`."}
+		return nil, &core.Error{
+			Kind: core.Unsupported, Err: err,
+			Remedy: "Name a partition of `sinfo` at the site: `slurm: {partition: …}`.",
+		}
 	}
 	return list, nil
 }

@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 			os.Exit(HostMain(os.Args[2:], drivertest.StandInStarter))
 		case ssh.RemoteArg:
 			queue := &Queue{}
-			os.Exit(ssh.Agent{HasImage: func(string, string) bool { return false },
+			os.Exit(ssh.Agent{
+				HasImage: func(string, string) bool { return false },
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					var s Settings
 					if err := json.Unmarshal(raw, &s); err != nil {
@@ -52,7 +53,8 @@ func TestMain(m *testing.M) {
 					}
 					s.Queue = queue
 					return New(s)
-				}}.Main())
+				},
+			}.Main())
 		}
 	}
 	os.Exit(m.Run())
@@ -86,7 +88,8 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ssh.NewLogin(ssh.Settings{Name: s.Name, Hosts: []string{f.Names[0]}, Client: filepath.Join(f.Bin, "ssh"), Logins: logins,
+	p, err := ssh.NewLogin(ssh.Settings{
+		Name: s.Name, Hosts: []string{f.Names[0]}, Client: filepath.Join(f.Bin, "ssh"), Logins: logins,
 		Site: func(string) json.RawMessage {
 			raw, err := json.Marshal(s)
 			if err != nil {
@@ -99,7 +102,8 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 				return self, nil
 			}
 			return "", os.ErrNotExist
-		}}, inside.Info())
+		},
+	}, inside.Info())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,8 +311,10 @@ func TestUnlikeNodes(t *testing.T) {
 }
 
 func TestParseSpan(t *testing.T) {
-	for text, want := range map[string]time.Duration{"10:00": 10 * time.Minute, "1:00:00": time.Hour, "2-03:04:05": 51*time.Hour + 4*time.Minute + 5*time.Second,
-		"1-12": 36 * time.Hour, "infinite": 0} {
+	for text, want := range map[string]time.Duration{
+		"10:00": 10 * time.Minute, "1:00:00": time.Hour, "2-03:04:05": 51*time.Hour + 4*time.Minute + 5*time.Second,
+		"1-12": 36 * time.Hour, "infinite": 0,
+	} {
 		if got, err := parseSpan(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
@@ -344,10 +350,16 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"whole nodes": {Settings{}, driver.Request{Nodes: 2}, "--nodes=2 --ntasks-per-node=1 --exclusive --mem=0"},
-		"cores": {Settings{Slots: 8, Slot: 90 * time.Second, MinSlot: time.Minute, Partition: "p", Account: "a"}, driver.Request{Nodes: 1, SlotsPerNode: 4, GPUs: 2},
-			"--nodes=1 --ntasks-per-node=1 --cpus-per-task=4 --time=2 --time-min=1 --gpus-per-node=2 --partition=p --account=a"},
-		"the user's": {Settings{Exclusive: true, Gres: "gpu:a100:1", Options: []string{"--mem=4G", "--mail-type=END"}}, driver.Request{Nodes: 1, GPUs: 1},
-			"--nodes=1 --ntasks-per-node=1 --exclusive --gres=gpu:a100:1 --mem=4G --mail-type=END"},
+		"cores": {
+			Settings{Slots: 8, Slot: 90 * time.Second, MinSlot: time.Minute, Partition: "p", Account: "a"},
+			driver.Request{Nodes: 1, SlotsPerNode: 4, GPUs: 2},
+			"--nodes=1 --ntasks-per-node=1 --cpus-per-task=4 --time=2 --time-min=1 --gpus-per-node=2 --partition=p --account=a",
+		},
+		"the user's": {
+			Settings{Exclusive: true, Gres: "gpu:a100:1", Options: []string{"--mem=4G", "--mail-type=END"}},
+			driver.Request{Nodes: 1, GPUs: 1},
+			"--nodes=1 --ntasks-per-node=1 --exclusive --gres=gpu:a100:1 --mem=4G --mail-type=END",
+		},
 	} {
 		c.r.Owner = owner
 		got := strings.Join((&provider{s: c.s}).options("/d", c.r), " ")

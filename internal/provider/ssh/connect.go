@@ -163,14 +163,18 @@ func (p *provider) greet(c *pipes, host string) error {
 			return nil
 		}
 		if !slices.Contains(architectures(), arch) {
-			return &core.Error{Kind: core.Unsupported, Op: "use", Object: host, Err: errors.New("it is " + arch),
-				Remedy: "BEE runs on Linux on x86_64 (amd64) and aarch64 (arm64): take this host out of the site."}
+			return &core.Error{
+				Kind: core.Unsupported, Op: "use", Object: host, Err: errors.New("it is " + arch),
+				Remedy: "BEE runs on Linux on x86_64 (amd64) and aarch64 (arm64): take this host out of the site.",
+			}
 		}
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
 			io.WriteString(c, "0\n") //nolint:errcheck // the error is what counts
-			return &core.Error{Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
-				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + "."}
+			return &core.Error{
+				Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
+				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make dist` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + ".",
+			}
 		}
 		if err := p.sendBinary(c, host, path, packed == gzipped); err != nil {
 			return err

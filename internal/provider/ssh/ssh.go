@@ -185,8 +185,10 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return p.acquireBehind(ctx, r)
 	}
 	if r.Nodes > len(p.s.Hosts) {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "use site", Object: p.s.Name,
-			Err: fmt.Errorf("the job wants %d nodes, the site has %d hosts", r.Nodes, len(p.s.Hosts)), Remedy: "Lower `nodes:`, or add hosts to the site."}
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: p.s.Name,
+			Err: fmt.Errorf("the job wants %d nodes, the site has %d hosts", r.Nodes, len(p.s.Hosts)), Remedy: "Lower `nodes:`, or add hosts to the site.",
+		}
 	}
 	l := &lease{p: p, owner: r.Owner}
 	got := make([]*link, len(p.s.Hosts))
@@ -207,8 +209,10 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	if len(l.links) < r.Nodes {
-		return fail(&core.Error{Kind: kindOfAll(errs), Op: "use site", Object: p.s.Name, Remedy: core.Remedy(firstOf(errs)),
-			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, together(p.s.Hosts, errs))})
+		return fail(&core.Error{
+			Kind: kindOfAll(errs), Op: "use site", Object: p.s.Name, Remedy: core.Remedy(firstOf(errs)),
+			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, together(p.s.Hosts, errs)),
+		})
 	}
 	l.h.Leases, l.h.Known = make([]core.Handle, r.Nodes), make([]core.Host, r.Nodes)
 	made := make([]error, r.Nodes)

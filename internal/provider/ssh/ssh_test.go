@@ -36,14 +36,16 @@ func TestMain(m *testing.M) {
 		case nodeArg:
 			os.Exit(drivertest.StandInNode())
 		case RemoteArg:
-			os.Exit(Agent{HasImage: func(_, id string) bool { return id == "here" }, Runtime: standInRuntime,
+			os.Exit(Agent{
+				HasImage: func(_, id string) bool { return id == "here" }, Runtime: standInRuntime,
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}}
 					if err := json.Unmarshal(raw, &s); err != nil {
 						return nil, err
 					}
 					return local.New(s)
-				}}.Main())
+				},
+			}.Main())
 		}
 	}
 	os.Exit(m.Run())
@@ -68,15 +70,17 @@ func siteOn(t testing.TB, f *sshfarm.Farm, scratch string, hosts ...string) driv
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(Settings{Name: "rack", Hosts: hosts, Site: func(host string) json.RawMessage {
-		return fmt.Appendf(nil, `{"Name": "rack", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, "bee-"+host))
-	},
+	p, err := New(Settings{
+		Name: "rack", Hosts: hosts, Site: func(host string) json.RawMessage {
+			return fmt.Appendf(nil, `{"Name": "rack", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, "bee-"+host))
+		},
 		Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
 			if arch == runtime.GOARCH {
 				return self, nil
 			}
 			return "", os.ErrNotExist
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, err
 	}
-	return r.launcher.Run(ctx, command.Launch{Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
-		Driver: name, RunDir: s.RunDir, Remove: func(context.Context) error { return nil }})
+	return r.launcher.Run(ctx, command.Launch{
+		Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
+		Driver: name, RunDir: s.RunDir, Remove: func(context.Context) error { return nil },
+	})
 }
 
 // forHostRoot changes what a container is to be where the host's root starts it.
@@ -104,8 +106,10 @@ func programEnv(own, env []string) []string {
 // execCommand is the command line of a container. /dev, with GPUs and
 // InfiniBand, and /dev/shm are the host's, as is the network; IPC too.
 func execCommand(program string, s driver.ContainerSpec, hosts string) []string {
-	argv := []string{program, "--silent", "exec", "--userns", "--pid", "--no-init", "--cleanenv", "--no-eval", "--no-home", "--no-mount", "cwd,tmp,hostfs,bind-paths",
-		"--writable-tmpfs", "--no-privs", "--pwd", "/"}
+	argv := []string{
+		program, "--silent", "exec", "--userns", "--pid", "--no-init", "--cleanenv", "--no-eval", "--no-home", "--no-mount", "cwd,tmp,hostfs,bind-paths",
+		"--writable-tmpfs", "--no-privs", "--pwd", "/",
+	}
 	if s.Root {
 		argv = append(argv, "--fakeroot")
 	}

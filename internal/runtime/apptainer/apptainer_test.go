@@ -53,8 +53,12 @@ func TestHostRootMayNotChangeTheKernel(t *testing.T) {
 	}
 	work := driver.Mount{Source: "/s", Target: "/work"}
 	s := forHostRoot(driver.ContainerSpec{Root: true, Mounts: []driver.Mount{work}}, host)
-	want := []driver.Mount{work, {Source: host + "/sys", Target: "/sys", ReadOnly: true}, {Source: host + "/proc/sys", Target: "/proc/sys", ReadOnly: true},
-		{Source: host + "/proc/irq", Target: "/proc/irq", ReadOnly: true}}
+	want := []driver.Mount{
+		work,
+		{Source: host + "/sys", Target: "/sys", ReadOnly: true},
+		{Source: host + "/proc/sys", Target: "/proc/sys", ReadOnly: true},
+		{Source: host + "/proc/irq", Target: "/proc/irq", ReadOnly: true},
+	}
 	if s.Root {
 		t.Error("root asks for subordinate ids, of which he has none")
 	}

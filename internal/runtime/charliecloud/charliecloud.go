@@ -80,9 +80,11 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if !hasPath(s.Env) {
 		env = append(env, "PATH="+os.Getenv("PATH"))
 	}
-	return r.launcher.Run(ctx, command.Launch{Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+	return r.launcher.Run(ctx, command.Launch{
+		Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
 		// The program is the ancestor of all: killing it is enough.
-		Remove: func(context.Context) error { return nil }, Clean: l.remove})
+		Remove: func(context.Context) error { return nil }, Clean: l.remove,
+	})
 }
 
 func userName(env []string) string {
@@ -234,8 +236,10 @@ exec "$@"`
 // ch-run, and our init.
 func startCommand(program string, s driver.ContainerSpec, h command.Host, l layers) []string {
 	options := "lowerdir=" + escape(s.Image.Tree) + ",upperdir=" + escape(l.upper) + ",workdir=" + escape(l.work) + ",userxattr"
-	argv := []string{"unshare", "--user", "--map-root-user", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
-		"/bin/sh", "-c", wrapper, "bee-charliecloud", options, s.Image.Tree, l.upper, l.root}
+	argv := []string{
+		"unshare", "--user", "--map-root-user", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
+		"/bin/sh", "-c", wrapper, "bee-charliecloud", options, s.Image.Tree, l.upper, l.root,
+	}
 	var readOnly, binds []string
 	for i, m := range s.Mounts {
 		source := m.Source

@@ -75,8 +75,10 @@ func NameOf(h core.Handle) (string, error) {
 // NoRecovery is what Recover answers: init ends a container when whoever
 // started it goes, so another process finds none.
 func NoRecovery(h core.Handle) error {
-	return &core.Error{Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
-		Err: errors.New("a container ends with the node that started it")}
+	return &core.Error{
+		Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
+		Err: errors.New("a container ends with the node that started it"),
+	}
 }
 
 // Handle implements driver.Container.

@@ -57,8 +57,10 @@ func try(ctx context.Context, r driver.Runtime, binary, dir string, image func(c
 	if err != nil {
 		return err
 	}
-	s := driver.ContainerSpec{Owner: core.Owner{User: "probe", Run: "probe", Attempt: 1}, Name: "bee-" + filepath.Base(dir),
-		StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), Binary: binary}
+	s := driver.ContainerSpec{
+		Owner: core.Owner{User: "probe", Run: "probe", Attempt: 1}, Name: "bee-" + filepath.Base(dir),
+		StateDir: filepath.Join(dir, "state"), RunDir: filepath.Join(dir, "run"), Binary: binary,
+	}
 	if err := errors.Join(os.Mkdir(s.StateDir, 0o700), os.Mkdir(s.RunDir, 0o700)); err != nil {
 		return err
 	}

@@ -136,8 +136,10 @@ func NoSeccomp(driverName string, s driver.ContainerSpec) error {
 	if !s.Seccomp {
 		return nil
 	}
-	return &core.Error{Kind: core.Unsupported, Op: "start " + driverName + " container", Object: s.Name, Err: errors.New("it has no filter of system calls"),
-		Remedy: "Leave out `seccomp:`, or use the runtime rootless, docker or podman."}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "start " + driverName + " container", Object: s.Name, Err: errors.New("it has no filter of system calls"),
+		Remedy: "Leave out `seccomp:`, or use the runtime rootless, docker or podman.",
+	}
 }
 
 // MountOption is the value of --mount for a bind, as podman and docker read it.

@@ -70,8 +70,10 @@ func explain(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "docker daemon") {
 		return err
 	}
-	return &core.Error{Kind: core.Unsupported, Op: "use docker", Err: err,
-		Remedy: "Start the docker daemon, and have the administrator add you to the group docker; or choose another runtime."}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use docker", Err: err,
+		Remedy: "Start the docker daemon, and have the administrator add you to the group docker; or choose another runtime.",
+	}
 }
 
 // teardown is ample: on a busy host, a daemon that is told to remove what it is
@@ -84,8 +86,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start docker container", Object: spec.Name, Err: err}
 	}
-	launch := command.Launch{Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
-		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) }}
+	launch := command.Launch{
+		Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
+		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
+	}
 	start := r.byEngine(s, h, launch)
 	if r.o.Own == nil {
 		if start, err = r.byProgram(ctx, s, h, launch); err != nil {
@@ -121,8 +125,10 @@ func (r *Runtime) byProgram(ctx context.Context, s driver.ContainerSpec, h comma
 	}
 	if s.Root && h.UID != 0 && !ownIDs {
 		// Its files would be root's, and we could not even talk to its init.
-		return nil, &core.Error{Kind: core.Unsupported, Op: "start docker container as root", Object: s.Name,
-			Err: errors.New("docker would give the host's own root, not yours"), Remedy: "Use the runtime rootless or podman for `user: root`."}
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "start docker container as root", Object: s.Name,
+			Err: errors.New("docker would give the host's own root, not yours"), Remedy: "Use the runtime rootless or podman for `user: root`.",
+		}
 	}
 	file, rest, err := command.EnvFile(s)
 	if err != nil {
@@ -146,9 +152,11 @@ func (r *Runtime) daemonIsOurs(ctx context.Context) (bool, error) {
 // runCommand is the command line of a container. memlock is in bytes.
 func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, envFile string, env []string) []string {
 	limit := strconv.FormatInt(memlock, 10)
-	argv := []string{r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
+	argv := []string{
+		r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
-		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h)}
+		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h),
+	}
 	for _, o := range command.SecurityOptions(s) {
 		argv = append(argv, "--security-opt="+o)
 	}

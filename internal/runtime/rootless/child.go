@@ -55,8 +55,14 @@ func (s *setup) enter(ready *os.File) error {
 		what string
 		do   func(string) error
 	}{
-		{"mount /proc", mountProc}, {"mount /sys", mountSys}, {"shield the kernel", s.shield}, {"mount /dev", s.mountDev},
-		{"mount /.bee", s.mountBee}, {"write /etc", s.writeEtc}, {"mount", s.mountAll}, {"enter the root", pivot},
+		{"mount /proc", mountProc},
+		{"mount /sys", mountSys},
+		{"shield the kernel", s.shield},
+		{"mount /dev", s.mountDev},
+		{"mount /.bee", s.mountBee},
+		{"write /etc", s.writeEtc},
+		{"mount", s.mountAll},
+		{"enter the root", pivot},
 	}
 	for _, step := range steps {
 		if err := step.do(root); err != nil {
@@ -242,8 +248,10 @@ func readOnly(target string) error {
 		return err
 	}
 	var keep uintptr
-	for from, to := range map[int64]uintptr{unix.ST_NOSUID: unix.MS_NOSUID, unix.ST_NODEV: unix.MS_NODEV, unix.ST_NOEXEC: unix.MS_NOEXEC,
-		unix.ST_NOATIME: unix.MS_NOATIME, unix.ST_NODIRATIME: unix.MS_NODIRATIME, unix.ST_RELATIME: unix.MS_RELATIME} {
+	for from, to := range map[int64]uintptr{
+		unix.ST_NOSUID: unix.MS_NOSUID, unix.ST_NODEV: unix.MS_NODEV, unix.ST_NOEXEC: unix.MS_NOEXEC,
+		unix.ST_NOATIME: unix.MS_NOATIME, unix.ST_NODIRATIME: unix.MS_NODIRATIME, unix.ST_RELATIME: unix.MS_RELATIME,
+	} {
 		if st.Flags&from != 0 {
 			keep |= to
 		}

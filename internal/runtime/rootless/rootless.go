@@ -196,8 +196,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 // Recover implements driver.Runtime. A container lives and dies with the
 // process that started it, so another process finds none.
 func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, &core.Error{Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
-		Err: errors.New("a rootless container ends with the node that started it")}
+	return nil, &core.Error{
+		Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
+		Err: errors.New("a rootless container ends with the node that started it"),
+	}
 }
 
 // List implements driver.Runtime; see Recover.

@@ -36,10 +36,12 @@ func Start(t testing.TB) *Server {
 	s.address = testkit.FreeAddress(t)
 	t.Cleanup(s.Stop)
 	s.Restart()
-	client := s3.New(s3.Options{BaseEndpoint: aws.String("http://" + s.address), Region: region, UsePathStyle: true,
+	client := s3.New(s3.Options{
+		BaseEndpoint: aws.String("http://" + s.address), Region: region, UsePathStyle: true,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: Access, SecretAccessKey: Secret}, nil
-		})})
+		}),
+	})
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +89,8 @@ const (
 
 // Env are the variables by which AWS's tools find the server.
 func (s *Server) Env() []string {
-	return []string{"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + region,
-		"AWS_EC2_METADATA_DISABLED=true"}
+	return []string{
+		"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + region,
+		"AWS_EC2_METADATA_DISABLED=true",
+	}
 }

@@ -111,8 +111,10 @@ func (f *Farm) file(name string) string { return filepath.Join(f.Slurm, name) }
 
 func (f *Farm) daemon(t testing.TB, host int, name string, args ...string) {
 	t.Helper()
-	_, err := f.Launch(t.Context(), emulate.Command{Host: host, Path: f.tool[name], Argv: append([]string{name}, args...),
-		Env: append(append(os.Environ(), databaseVariable+"="+f.file(databaseSocket)), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host))})
+	_, err := f.Launch(t.Context(), emulate.Command{
+		Host: host, Path: f.tool[name], Argv: append([]string{name}, args...),
+		Env: append(append(os.Environ(), databaseVariable+"="+f.file(databaseSocket)), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host)),
+	})
 	must(t, err)
 }
 

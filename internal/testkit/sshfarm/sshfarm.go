@@ -108,10 +108,12 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"), "SHLVL=1")
 	for i, name := range f.Names {
 		log := filepath.Join(f.Dir, name+".log")
-		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
+		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{
+			sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
 			"-h", filepath.Join(f.Dir, "host"), "-o", "AuthorizedKeysFile=" + filepath.Join(f.Dir, "authorized"),
 			"-o", "SetEnv=" + strings.Join(env, " "),
-			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100"}})
+			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100",
+		}})
 		must(t, err)
 		f.Addrs = append(f.Addrs, f.Hosts()[i].Addr)
 		addr := net.JoinHostPort(f.Addrs[i], "2222")

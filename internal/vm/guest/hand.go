@@ -91,8 +91,10 @@ func hello(ctx context.Context, s *wire.Stream) error {
 	if err := unix.Uname(&name); err != nil {
 		return err
 	}
-	return s.Reply(agent.Hello{Kernel: unix.ByteSliceToString(name.Release[:]), Init: seconds(os.Getenv(initVariable)),
-		Root: seconds(os.Getenv(rootVariable)), Docker: seconds(uptime())})
+	return s.Reply(agent.Hello{
+		Kernel: unix.ByteSliceToString(name.Release[:]), Init: seconds(os.Getenv(initVariable)),
+		Root: seconds(os.Getenv(rootVariable)), Docker: seconds(uptime()),
+	})
 }
 
 func seconds(text string) time.Duration {

@@ -67,8 +67,10 @@ func Is(env []string) bool {
 
 // base are the packages of every guest.
 func base() []string {
-	return []string{"kmod", "iproute2", "iptables", "procps", "e2fsprogs", "ca-certificates", "nfs-kernel-server", "nfs-common",
-		"openssh-server", "ibverbs-providers", "rdma-core", "rsync", "squashfs-tools", "xz-utils"}
+	return []string{
+		"kmod", "iproute2", "iptables", "procps", "e2fsprogs", "ca-certificates", "nfs-kernel-server", "nfs-common",
+		"openssh-server", "ibverbs-providers", "rdma-core", "rsync", "squashfs-tools", "xz-utils",
+	}
 }
 
 // byCrun has dockerd start containers by crun in place of runc, which takes an

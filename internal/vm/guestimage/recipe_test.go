@@ -16,8 +16,10 @@ import (
 )
 
 func TestRecipe(t *testing.T) {
-	b := Recipe(Options{Arch: "arm64", Packages: []string{"htop"}, Copy: []spec.Copy{{From: "/a", To: "/b"}}, Run: []string{"true"}, User: "ann:1234", Snapshot: "20250520T000000Z",
-		DockerPackages: []string{"/x/docker-ce.deb"}})
+	b := Recipe(Options{
+		Arch: "arm64", Packages: []string{"htop"}, Copy: []spec.Copy{{From: "/a", To: "/b"}}, Run: []string{"true"}, User: "ann:1234", Snapshot: "20250520T000000Z",
+		DockerPackages: []string{"/x/docker-ce.deb"},
+	})
 	if b.Debian != "bookworm" || b.Snapshot == "" || len(b.Copy) != 2 || b.Env[Mark] == "" {
 		t.Errorf("got %+v", b)
 	}

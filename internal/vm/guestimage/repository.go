@@ -33,8 +33,10 @@ type Repository struct {
 // One that names no key is refused, unless it says trusted=yes.
 func ParseRepository(line string) (*Repository, error) {
 	refuse := func(why string) (*Repository, error) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read apt repository", Object: line, Err: errors.New(why),
-			Remedy: "Write it as in /etc/apt/sources.list: `deb [signed-by=KEY-FILE] URL SUITE COMPONENT`."}
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "read apt repository", Object: line, Err: errors.New(why),
+			Remedy: "Write it as in /etc/apt/sources.list: `deb [signed-by=KEY-FILE] URL SUITE COMPONENT`.",
+		}
 	}
 	rest := strings.TrimSpace(line)
 	if after, ok := strings.CutPrefix(rest, "deb "); ok {

@@ -16,10 +16,14 @@ func TestRepositoriesAreReadAsAptReadsThem(t *testing.T) {
 		want  Repository
 		fails string
 	}{
-		"as in instructions": {line: "deb [arch=amd64 signed-by=/k.asc] https://d.example/linux/debian bookworm stable",
-			want: Repository{"https://d.example/linux/debian", "d.example", "bookworm", []string{"stable"}, "/k.asc"}},
-		"several components": {line: "[signed-by=/k.gpg]  http://d.example:8080  bookworm stable test",
-			want: Repository{"http://d.example:8080", "d.example", "bookworm", []string{"stable", "test"}, "/k.gpg"}},
+		"as in instructions": {
+			line: "deb [arch=amd64 signed-by=/k.asc] https://d.example/linux/debian bookworm stable",
+			want: Repository{"https://d.example/linux/debian", "d.example", "bookworm", []string{"stable"}, "/k.asc"},
+		},
+		"several components": {
+			line: "[signed-by=/k.gpg]  http://d.example:8080  bookworm stable test",
+			want: Repository{"http://d.example:8080", "d.example", "bookworm", []string{"stable", "test"}, "/k.gpg"},
+		},
 		"a directory":        {line: "deb [trusted=yes] http://d.example ./", want: Repository{"http://d.example", "d.example", "./", []string{}, ""}},
 		"no key":             {line: "deb http://d.example bookworm stable", fails: "by which key"},
 		"not trusted":        {line: "deb [trusted=no] http://d.example bookworm stable", fails: "trusted=no"},

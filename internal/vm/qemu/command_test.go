@@ -8,9 +8,11 @@ import (
 
 func TestCommand(t *testing.T) {
 	f := os.Stdin
-	argv, files := Machine{Name: "a,b", Program: []string{"ld.so", "qemu"}, Accel: "tcg", CPU: "max", Topology: Topology{2, 3, 1}, Memory: 1 << 30, Kernel: "k", Initrd: "i", Append: "x y",
+	argv, files := Machine{
+		Name: "a,b", Program: []string{"ld.so", "qemu"}, Accel: "tcg", CPU: "max", Topology: Topology{2, 3, 1}, Memory: 1 << 30, Kernel: "k", Initrd: "i", Append: "x y",
 		Console: "c,d", Disks: []Disk{{File: "r,s", Serial: "one", ReadOnly: true}, {File: "w", Serial: "two"}}, Ports: []Port{{Name: "p", Socket: f}},
-		Nets: []Net{{}, {Socket: f, MAC: "02:be:e0:00:00:01", MTU: 65280}}, Shares: []Share{{Path: "/a", Tag: "t", ReadOnly: true}}, Control: f}.Command()
+		Nets: []Net{{}, {Socket: f, MAC: "02:be:e0:00:00:01", MTU: 65280}}, Shares: []Share{{Path: "/a", Tag: "t", ReadOnly: true}}, Control: f,
+	}.Command()
 	want := "ld.so qemu -nodefaults -no-user-config -no-reboot -display none -name guest=a,,b,debug-threads=on -accel tcg,thread=multi,tb-size=256 " +
 		"-machine q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off -cpu max -m 1024M -smp 6,sockets=2,cores=3,threads=1 -kernel k -initrd i -append x y " +
 		"-rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path=c,,d -serial chardev:console " +

@@ -39,25 +39,43 @@ func TestFreeMemory(t *testing.T) {
 	}{
 		"the host's": {map[string]string{"proc/meminfo": meminfo}, nil, nil, 8000 << 10, 9000 << 10},
 		"unknown":    {nil, nil, nil, 0, 0},
-		"version 2, a limit further up": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
+		"version 2, a limit further up": {map[string]string{
+			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
 			"sys/fs/cgroup/job/step/memory.max": "max\n", "sys/fs/cgroup/job/step/memory.current": "5\n",
 			"sys/fs/cgroup/job/memory.max": "3000000\n", "sys/fs/cgroup/job/memory.current": "1000000\n",
-			"sys/fs/cgroup/job/memory.stat": "anon 400000\ninactive_file 500000\nactive_file 100000\n"}, nil, nil, 2600000, 3000000},
-		"version 1, of a container": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "4:cpu:/\n3:memory:/docker/abc\n0::/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, nil, 1500000, 2000000},
-		"version 1, no limit": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "3:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n"}, nil, nil, 8000 << 10, 9000 << 10},
-		"used up": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
-			"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "2000\n"}, nil, nil, 1, 1000},
+			"sys/fs/cgroup/job/memory.stat": "anon 400000\ninactive_file 500000\nactive_file 100000\n",
+		}, nil, nil, 2600000, 3000000},
+		"version 1, of a container": {map[string]string{
+			"proc/meminfo": meminfo, "proc/self/cgroup": "4:cpu:/\n3:memory:/docker/abc\n0::/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "2000000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
+		}, nil, nil, 1500000, 2000000},
+		"version 1, no limit": {map[string]string{
+			"proc/meminfo": meminfo, "proc/self/cgroup": "3:memory:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
+		}, nil, nil, 8000 << 10, 9000 << 10},
+		"used up": {map[string]string{
+			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
+			"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "2000\n",
+		}, nil, nil, 1, 1000},
 		"Slurm, of a node":      {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "5"}, nil, 5 << 20, 5 << 20},
 		"Slurm, of a processor": {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_CPU": "2", "SLURM_CPUS_ON_NODE": "3"}, nil, 6 << 20, 6 << 20},
 		"Slurm, all":            {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "0"}, nil, 8000 << 10, 9000 << 10},
 		"promised":              {map[string]string{"proc/meminfo": meminfo}, nil, []promise.Promise{{Bytes: 3000 << 10, Taken: 1000 << 10}, {Bytes: 1 << 10, Taken: 2 << 10}}, 6000 << 10, 9000 << 10},
-		"promised in groups": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
-			"sys/fs/cgroup/job/memory.max": "3000000\n", "sys/fs/cgroup/job/memory.current": "1000000\n"}, nil,
-			[]promise.Promise{{Bytes: 300000, Groups: "0::/job/other\n"}, {Bytes: 400000, Groups: "0::/job2\n"}}, 1700000, 3000000},
-		"promised in batch jobs": {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "5", "SLURM_JOB_ID": "7"},
-			[]promise.Promise{{Bytes: 2 << 20, Taken: 1 << 20, Job: "7"}, {Bytes: 1 << 20, Job: "8"}}, 3 << 20, 5 << 20},
+		"promised in groups": {
+			map[string]string{
+				"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
+				"sys/fs/cgroup/job/memory.max": "3000000\n", "sys/fs/cgroup/job/memory.current": "1000000\n",
+			},
+			nil,
+			[]promise.Promise{{Bytes: 300000, Groups: "0::/job/other\n"}, {Bytes: 400000, Groups: "0::/job2\n"}},
+			1700000, 3000000,
+		},
+		"promised in batch jobs": {
+			map[string]string{"proc/meminfo": meminfo},
+			map[string]string{"SLURM_MEM_PER_NODE": "5", "SLURM_JOB_ID": "7"},
+			[]promise.Promise{{Bytes: 2 << 20, Taken: 1 << 20, Job: "7"}, {Bytes: 1 << 20, Job: "8"}},
+			3 << 20, 5 << 20,
+		},
 		"all promised": {map[string]string{"proc/meminfo": meminfo}, nil, []promise.Promise{{Bytes: 9000 << 10}}, 1, 9000 << 10},
 	} {
 		if got, all := freeMemory(host(t, c.files), func(key string) string { return c.env[key] }, c.others); got != c.want || all != c.all {

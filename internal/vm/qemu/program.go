@@ -34,8 +34,10 @@ func Bundled(tree string) []string {
 	if _, err := os.Stat(filepath.Join(dir, "loader")); err != nil {
 		return nil
 	}
-	return []string{"/usr/bin/env", "QEMU_MODULE_DIR=" + filepath.Join(dir, "modules"),
-		filepath.Join(dir, "loader"), "--library-path", filepath.Join(dir, "lib"), filepath.Join(dir, "qemu"), "-L", filepath.Join(dir, "share")}
+	return []string{
+		"/usr/bin/env", "QEMU_MODULE_DIR=" + filepath.Join(dir, "modules"),
+		filepath.Join(dir, "loader"), "--library-path", filepath.Join(dir, "lib"), filepath.Join(dir, "qemu"), "-L", filepath.Join(dir, "share"),
+	}
 }
 
 // Choose gives the host's own QEMU, which its administrators keep, or else the

@@ -118,10 +118,14 @@ func ownNamespace() *syscall.SysProcAttr {
 	if uid == 0 {
 		return &syscall.SysProcAttr{}
 	}
-	return &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER,
+	return &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
-		AmbientCaps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
-			unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT}}
+		AmbientCaps: []uintptr{
+			unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_MKNOD, unix.CAP_SETFCAP,
+			unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT,
+		},
+	}
 }
 
 // answerTimeout is how long a server may take to its first word.

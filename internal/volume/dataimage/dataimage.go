@@ -117,8 +117,10 @@ func (i *Image) readSuper() error {
 	if u32(0x18) > 6 {
 		return errors.New("its blocks have no size that can be")
 	}
-	s := super{blockSize: 1024 << u32(0x18), blocks: u32(0x4), free: u32(0xc), firstBlock: u32(0x14), blocksInGroup: u32(0x20),
-		inodes: u32(0), inodesPerGroup: u32(0x28), inodeSize: u16(0x58), descriptor: 32, incompatible: uint32(u32(0x60))}
+	s := super{
+		blockSize: 1024 << u32(0x18), blocks: u32(0x4), free: u32(0xc), firstBlock: u32(0x14), blocksInGroup: u32(0x20),
+		inodes: u32(0), inodesPerGroup: u32(0x28), inodeSize: u16(0x58), descriptor: 32, incompatible: uint32(u32(0x60)),
+	}
 	if s.incompatible&wide != 0 {
 		s.blocks |= u32(0x150) << 32
 		s.free |= u32(0x158) << 32
@@ -161,8 +163,10 @@ func (i *Image) readGroups() error {
 
 // damaged tells of what cannot be in a whole file system.
 func damaged(format string, args ...any) error {
-	return &core.Error{Kind: core.Permanent, Op: "read data image", Err: fmt.Errorf("its file system is damaged: "+format, args...),
-		Remedy: "`e2fsck -fn IMAGE` tells more. Use an earlier copy of it, if there is one."}
+	return &core.Error{
+		Kind: core.Permanent, Op: "read data image", Err: fmt.Errorf("its file system is damaged: "+format, args...),
+		Remedy: "`e2fsck -fn IMAGE` tells more. Use an earlier copy of it, if there is one.",
+	}
 }
 
 // full tells whether an error is for want of space.

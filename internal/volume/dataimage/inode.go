@@ -38,8 +38,10 @@ func (i *Image) inode(number int64) (*Inode, error) {
 	}
 	u16 := func(at int) uint32 { return uint32(binary.LittleEndian.Uint16(b[at:])) }
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
-	n := &Inode{Number: number, Mode: u16(0), Links: int(u16(0x1a)), UID: u16(0x2) | u16(0x78)<<16, GID: u16(0x18) | u16(0x7a)<<16,
-		Size: int64(u32(0x4)) | int64(u32(0x6c))<<32, mapped: u32(0x20)&0x80000 != 0}
+	n := &Inode{
+		Number: number, Mode: u16(0), Links: int(u16(0x1a)), UID: u16(0x2) | u16(0x78)<<16, GID: u16(0x18) | u16(0x7a)<<16,
+		Size: int64(u32(0x4)) | int64(u32(0x6c))<<32, mapped: u32(0x20)&0x80000 != 0,
+	}
 	copy(n.content[:], b[0x28:])
 	seconds, nanoseconds := int64(int32(u32(0x10))), int64(0)
 	if s.inodeSize >= 0x8c && u16(0x80) >= 0x0c {
@@ -100,8 +102,10 @@ func (i *Image) extentsIn(n *Inode, node []byte, deepest int, list *[]extent) er
 		if length > unwritten {
 			continue
 		}
-		x := extent{from: int64(binary.LittleEndian.Uint32(b)) * bs, length: length * bs,
-			at: (int64(binary.LittleEndian.Uint32(b[8:])) | int64(binary.LittleEndian.Uint16(b[6:]))<<32) * bs}
+		x := extent{
+			from: int64(binary.LittleEndian.Uint32(b)) * bs, length: length * bs,
+			at: (int64(binary.LittleEndian.Uint32(b[8:])) | int64(binary.LittleEndian.Uint16(b[6:]))<<32) * bs,
+		}
 		if x.at+x.length > i.Size() || x.at < bs {
 			return damaged("inode %d lies outside the image", n.Number)
 		}

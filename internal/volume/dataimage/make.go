@@ -56,9 +56,11 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	case code != 0 && full(said) && spaceLeft(file) < blockSize:
 		return &core.Error{Kind: core.Transient, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
 	case code != 0 && full(said):
-		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file,
+		return &core.Error{
+			Kind: core.Invalid, Op: "make data image", Object: file,
 			Err:    fmt.Errorf("what is to go into it has %d MiB in %d files, and does not fit into %d MiB", bytes>>20, files, size>>20),
-			Remedy: fmt.Sprintf("Give it more: at least %d MiB.", needs>>20)}
+			Remedy: fmt.Sprintf("Give it more: at least %d MiB.", needs>>20),
+		}
 	case code != 0:
 		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(said)}
 	}
@@ -84,10 +86,12 @@ const (
 // options.
 func arguments(file, dir string, size int64, more string) []string {
 	journal := min(journalSize, max(size/16, 4<<20))
-	return []string{"-q", "-F", "-t", "ext4", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-i", strconv.Itoa(ratio), "-m", "0",
+	return []string{
+		"-q", "-F", "-t", "ext4", "-b", strconv.Itoa(blockSize), "-I", strconv.Itoa(inodeSize), "-i", strconv.Itoa(ratio), "-m", "0",
 		"-O", "none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum",
 		"-J", "size=" + strconv.FormatInt(journal>>20, 10), "-L", "bee-data",
-		"-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=0,lazy_journal_init=0,nodiscard%s", os.Geteuid(), os.Getegid(), more), "-d", dir, file}
+		"-E", fmt.Sprintf("root_owner=%d:%d,lazy_itable_init=0,lazy_journal_init=0,nodiscard%s", os.Geteuid(), os.Getegid(), more), "-d", dir, file,
+	}
 }
 
 // need is a size that holds so much for sure: whole blocks, inodes, extents,

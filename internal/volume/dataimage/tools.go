@@ -62,8 +62,10 @@ func (t Tools) run(ctx context.Context, name string, args ...string) (code int, 
 func (t Tools) Check(ctx context.Context, file string) error {
 	code, said, err := t.run(ctx, "e2fsck", "-fn", file)
 	if err == nil && code != 0 {
-		err = &core.Error{Kind: core.Permanent, Op: "check data image", Object: file, Err: fmt.Errorf("e2fsck found faults:\n%s", said),
-			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy."}
+		err = &core.Error{
+			Kind: core.Permanent, Op: "check data image", Object: file, Err: fmt.Errorf("e2fsck found faults:\n%s", said),
+			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy.",
+		}
 	}
 	return err
 }
@@ -81,8 +83,10 @@ func (t Tools) Recover(ctx context.Context, file string) error {
 	const mended = 3 // codes 1 and 2: all is right now
 	code, said, err := t.run(ctx, "e2fsck", "-fp", file)
 	if err == nil && code > mended {
-		err = &core.Error{Kind: core.Permanent, Op: "recover data image", Object: file, Err: fmt.Errorf("e2fsck cannot set it right safely:\n%s", said),
-			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy."}
+		err = &core.Error{
+			Kind: core.Permanent, Op: "recover data image", Object: file, Err: fmt.Errorf("e2fsck cannot set it right safely:\n%s", said),
+			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy.",
+		}
 	}
 	return err
 }
