@@ -32,6 +32,7 @@ bench: build              ## measurements, as ratios within one run
 
 lint:                     ## golangci-lint with .golangci.yml: formatting, vet, import direction
 	hack/deps.sh lint
+	$(GO) mod tidy -diff
 	CGO_ENABLED=0 golangci-lint run
 
 dist:                     ## reproducible release binaries with checksums

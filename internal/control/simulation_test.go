@@ -251,7 +251,7 @@ func (m *model) clock() state.Moment {
 // kept are the run's checkpoints in its store, oldest first, but those whose manifest has
 // rotted. What the controller takes for one is not asked.
 func (m *model) kept() (list []checkpoint.Generation) {
-	entries, _ := os.ReadDir(m.keptIn()) //nolint:errcheck // none at all is found by its lack
+	entries, _ := os.ReadDir(m.keptIn())
 	for _, e := range entries {
 		g, is := checkpoint.ParseGeneration(e.Name())
 		if !is {
