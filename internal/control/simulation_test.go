@@ -247,7 +247,6 @@ func (m *model) clock() state.Moment {
 	return state.Moment{Boot: strconv.Itoa(m.boots), Up: time.Since(m.booted)}
 }
 
-// kept are the run's checkpoints at home, or in its store, that can be read.
 // kept are the run's checkpoints in its store, oldest first, but those whose manifest has
 // rotted. What the controller takes for one is not asked.
 func (m *model) kept() (list []checkpoint.Generation) {
