@@ -128,7 +128,7 @@ func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, er
 		}
 		a.committed = true
 		w, err := ready(ctx, q)
-		if err == nil && !w.Ready {
+		if err == nil && !w.Ready && !a.site.Granted() { // what was granted may end with us
 			a.note(ctx, fmt.Sprintf("site %s has all that the attempt needs, and starts it by itself: this machine may be switched off", a.site.Name))
 		}
 		return w, err

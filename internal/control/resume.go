@@ -59,7 +59,7 @@ func Regranted(run state.Run, now []spec.Site) (state.Run, error) {
 		at := slices.IndexFunc(now, func(n spec.Site) bool {
 			return n.Name == old.Name && n.Provider == old.Provider && n.Login == old.Login
 		})
-		if at >= 0 && old.Slurm != nil && old.Slurm.Job != "" {
+		if at >= 0 && old.Granted() {
 			sub.Sites[i].Slurm = now[at].Slurm
 		}
 	}

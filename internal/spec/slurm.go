@@ -26,6 +26,10 @@ type Slurm struct {
 	Job string `yaml:"job"`
 }
 
+// Granted tells that the site's hosts are those of an allocation of the user's, which may
+// be the one that bee runs in.
+func (s Site) Granted() bool { return s.Slurm != nil && s.Slurm.Job != "" }
+
 // checkSlurm finds what cannot be at a site of provider slurm.
 func (d *decoder) checkSlurm(s *Site, at string) {
 	if s.Provider != "slurm" {

@@ -258,8 +258,8 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 	if out, err := there(nil, "--sites", own, "run", "-q", job); err != nil || !strings.Contains(out, "h1\nDATA\nh2\nDATA\n") {
 		t.Errorf("on the login node: %v\n%s", err, out)
 	}
-	out, err := there([]string{"salloc", "--nodes=2", "--exclusive", "--quiet"}, "run", "-q", job)
-	if err != nil || !strings.Contains(out, "h1\nDATA\nh2\nDATA\n") {
+	out, err := there([]string{"salloc", "--nodes=2", "--exclusive", "--quiet"}, "run", job)
+	if err != nil || !strings.Contains(out, "h1\nDATA\n") || !strings.Contains(out, "h2\nDATA\n") || strings.Contains(out, waitsForNobody) {
 		t.Errorf("in an allocation: %v\n%s", err, out)
 	}
 	if left, _ := filepath.Glob(filepath.Join(b.Dir, ".bee", "bee", ".slurm", "*")); len(left) > 0 {
