@@ -226,7 +226,7 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 		return err
 	}
 	volume := unsavedVolume(a.c.Store.RunDir(a.run.ID))
-	t := driver.Transfer{Remote: protocol.VolumeDir(a.lease.Hosts()[0].Dir), Local: volume, Progress: a.fetching("the volume")}
+	t := driver.Transfer{Remote: protocol.VolumeDir(a.lease.Hosts()[0].Dir), Local: volume, Progress: a.fetching("the volume", 0)}
 	if err := a.fetchAs(ctx, t); err != nil {
 		return err
 	}

@@ -70,19 +70,28 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 	return errors.Join(append(errs, a.unmatched(ctx, head, r))...)
 }
 
-// fetching gives what is told how much of something has come.
-func (a *attempt) fetching(what string) func(done int64) {
+// fetching gives what is told how much of something has come, of total bytes; 0: not known.
+func (a *attempt) fetching(what string, total int64) func(done int64) {
 	say := a.c.Progress(protocol.PhaseFetch)
-	return func(done int64) { say("fetching "+what, done, 0) }
+	return func(done int64) {
+		if done > total { // a part has travelled twice
+			total = 0
+		}
+		say("fetching "+what, done, total)
+	}
 }
 
 // fetchingAll gives what is told how much of each output has come.
 func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
 	if len(list) == 1 {
-		told := a.fetching(path.Base(list[0].remote))
+		told := a.fetching(path.Base(list[0].remote), list[0].bytes)
 		return func(_ int, done int64) { told(done) }
 	}
-	told := a.fetching(fmt.Sprintf("%d outputs", len(list)))
+	total := int64(0)
+	for _, o := range list {
+		total += o.bytes
+	}
+	told := a.fetching(fmt.Sprintf("%d outputs", len(list)), total)
 	var mu sync.Mutex
 	all, of := int64(0), make([]int64, len(list))
 	return func(i int, done int64) {
@@ -111,7 +120,7 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	text := "warning: nothing was there of the outputs " + strings.Join(missing, ", ")
 	if len(r.Outputs) == 0 && r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
-		t := driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume, Progress: a.fetching("the volume")}
+		t := driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume, Progress: a.fetching("the volume", 0)}
 		if err := a.fetchAs(ctx, t); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
@@ -122,7 +131,10 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 }
 
 // output is one that comes home, into a directory that the job names.
-type output struct{ remote, to, name string }
+type output struct {
+	remote, to, name string
+	bytes            int64 // 0: not known
+}
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
 
@@ -138,7 +150,7 @@ func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list[i] = output{m.Path, o.To, name}
+		list[i] = output{m.Path, o.To, name, m.Bytes}
 		sharing[list[i].local()]++
 	}
 	for i, m := range matches {
@@ -153,7 +165,7 @@ func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
 // what else it holds; what cannot be where something else is comes beside it, under
 // its name and the run's.
 func (a *attempt) fetch(ctx context.Context, o output) error {
-	at, err := a.fetchOutput(ctx, o, a.fetching(path.Base(o.remote)))
+	at, err := a.fetchOutput(ctx, o, a.fetching(path.Base(o.remote), o.bytes))
 	if err != nil {
 		return err
 	}

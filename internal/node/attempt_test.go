@@ -22,7 +22,7 @@ import (
 
 func TestAttemptOnOneHost(t *testing.T) {
 	c := newCluster(t, 1, "cat; env | sort; echo oops >&2; exit 3", withPlan(func(p *protocol.Plan) {
-		p.Setup = []string{"/bin/sh", "-c", "echo set up; echo made > made"}
+		p.Setup = []string{"/bin/sh", "-c", "echo set up; mkdir made; echo made > made/it; ln -s it made/link"}
 		p.Outputs = []string{"/work/made", "/work/none*"}
 	})).startAll()
 	r := c.result(20 * time.Second)
@@ -30,7 +30,7 @@ func TestAttemptOnOneHost(t *testing.T) {
 	if r.Exit == nil || r.Exit.Code != 3 || len(r.Nodes) != 1 || !r.SharedVolume {
 		t.Errorf("result: %+v", r)
 	}
-	if len(r.Outputs) != 1 || r.Outputs[0].Path != "volume/made" {
+	if len(r.Outputs) != 1 || r.Outputs[0] != (protocol.OutputMatch{Path: "volume/made", Bytes: 5}) {
 		t.Errorf("outputs: %+v", r.Outputs)
 	}
 	out, errs := c.output()

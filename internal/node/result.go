@@ -84,9 +84,15 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	return replies
 }
 
+// countTimeout is how long the bytes of outputs are counted, which is only to tell how
+// long they may take on their way.
+const countTimeout = 5 * time.Second
+
 // matches lists the files and directories that the outputs name, for which the job
 // has ended on all hosts.
 func (h *head) matches(dir string) []protocol.OutputMatch {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
 	list := []protocol.OutputMatch{}
 	for i, o := range h.plan.Outputs {
 		root, rel := h.plan.OnHost(dir, o)
@@ -100,7 +106,11 @@ func (h *head) matches(dir string) []protocol.OutputMatch {
 		for _, f := range found {
 			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
 				filestream.MakeReadable(f) // what the job has shut would hold its run open for ever
-				list = append(list, protocol.OutputMatch{Index: i, Path: p})
+				m := protocol.OutputMatch{Index: i, Path: p}
+				if bytes := filestream.Size(ctx, f); ctx.Err() == nil { // a part of it would say nothing
+					m.Bytes = bytes
+				}
+				list = append(list, m)
 			}
 		}
 	}

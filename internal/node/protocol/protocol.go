@@ -407,6 +407,8 @@ type OutputMatch struct {
 	Index int `json:"index"`
 	// Path is relative to the head's Host.Dir.
 	Path string `json:"path"`
+	// Bytes are in its files; 0: none, or they were not counted.
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 // NodeReport is what a node tells of its host and its use.
