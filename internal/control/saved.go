@@ -101,6 +101,9 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	if !sub.Job.SavesVM() { // before anything is written
+		return Checkpoint{}, protocol.NothingToSave()
+	}
 	before, err := readExport(dir)
 	if err == nil && before.Run != run.ID {
 		return Checkpoint{}, &core.Error{Kind: core.Invalid, Op: "save virtual machines in", Object: dir, Err: errors.New("those of run " + before.Run + " are there"), Remedy: "Name another directory."}

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -103,6 +104,18 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	}
 	if _, err := w.Export(t.Context(), other, dir, nil); !core.IsKind(err, core.Invalid) {
 		t.Errorf("another run's machines in the same place: %v", err)
+	}
+	plain := w.submitJob(t, spec.Job{Name: "plain", Nodes: 1, VM: &spec.VM{}, Volume: spec.Volume{Path: "/v"}})
+	rec.Run = plain.ID
+	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
+		t.Fatal(err)
+	}
+	untouched := filepath.Join(t.TempDir(), "saved")
+	if _, err := w.Export(t.Context(), plain, untouched, nil); !core.IsKind(err, core.Unsupported) {
+		t.Errorf("machines that cannot be saved: %v", err)
+	}
+	if _, err := os.Lstat(untouched); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("they left a directory that has none: %v", err)
 	}
 	if _, _, err := w.Import(t.Context(), dir, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
 		t.Errorf("machines of a run that goes on: %v", err)

@@ -297,10 +297,7 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 // giveSnapshot saves the machines, and sends the files to whoever asks.
 func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
 	if !h.plan.SavesVM() {
-		return &core.Error{
-			Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
-			Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`.",
-		}
+		return protocol.NothingToSave()
 	}
 	if h.n.health().Phase != protocol.PhaseRun {
 		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}

@@ -50,7 +50,7 @@ func (c *container) lost(err error) error {
 	}
 	select {
 	case <-c.machine.Done():
-		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: fmt.Errorf("it has ended: %s", c.machine.Said())}
+		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: errors.New(c.Ended())}
 	default:
 		return err
 	}

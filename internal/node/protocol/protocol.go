@@ -5,6 +5,7 @@
 package protocol
 
 import (
+	"errors"
 	"path"
 	"strconv"
 	"strings"
@@ -119,6 +120,12 @@ func (p *Plan) Begin(now time.Time) {
 // SavesVM tells whether the virtual machines are saved, and not the task by
 // itself.
 func (p *Plan) SavesVM() bool { return p.VM != nil && p.Checkpoint != nil && p.Checkpoint.VM }
+
+// NothingToSave refuses to save a run that has no virtual machines of that kind.
+func NothingToSave() error {
+	return &core.Error{Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
+		Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`."}
+}
 
 // HoldsVolume tells whether each of the virtual machines has a volume of its own, on
 // its disk, as they are saved and share none.
