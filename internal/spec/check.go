@@ -72,6 +72,7 @@ func (d *decoder) checkJob(j *Job) {
 	}
 	if j.VM != nil {
 		d.checkVM(j.VM)
+		d.checkAround(j)
 	}
 	d.checkCheckpoint(j)
 	d.checkStore(j.Store)

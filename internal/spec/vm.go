@@ -179,6 +179,33 @@ func (d *decoder) checkVM(v *VM) {
 	}
 }
 
+// checkAround finds what the rest of the job has that cannot be with its virtual
+// machines.
+func (d *decoder) checkAround(j *Job) {
+	if j.VM.When != VMNever && j.VM.When != VMAuto {
+		if j.GPUs != 0 && d.allRead("gpus") {
+			d.at("gpus", "leave `gpus` or `vm` out", "gpus: a virtual machine cannot use the host's")
+		}
+		if j.Runtime != "" && j.Runtime != "auto" && j.Runtime != "docker" && d.allRead("runtime") {
+			d.at("runtime", "leave it out", "runtime: in virtual machines docker starts the containers, not %s", j.Runtime)
+		}
+	}
+	taken := map[string]string{}
+	if d.allRead("volume") {
+		taken[path.Clean(j.Volume.Path)] = "the volume"
+	}
+	for _, in := range j.Inputs { // with a slash at its end, it may be a file below
+		taken[in.To] = "an input"
+	}
+	for i, disk := range j.VM.Disks {
+		at, to := fmt.Sprintf("vm.disks[%d]", i), path.Clean(disk.To)
+		if what, is := taken[to]; is && d.allRead(at) {
+			d.at(at+".to", "", "%s.to: %s is there already, at %s", at, what, to)
+		}
+		taken[to] = "another disk"
+	}
+}
+
 // Size is a number of bytes.
 type Size int64
 
