@@ -64,16 +64,17 @@ want one, and only the run's key opens it.`,
 // guestArgs gives the node and the command after RUN; where no node is named, the
 // given one.
 func guestArgs(c *cobra.Command, args []string, rank int) (_ int, command []string, err error) {
+	remedy := "Such as: " + strings.TrimSpace(strings.Split(strings.TrimSpace(c.Example), "\n")[1])
 	before := c.ArgsLenAtDash()
 	if before < 0 {
 		before = len(args)
 	}
 	if before == 0 || before > 2 {
-		return 0, nil, &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: errors.New("a run, and perhaps a node's rank, come before `--`"), Remedy: "Such as: " + strings.Split(strings.TrimSpace(c.Example), "\n")[1]}
+		return 0, nil, &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: errors.New("a run, and perhaps a node's rank, come before `--`"), Remedy: remedy}
 	}
 	if before == 2 {
 		if rank, err = strconv.Atoi(args[1]); err != nil {
-			return 0, nil, &core.Error{Kind: core.Invalid, Op: "read node", Object: args[1], Err: errors.New("a node is named by its rank, a number from 0"), Remedy: "A command comes after `--`."}
+			return 0, nil, &core.Error{Kind: core.Invalid, Op: "read node", Object: args[1], Err: errors.New("a node is named by its rank, a number from 0"), Remedy: remedy}
 		}
 	}
 	return rank, args[before:], nil

@@ -77,6 +77,9 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 			if o.Arch != "amd64" && o.Arch != "arm64" {
 				return &core.Error{Kind: core.Invalid, Op: "read --arch", Object: o.Arch, Err: errors.New("there are no guests of that architecture"), Remedy: "Say amd64 or arm64."}
 			}
+			if o.NoProxy != "" && o.Proxy == "" {
+				return &core.Error{Kind: core.Invalid, Op: "read --no-proxy", Object: o.NoProxy, Err: errors.New("it means nothing without --proxy"), Remedy: "Name the proxy by --proxy URL, too, or leave it out."}
+			}
 			var err error
 			if o.Copy, err = parseCopies(copies); err != nil {
 				return err
@@ -204,9 +207,14 @@ func (a *app) newVMShellCommand() *cobra.Command {
 
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
-	c := &cobra.Command{
-		Use: "console RUN", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{Use: "console RUN [NODE]", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Long:    "Show what the kernel of a run's virtual machine has said, also of one that still boots.",
+		Example: "  bee vm console lysozyme\n  bee vm console lysozyme 1",
 		RunE: func(c *cobra.Command, args []string) error {
+			rank, _, err := guestArgs(c, args, rank)
+			if err != nil {
+				return err
+			}
 			node, done, err := a.dialNode(c.Context(), args[0], rank)
 			if err != nil {
 				return err

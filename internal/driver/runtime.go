@@ -137,6 +137,13 @@ type Guest interface {
 	Ended() string
 }
 
+// Booter is a Runtime whose containers have virtual machines around them.
+type Booter interface {
+	// BootConsole gives the last of what the kernel of a machine has said that Start
+	// boots, or has booted, for the container of a StateDir.
+	BootConsole(stateDir string) (string, error)
+}
+
 // VolumeServer is a container whose machine has the run's volume on a disk of
 // its own, where the host does not see it.
 type VolumeServer interface {

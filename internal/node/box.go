@@ -107,6 +107,11 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 	}
 	spec.User = b.user
 	spec.TimerSlack = mpi.TimerSlack(job)
+	if m, ok := rt.(driver.Booter); ok {
+		n.mu.Lock()
+		n.booting = func() (string, error) { return m.BootConsole(spec.StateDir) }
+		n.mu.Unlock()
+	}
 	if plan.Restore {
 		b.Container, err = n.restoreBox(ctx, rt, spec)
 	} else {

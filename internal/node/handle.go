@@ -22,6 +22,9 @@ func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 	case client.CallHealth:
 		return s.Reply(n.health())
 	case client.CallConsole:
+		if text, ok := n.bootConsole(); ok {
+			return s.Reply(text)
+		}
 		return n.ofGuest(s, "console", driver.Guest.Console)
 	case client.CallLogin:
 		return n.ofGuest(s, "account", func(g driver.Guest) (string, error) { return g.Login(), nil })

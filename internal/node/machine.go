@@ -275,6 +275,18 @@ func (b *box) guest() (driver.Guest, error) {
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }
 
+// bootConsole gives what a machine has said that is being started, or did not come up.
+func (n *node) bootConsole() (string, bool) {
+	n.mu.Lock()
+	b, read := n.box, n.booting
+	n.mu.Unlock()
+	if b != nil || read == nil {
+		return "", false
+	}
+	text, err := read()
+	return text, err == nil
+}
+
 // ofGuest answers with what this node's guest gives.
 func (n *node) ofGuest(s *wire.Stream, what string, get func(driver.Guest) (string, error)) error {
 	n.mu.Lock()

@@ -120,10 +120,11 @@ type node struct {
 
 	mu      sync.Mutex
 	members []member
-	plan    protocol.Plan      // as far as this node knows it
-	control *wire.Peer         // to the head, on the other nodes
-	peers   map[int]*wire.Peer // for data, by rank
-	box     *box               // this node's container, once it runs
+	plan    protocol.Plan          // as far as this node knows it
+	control *wire.Peer             // to the head, on the other nodes
+	peers   map[int]*wire.Peer     // for data, by rank
+	box     *box                   // this node's container, once it runs
+	booting func() (string, error) // gives the console of the machine around it; nil: there is none (yet)
 	phase   protocol.Phase
 	network networkInfo
 

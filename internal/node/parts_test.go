@@ -85,6 +85,22 @@ func TestGuestsWantMemory(t *testing.T) {
 }
 
 // Who holds what is wanted is named, where its end would help.
+// TestAGuestThatBootsHasAConsole: whoever wonders why it does not come up looks there.
+func TestAGuestThatBootsHasAConsole(t *testing.T) {
+	n := &node{}
+	if _, ok := n.bootConsole(); ok {
+		t.Error("there is a console without a machine")
+	}
+	n.booting = func() (string, error) { return "kernel panic", nil }
+	if text, ok := n.bootConsole(); !ok || text != "kernel panic" {
+		t.Errorf("got %q, %t", text, ok)
+	}
+	n.box = &box{} // it is up, and tells by itself
+	if _, ok := n.bootConsole(); ok {
+		t.Error("a guest that is up is taken for one that boots")
+	}
+}
+
 func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 	const mib = 1 << 20
 	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Promised: []driver.Promised{{Run: "old", Bytes: 700 * mib}}}

@@ -83,12 +83,17 @@ func (c *container) InGuest(target string) string {
 	return ""
 }
 
-// maxConsole is the most that Console gives.
+// maxConsole is the most that is given of a console.
 const maxConsole = 1 << 20
 
 // Console implements driver.Guest.
-func (c *container) Console() (string, error) {
-	raw, err := os.ReadFile(filepath.Join(c.spec.StateDir, consoleName))
+func (c *container) Console() (string, error) { return readConsole(c.spec.StateDir) }
+
+// BootConsole implements driver.Booter.
+func (r *Runtime) BootConsole(stateDir string) (string, error) { return readConsole(stateDir) }
+
+func readConsole(dir string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, consoleName))
 	return qemu.Plain(raw[max(0, len(raw)-maxConsole):]), err
 }
 

@@ -7,12 +7,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // What a guest said of which one processor waited for a signal that never came.
 const lockedConsole = "Booting from ROM..[   28.825519] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [cryptomgr_test:53]\n" +
 	"[   56.826050] watchdog: BUG: soft lockup - CPU#1 stuck for 52s! [cryptomgr_test:53]\n"
+
+// TestTheConsoleIsReadWhileAMachineBoots: nobody has been told of its container yet.
+func TestTheConsoleIsReadWhileAMachineBoots(t *testing.T) {
+	dir := t.TempDir()
+	var b driver.Booter = New(Options{})
+	if _, err := b.BootConsole(dir); err == nil {
+		t.Error("there is a console of no machine")
+	}
+	if err := os.WriteFile(filepath.Join(dir, consoleName), []byte("\x1b[0mBooting from ROM..\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := b.BootConsole(dir); err != nil || !strings.Contains(text, "Booting") || strings.Contains(text, "\x1b") {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
 
 func TestLockedUp(t *testing.T) {
 	for console, want := range map[string]string{
