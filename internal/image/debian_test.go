@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,6 +92,16 @@ func TestDebianBuildThatCannotBe(t *testing.T) {
 		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Mirror: "http://127.0.0.1:1/debian"}, PullOptions{})
 		if err == nil || !strings.Contains(err.Error(), "mmdebstrap") || strings.Contains(err.Error(), "umount") {
 			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no such package", func(t *testing.T) {
+		var said []string
+		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Packages: []string{"hello", "no-such-package"}}, PullOptions{Progress: func(m string, _, _ int64) { said = append(said, m) }})
+		if err == nil || !strings.Contains(err.Error(), "no-such-package") || core.Remedy(err) == "" {
+			t.Errorf("got %v", err)
+		}
+		if slices.ContainsFunc(said, func(m string) bool { return strings.Contains(m, "installing") }) {
+			t.Errorf("it is told once all else is there: %q", said)
 		}
 	})
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {

@@ -53,6 +53,13 @@ func Command(b spec.Build, o Options) []string {
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 	if len(b.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
+		// mmdebstrap asks for them only once it has set up all that is essential: a slip
+		// of the pen would be told a minute later.
+		var names []string
+		for _, p := range b.Packages {
+			names = append(names, shell.Quote(p))
+		}
+		argv = append(argv, "--extract-hook=apt-get --simulate -qq install "+strings.Join(names, " ")+" > /dev/null")
 	}
 	for _, c := range b.Copy {
 		for _, hook := range copyHooks(c) {
@@ -61,7 +68,7 @@ func Command(b spec.Build, o Options) []string {
 	}
 	for i, r := range b.Run {
 		script := shell.Quote(r)
-		if len(r) > longScript {
+		if byEnvironment(r) {
 			script = `"$` + scriptVariable(i) + `"`
 		}
 		argv = append(argv, `--customize-hook=chroot "$1" /bin/sh -ec `+script)
@@ -72,10 +79,12 @@ func Command(b spec.Build, o Options) []string {
 	return append(append(argv, b.Debian, "-"), o.Sources...)
 }
 
-// longScript is the length beyond which a script goes by the environment:
-// mmdebstrap repeats its hooks in every message, which then hide why they
-// failed.
-const longScript = 400
+// byEnvironment tells whether a script goes by the environment: mmdebstrap repeats its
+// hooks in every message, of which long ones hide why they failed, and lines after the
+// first would be taken for messages themselves.
+func byEnvironment(script string) bool {
+	return len(script) > 400 || strings.Contains(script, "\n")
+}
 
 func scriptVariable(i int) string { return "BEE_RUN_" + strconv.Itoa(i) }
 
@@ -83,7 +92,7 @@ func scriptVariable(i int) string { return "BEE_RUN_" + strconv.Itoa(i) }
 func Environment(b spec.Build) []string {
 	var env []string
 	for i, r := range b.Run {
-		if len(r) > longScript {
+		if byEnvironment(r) {
 			env = append(env, scriptVariable(i)+"="+r)
 		}
 	}

@@ -62,10 +62,8 @@ func TestCommand(t *testing.T) {
 		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}},
 	}
 	got := Command(b, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: Sources(b)})
-	for _, want := range []string{
-		"--architectures=arm64", "--include=hello,tar", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
-		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'",
-	} {
+	for _, want := range []string{"--architectures=arm64", "--include=hello,tar", "--extract-hook=apt-get --simulate -qq install 'hello' 'tar' > /dev/null", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
+		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}
@@ -76,12 +74,12 @@ func TestCommand(t *testing.T) {
 }
 
 func TestLongScriptGoesByTheEnvironment(t *testing.T) {
-	b := spec.Build{Debian: "bookworm", Run: []string{"true", strings.Repeat("true\n", 200)}}
+	b := spec.Build{Debian: "bookworm", Run: []string{"true", strings.Repeat("true\n", 200), "true\ntrue", strings.Repeat("x", 401)}}
 	got := strings.Join(Command(b, Options{Arch: "amd64"}), " ")
-	if !strings.Contains(got, `/bin/sh -ec 'true'`) || !strings.Contains(got, `/bin/sh -ec "$BEE_RUN_1"`) || strings.Contains(got, "true\ntrue") {
+	if !strings.Contains(got, `/bin/sh -ec 'true'`) || !strings.Contains(got, `/bin/sh -ec "$BEE_RUN_1"`) || strings.Contains(got, "true\ntrue") || strings.Contains(got, "xxx") {
 		t.Errorf("got %q", got)
 	}
-	if env := Environment(b); len(env) != 1 || env[0] != "BEE_RUN_1="+b.Run[1] {
+	if env := Environment(b); len(env) != 3 || env[0] != "BEE_RUN_1="+b.Run[1] {
 		t.Errorf("environment: %q", env)
 	}
 }
