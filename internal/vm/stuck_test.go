@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
 // What a guest said of which one processor waited for a signal that never came.
@@ -27,6 +29,19 @@ func TestTheConsoleIsReadWhileAMachineBoots(t *testing.T) {
 	}
 	if text, err := b.BootConsole(dir); err != nil || !strings.Contains(text, "Booting") || strings.Contains(text, "\x1b") {
 		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+// TestKVMThatWasAskedForAndIsNotThere: the user learns what to do about it.
+func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "qemu")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'Could not access KVM kernel module: Permission denied' >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := boot{qemu: qemu.Machine{Program: []string{program}, Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 1 << 30},
+		guest: t.TempDir(), binary: program, dir: t.TempDir(), disk: 1 << 30, dial: refuse}
+	if _, err := b.cold(t.Context()); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "accel: auto") {
+		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 	}
 }
 
