@@ -93,6 +93,9 @@ func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return 0, nil, fmt.Errorf("working directory: %w", err)
 	}
+	if err := mayEnter(dir); err != nil {
+		return 0, nil, err
+	}
 	path, err := lookPath(r.Args, r.Env, dir)
 	if err != nil {
 		return 0, nil, err
@@ -113,6 +116,14 @@ func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
 	ended := make(chan core.Exit, 1)
 	s.processes[pid] = ended
 	return pid, ended, nil
+}
+
+// mayEnter says of a directory what a fork would of the program, which starts there.
+func mayEnter(dir string) error {
+	if err := unix.Access(dir, unix.X_OK); err != nil {
+		return &startError{126, fmt.Errorf("the working directory %s cannot be entered: %w (`workdir:` names another)", dir, err)}
+	}
+	return nil
 }
 
 // openFiles gives stdin, stdout and stderr: what came along, else /dev/null.
