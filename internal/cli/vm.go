@@ -77,10 +77,10 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 			if o.Arch != "amd64" && o.Arch != "arm64" {
 				return &core.Error{Kind: core.Invalid, Op: "read --arch", Object: o.Arch, Err: errors.New("there are no guests of that architecture"), Remedy: "Say amd64 or arm64."}
 			}
-			if o.NoProxy != "" && o.Proxy == "" {
-				return &core.Error{Kind: core.Invalid, Op: "read --no-proxy", Object: o.NoProxy, Err: errors.New("it means nothing without --proxy"), Remedy: "Name the proxy by --proxy URL, too, or leave it out."}
+			err := o.Check()
+			if err != nil {
+				return err
 			}
-			var err error
 			if o.Copy, err = parseCopies(copies); err != nil {
 				return err
 			}

@@ -63,10 +63,23 @@ func (d *decoder) checkPackages(at string, packages []string) {
 	for i, p := range packages {
 		switch at := fmt.Sprintf("%s[%d]", at, i); {
 		case !d.wasRead(at):
-		case p == "" || strings.HasPrefix(p, "-"):
-			d.at(at, "", "%s: %q is no name of a package", at, p)
-		case strings.ContainsAny(p, " \t\n,") && !strings.ContainsRune("?~!(", rune(p[0])):
+		case IsPackage(p):
+		case strings.ContainsAny(p, separators):
 			d.at(at, "one name for each element of the list", "%s: %q is no name of a package", at, p)
+		default:
+			d.at(at, "", "%s: %q is no name of a package", at, p)
 		}
 	}
 }
+
+// separators stand between packages where apt and mmdebstrap take several.
+const separators = " \t\n,"
+
+// IsPackage tells whether a text can name a package, or be one of apt's patterns, in
+// which there may be anything.
+func IsPackage(p string) bool {
+	return p != "" && p[0] != '-' && (strings.IndexByte("?~!(", p[0]) >= 0 || !strings.ContainsAny(p, separators))
+}
+
+// IsSuite tells whether a text can name a suite of Debian's.
+func IsSuite(s string) bool { return fits("build.debian", s) }

@@ -17,11 +17,16 @@ package guestimage
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -86,6 +91,40 @@ var trim string
 
 //go:embed finish.sh
 var finish string
+
+// account is the form of names that useradd takes.
+const account = `^[a-z_][a-z0-9_-]{0,31}$`
+
+// Check refuses what would be found out in the midst of a build.
+func (o Options) Check() error {
+	refuse := func(option, value, why, remedy string) error {
+		return &core.Error{Kind: core.Invalid, Op: "read --" + option, Object: value, Err: errors.New(why), Remedy: remedy}
+	}
+	if o.Suite != "" && !spec.IsSuite(o.Suite) {
+		return refuse("suite", o.Suite, "it is no name of a suite", "Such as bookworm.")
+	}
+	for _, p := range o.Packages {
+		if !spec.IsPackage(p) {
+			return refuse("package", p, "it is no name of a package", "Give --package once for each.")
+		}
+	}
+	if name, uid, given := strings.Cut(o.User, ":"); o.User != "" {
+		number, err := strconv.ParseUint(uid, 10, 32)
+		switch {
+		case !regexp.MustCompile(account).MatchString(name) || name == "root":
+			return refuse("user", o.User, strconv.Quote(name)+" is no name for a further account", "Write NAME or NAME:UID, with a name such as ann.")
+		case given && (err != nil || number == 0):
+			return refuse("user", o.User, strconv.Quote(uid)+" is no number for a further account", "Write NAME or NAME:UID, such as ann:1000.")
+		}
+	}
+	if u, err := url.Parse(o.Proxy); o.Proxy != "" && (err != nil || u.Scheme == "" || u.Host == "") {
+		return refuse("proxy", o.Proxy, "it is no URL", "Such as http://proxy.example:3128.")
+	}
+	if o.NoProxy != "" && o.Proxy == "" {
+		return refuse("no-proxy", o.NoProxy, "it means nothing without --proxy", "Name the proxy by --proxy URL, too, or leave it out.")
+	}
+	return nil
+}
 
 // Recipe is the build of a guest image.
 func Recipe(o Options) spec.Build {

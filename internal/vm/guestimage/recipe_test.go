@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -33,6 +34,32 @@ func TestRecipe(t *testing.T) {
 	if n := len(b.Run); n != 5 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "BASE='kmod ") ||
 		strings.Contains(b.Run[3], "docker.io") || strings.Contains(b.Run[3], "htop") || !strings.HasPrefix(b.Run[4], "KERNEL=linux-image-arm64\n") {
 		t.Errorf("it runs %q", b.Run[:len(b.Run)-1])
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		says string // "": it can be
+	}{
+		"none":                 {Options{}, ""},
+		"all":                  {Options{Suite: "trixie", Packages: []string{"g++", "?name(^perl$)"}, User: "ann:1000", Proxy: "socks5://p:1080", NoProxy: "localhost"}, ""},
+		"an account":           {Options{User: "_ann-2"}, ""},
+		"a suite with a blank": {Options{Suite: "bad suite"}, "--suite bad suite"},
+		"two packages":         {Options{Packages: []string{"htop", "a b"}}, "--package a b"},
+		"an option":            {Options{Packages: []string{"-x"}}, "--package -x"},
+		"two colons":           {Options{User: "a:b:c"}, `"b:c" is no number`},
+		"a slash":              {Options{User: "Bad/Name"}, `"Bad/Name" is no name`},
+		"a colon":              {Options{User: ":1"}, `"" is no name`},
+		"root":                 {Options{User: "root"}, "no name for a further account"},
+		"root's number":        {Options{User: "ann:0"}, `"0" is no number`},
+		"no URL":               {Options{Proxy: "proxy:3128"}, "--proxy proxy:3128"},
+		"nothing but no-proxy": {Options{NoProxy: "localhost"}, "without --proxy"},
+	} {
+		err := c.o.Check()
+		if (err == nil) != (c.says == "") || err != nil && (!core.IsKind(err, core.Invalid) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
