@@ -8,6 +8,8 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -93,9 +95,8 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 		Example: "  bee data unload volume.img ./results\n  bee data unload --path '*.log' volume.img ./logs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
-			entries, err := os.ReadDir(dir)
-			if err == nil && len(entries) > 0 {
-				return &core.Error{Kind: core.Invalid, Op: "empty data image into", Object: dir, Err: errors.New("it is not empty"), Remedy: "Name a directory that is not there yet, or is empty."}
+			if err := unused("empty data image into", dir); err != nil {
+				return err
 			}
 			tools := dataimage.Tools{}
 			v, err := viewData(c.Context(), tools, image, true)
@@ -135,6 +136,23 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&paths, "path", nil, "only what this `pattern` matches, and what is below it (may be given again)")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+// unused refuses a directory to write to in which, or in whose place, something is.
+func unused(op, dir string) error {
+	refuse := func(why string) error {
+		return &core.Error{Kind: core.Invalid, Op: op, Object: dir, Err: errors.New(why), Remedy: "Name a directory that is not there yet, or is empty."}
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case len(entries) > 0:
+		return refuse("it is not empty")
+	case errors.Is(err, syscall.ENOTDIR):
+		return refuse("it is no directory")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
 }
 
 // somethingMatches refuses patterns that match nothing in an image: a slip of the pen
@@ -187,9 +205,8 @@ func (a *app) newDataLsCommand() *cobra.Command {
 				if f.Kind == "link" {
 					name += " -> " + f.Target
 				}
-				if _, err := fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, printable(name)); err != nil {
-					return err
-				}
+				name = strings.ReplaceAll(printable(name), "\n", `\n`) // a line for each
+				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name)
 			}
 			return w.Flush()
 		},

@@ -148,6 +148,9 @@ on hosts that have none. This is for trying it by hand.`,
 		Example: "  bee vm bundle ./qemu && ./qemu/qemu-system-x86_64 --version",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := unused("write QEMU into", args[0]); err != nil {
+				return err
+			}
 			store, err := a.openImages()
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ func TestDataImages(t *testing.T) {
 	b := testkit.NewBee(t)
 	b.File("in/deep/er/file", "content that is somewhere in the image")
 	b.File("in/run.log", "log")
+	b.File("in/two\nlines", "")
 	image, in, out := filepath.Join(b.Work, "x.img"), filepath.Join(b.Work, "in"), filepath.Join(b.Work, "out")
 	digest := strings.TrimSpace(b.Must("data", "load", "--size", "128M", image, in))
 	if !strings.HasPrefix(digest, "sha256:") {
@@ -26,10 +27,10 @@ func TestDataImages(t *testing.T) {
 		Files      []struct{ Path, Kind string }
 	}
 	b.JSON(&v, "data", "ls", "--json", image)
-	if v.Digest != digest || v.Size != 128<<20 || v.Free > v.Size || len(v.Files) != 4 || v.Files[2].Path != "deep/er/file" || v.Files[2].Kind != "file" {
+	if v.Digest != digest || v.Size != 128<<20 || v.Free > v.Size || len(v.Files) != 5 || v.Files[2].Path != "deep/er/file" || v.Files[2].Kind != "file" {
 		t.Errorf("ls: %+v", v)
 	}
-	if got := b.Must("data", "ls", image); !strings.Contains(got, " deep/er/file\n") {
+	if got := b.Must("data", "ls", image); !strings.Contains(got, " deep/er/file\n") || !strings.Contains(got, ` two\nlines`+"\n") {
 		t.Errorf("ls: %s", got)
 	}
 	if got := b.Must("data", "unload", "--digest", digest, image, out); strings.TrimSpace(got) != digest {
