@@ -156,6 +156,9 @@ func TestPushKeepsTheDigest(t *testing.T) {
 	if err != nil || digest != i.ID {
 		t.Fatalf("got %s, %v; want %s", digest, err, i.ID)
 	}
+	if _, err := s.Push(t.Context(), i.ID, "127.0.0.1:1/y:2", PullOptions{}); err == nil || !strings.HasPrefix(err.Error(), "push image 127.0.0.1:1/y:2: ") || strings.Contains(core.Remedy(err), "--pull") {
+		t.Errorf("where there is no registry: %v, remedy %q", err, core.Remedy(err))
+	}
 	again, err := store(t).Pull(t.Context(), addr+"/y@"+i.ID, PullOptions{})
 	if err != nil || again.ID != i.ID {
 		t.Errorf("got %s, %v", again.ID, err)

@@ -139,13 +139,22 @@ func fileKey(path, ref string) (string, error) {
 
 // pullError gives an error of a source its kind and its remedy.
 func pullError(ref string, err error) error {
+	return sourceError("get image", ref, "Check the registry's name and the network, or use what is cached with --pull never.", err)
+}
+
+// pushError does so for an image that is sent.
+func pushError(ref string, err error) error {
+	return sourceError("push image", ref, "Check the registry's name and the network.", err)
+}
+
+func sourceError(op, ref, unreached string, err error) error {
 	if ours, ok := errors.AsType[*core.Error](err); ok {
 		if ours.Object == "" {
 			ours.Object = ref
 		}
 		return err
 	}
-	e := &core.Error{Kind: core.Transient, Op: "get image", Object: ref, Err: err}
+	e := &core.Error{Kind: core.Transient, Op: op, Object: ref, Err: err}
 	if t, ok := errors.AsType[*transport.Error](err); ok {
 		switch t.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:
@@ -167,7 +176,7 @@ func pullError(ref string, err error) error {
 	case ofFile:
 		e.Kind = core.Permanent
 	case ofNetwork:
-		e.Remedy = "Check the registry's name and the network, or use what is cached with --pull never."
+		e.Remedy = unreached
 	}
 	return e
 }

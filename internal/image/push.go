@@ -39,7 +39,7 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 	}
 	rt, err := source.Transport(ctx, target.Context(), transport.PushScope, o.Insecure)
 	if err != nil {
-		return "", pullError(ref, err)
+		return "", pushError(ref, err)
 	}
 	updates, told := make(chan v1.Update, 16), make(chan struct{})
 	go func() {
@@ -51,7 +51,7 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 	err = remote.Write(target, image, remote.WithContext(ctx), remote.WithTransport(rt), remote.WithProgress(updates))
 	<-told
 	if err != nil {
-		return "", pullError(ref, err)
+		return "", pushError(ref, err)
 	}
 	return digest.String(), nil
 }
