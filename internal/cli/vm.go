@@ -46,24 +46,12 @@ func (a *app) newVMImageLsCommand() *cobra.Command {
 	return a.imageLsCommand("List the guest images in the cache", func(i core.Image) bool { return guestimage.Is(i.Config.Env) })
 }
 
-// readScripts appends the text of files to the commands of a build.
-func readScripts(commands, files []string) ([]string, error) {
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, &core.Error{Kind: core.NotFound, Op: "read script", Object: name, Err: err}
-		}
-		commands = append(commands, string(text))
-	}
-	return commands, nil
-}
-
 func (a *app) newVMBuildCommand() *cobra.Command {
 	var (
-		asJSON, again   bool
-		copies, scripts []string
-		repository      string
-		o               guestimage.Options
+		asJSON, again bool
+		copies        []string
+		repository    string
+		o             guestimage.Options
 	)
 	c := &cobra.Command{
 		Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
@@ -84,9 +72,11 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 			if o.Copy, err = parseCopies(copies); err != nil {
 				return err
 			}
-			for i, file := range o.DockerPackages {
-				if o.DockerPackages[i], err = present("--docker-deb", file); err != nil {
-					return err
+			for flag, files := range map[string][]string{"--docker-deb": o.DockerPackages, "--script": o.Scripts} {
+				for i, file := range files {
+					if files[i], err = present(flag, file); err != nil {
+						return err
+					}
 				}
 			}
 			if repository != "" {
@@ -98,9 +88,6 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 						return err
 					}
 				}
-			}
-			if o.Run, err = readScripts(o.Run, scripts); err != nil {
-				return err
 			}
 			policy := "missing"
 			if again {
@@ -119,7 +106,7 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own, or with --snapshot snapshot.debian.org)")
 	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
 	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
-	f.StringArrayVar(&scripts, "script", nil, "`FILE` of shell commands to run in it, as its root, after those of --run")
+	f.StringArrayVar(&o.Scripts, "script", nil, "`FILE` to run in it, as its root, after what --run has: by the interpreter that its first line names, else by sh -e")
 	f.StringVar(&o.User, "user", "", "`NAME` or NAME:UID of a further account, which may use docker")
 	f.StringVar(&o.Proxy, "proxy", "", "`URL` by which docker and people in the guest reach the web")
 	f.StringVar(&o.NoProxy, "no-proxy", "", "`HOSTS`, with commas, that they reach without it")

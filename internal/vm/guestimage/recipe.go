@@ -47,6 +47,9 @@ type Options struct {
 	Copy []spec.Copy
 	// Run are shell commands, as root in the new root file system.
 	Run []string
+	// Scripts are local files that are run after that, by the interpreter that their
+	// first line names, or by the shell until a command fails.
+	Scripts []string
 	// User is a further account of the guest, NAME or NAME:UID, which may use
 	// docker.
 	User string
@@ -84,7 +87,11 @@ func base() []string {
 const byCrun = `[ -e /etc/docker/daemon.json ] || { mkdir -p /etc/docker
 echo '{"default-runtime": "crun", "runtimes": {"crun": {"path": "/usr/bin/crun"}}}' > /etc/docker/daemon.json; }`
 
-const debsDir = "/bee-debs"
+// Where files lie in the new root file system that it does not keep.
+const (
+	debsDir    = "/bee-debs"
+	scriptsDir = "/bee-scripts"
+)
 
 //go:embed trim.sh
 var trim string
@@ -159,6 +166,14 @@ func Recipe(o Options) spec.Build {
 		b.Run = append(b.Run, proxyScript(o.Proxy, o.NoProxy))
 	}
 	b.Run = append(b.Run, o.Run...)
+	for i, file := range o.Scripts {
+		at := fmt.Sprintf("%s/%d", scriptsDir, i)
+		b.Copy = append(b.Copy, spec.Copy{From: file, To: at})
+		b.Run = append(b.Run, fmt.Sprintf(`case $(head -c 2 %[1]s) in '#!') chmod 755 %[1]s; %[1]s ;; *) sh -e %[1]s ;; esac && rm %[1]s`, at))
+	}
+	if len(o.Scripts) > 0 {
+		b.Run = append(b.Run, "rmdir "+scriptsDir)
+	}
 	b.Run = append(b.Run, fmt.Sprintf("BASE=%s\n%s", shell.Quote(own), strings.TrimSpace(trim)))
 	kernel := "linux-image-" + o.Arch
 	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finish)))

@@ -63,6 +63,45 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestScriptsAreRunByWhatTheyName has a shell do what a build does in the new root file
+// system, whose place another directory takes.
+func TestScriptsAreRunByWhatTheyName(t *testing.T) {
+	b := Recipe(Options{Arch: "amd64", Run: []string{"first"}, Scripts: []string{"/a/bash.sh", "/a/plain"}})
+	at := slices.Index(b.Run, "first") + 1
+	if !slices.Contains(b.Copy, spec.Copy{From: "/a/plain", To: scriptsDir + "/1"}) || at == 0 {
+		t.Fatalf("got %+v, %q", b.Copy, b.Run)
+	}
+	for name, c := range map[string]struct {
+		scripts [2]string
+		says    string
+		fails   bool
+	}{
+		"both":            {[2]string{"#!/bin/bash\na=(1 2)\nfalse\necho ${a[1]}\n", "echo plain\n"}, "2\nplain\n", false},
+		"the named fails": {[2]string{"#!/bin/bash\nexit 3\n", "echo plain\n"}, "", true},
+		"the plain fails": {[2]string{"#!/bin/sh\n", "false\necho on\n"}, "", true},
+	} {
+		dir := filepath.Join(t.TempDir(), "scripts")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "0"), []byte(c.scripts[0]), 0o600), os.WriteFile(filepath.Join(dir, "1"), []byte(c.scripts[1]), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var said []byte
+		var err error
+		for _, step := range b.Run[at : at+3] {
+			var out []byte
+			out, err = exec.Command("/bin/sh", "-ec", strings.ReplaceAll(step, scriptsDir, dir)).Output()
+			if said = append(said, out...); err != nil {
+				break
+			}
+		}
+		if (err != nil) != c.fails || string(said) != c.says {
+			t.Errorf("%s: %q, %v", name, said, err)
+		}
+		if _, left := os.Stat(dir); !c.fails && left == nil {
+			t.Errorf("%s: %s stays", name, dir)
+		}
+	}
+}
+
 // TestTheBuildersAptIsNotInTheImage: what is left of it is removed before the root
 // file system is packed.
 func TestTheBuildersAptIsNotInTheImage(t *testing.T) {
