@@ -142,5 +142,8 @@ docker exec "$(docker ps -q)" ls /tmp/up; ls -d /bee-docker /etc/apt/sources.lis
 	if got := b.Must("vm", "shell", id, "--", "sh", "-c", "("+seen+") 2>/dev/null; true"); got != "1\nrunc\nann docker\n/tmp/up\n" {
 		t.Errorf("in the guest: %q", got)
 	}
+	if got := b.Must("ssh", id, "-l", "ann", "--", "docker ps -q | wc -l; pwd"); got != "1\n/home/ann\n" {
+		t.Errorf("by ssh the image's account says %q", got)
+	}
 	b.Must("stop", id)
 }

@@ -156,7 +156,8 @@ func Recipe(o Options) spec.Build {
 	}
 	if o.User != "" {
 		name, uid, given := strings.Cut(o.User, ":")
-		command := "useradd --create-home --shell /bin/bash --groups docker "
+		// Without a word for its password the account is locked, by keys too.
+		command := "useradd --create-home --shell /bin/bash --groups docker --password '*' "
 		if given {
 			command += "--uid " + shell.Quote(uid) + " "
 		}

@@ -31,7 +31,7 @@ func TestRecipe(t *testing.T) {
 	if own := Recipe(Options{Arch: "arm64"}); !slices.Contains(own.Packages, "crun") || own.Run[0] != byCrun {
 		t.Errorf("with Debian's docker: %v, %q", own.Packages, own.Run)
 	}
-	if n := len(b.Run); n != 5 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "BASE='kmod ") ||
+	if n := len(b.Run); n != 5 || !strings.Contains(b.Run[1], "--uid '1234' 'ann'") || !strings.Contains(b.Run[1], "--password '*'") || b.Run[2] != "true" || !strings.HasPrefix(b.Run[3], "BASE='kmod ") ||
 		strings.Contains(b.Run[3], "docker.io") || strings.Contains(b.Run[3], "htop") || !strings.HasPrefix(b.Run[4], "KERNEL=linux-image-arm64\n") {
 		t.Errorf("it runs %q", b.Run[:len(b.Run)-1])
 	}
