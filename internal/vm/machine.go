@@ -320,13 +320,18 @@ func writeInitrd(path, modules, binary string, c agent.Config) error {
 	return errors.Join(initrd.Write(f, modules, binary, c), f.Close())
 }
 
-// sparse makes a file that takes no space yet.
+// sparse makes a disk that takes no space yet.
 func sparse(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Truncate(size), f.Close())
+	err = errors.Join(f.Truncate(size), f.Close())
+	if errors.Is(err, unix.EFBIG) {
+		err = &core.Error{Kind: core.Unsupported, Op: "make a disk of", Object: fmt.Sprint(size>>30, " GiB"), Err: err,
+			Remedy: "Its host's file system has no files so large: lower `disk`, or the `size` of `disks`, in the Beefile's `vm:`."}
+	}
+	return err
 }
 
 // socketPair gives both ends of a connection, one of them for another process.

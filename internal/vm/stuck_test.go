@@ -45,6 +45,12 @@ func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
 	}
 }
 
+func TestADiskThatIsTooLargeNamesItsKey(t *testing.T) {
+	if err := sparse(filepath.Join(t.TempDir(), "disk"), 1<<62); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "`disks`") {
+		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+	}
+}
+
 func TestLockedUp(t *testing.T) {
 	for console, want := range map[string]string{
 		"": "",
