@@ -206,7 +206,9 @@ func (a *app) newDataLsCommand() *cobra.Command {
 					name += " -> " + f.Target
 				}
 				name = strings.ReplaceAll(printable(name), "\n", `\n`) // a line for each
-				fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name)
+				if _, err := fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name); err != nil {
+					return err
+				}
 			}
 			return w.Flush()
 		},

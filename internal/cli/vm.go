@@ -197,7 +197,8 @@ func (a *app) newVMShellCommand() *cobra.Command {
 
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
-	c := &cobra.Command{Use: "console RUN [NODE]", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
+	c := &cobra.Command{
+		Use: "console RUN [NODE]", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
 		Long:    "Show what the kernel of a run's virtual machine has said, also of one that still boots.",
 		Example: "  bee vm console lysozyme\n  bee vm console lysozyme 1",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -328,8 +328,10 @@ func sparse(path string, size int64) error {
 	}
 	err = errors.Join(f.Truncate(size), f.Close())
 	if errors.Is(err, unix.EFBIG) {
-		err = &core.Error{Kind: core.Unsupported, Op: "make a disk of", Object: fmt.Sprint(size>>30, " GiB"), Err: err,
-			Remedy: "Its host's file system has no files so large: lower `disk`, or the `size` of `disks`, in the Beefile's `vm:`."}
+		err = &core.Error{
+			Kind: core.Unsupported, Op: "make a disk of", Object: fmt.Sprint(size>>30, " GiB"), Err: err,
+			Remedy: "Its host's file system has no files so large: lower `disk`, or the `size` of `disks`, in the Beefile's `vm:`.",
+		}
 	}
 	return err
 }

@@ -38,8 +38,10 @@ func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'Could not access KVM kernel module: Permission denied' >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b := boot{qemu: qemu.Machine{Program: []string{program}, Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 1 << 30},
-		guest: t.TempDir(), binary: program, dir: t.TempDir(), disk: 1 << 30, dial: refuse}
+	b := boot{
+		qemu:  qemu.Machine{Program: []string{program}, Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 1 << 30},
+		guest: t.TempDir(), binary: program, dir: t.TempDir(), disk: 1 << 30, dial: refuse,
+	}
 	if _, err := b.cold(t.Context()); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "accel: auto") {
 		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 	}

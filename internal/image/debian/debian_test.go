@@ -62,8 +62,10 @@ func TestCommand(t *testing.T) {
 		Run: []string{"echo it's"}, Copy: []spec.Copy{{From: "/nowhere/a b", To: "/opt/a"}},
 	}
 	got := Command(b, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: Sources(b)})
-	for _, want := range []string{"--architectures=arm64", "--include=hello,tar", "--extract-hook=apt-get --simulate -qq install 'hello' 'tar' > /dev/null", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
-		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'"} {
+	for _, want := range []string{
+		"--architectures=arm64", "--include=hello,tar", "--extract-hook=apt-get --simulate -qq install 'hello' 'tar' > /dev/null", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
+		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'",
+	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}

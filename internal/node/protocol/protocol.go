@@ -123,8 +123,10 @@ func (p *Plan) SavesVM() bool { return p.VM != nil && p.Checkpoint != nil && p.C
 
 // NothingToSave refuses to save a run that has no virtual machines of that kind.
 func NothingToSave() error {
-	return &core.Error{Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
-		Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`."}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "save virtual machines", Err: errors.New("they use directories of their hosts, or there are none"),
+		Remedy: "Give the Beefile `vm:` and `checkpoint: {mode: vm}`.",
+	}
 }
 
 // HoldsVolume tells whether each of the virtual machines has a volume of its own, on
