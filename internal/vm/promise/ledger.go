@@ -20,7 +20,23 @@ type Ledger string
 
 // Own is this user's on this host. It is where all runs find it, whatever their
 // TMPDIR, and nothing outlives the host in.
-func Own() Ledger { return Ledger("/tmp/bee-memory-" + strconv.Itoa(os.Geteuid())) }
+func Own() Ledger {
+	ids, _ := os.ReadFile("/proc/self/uid_map") // without it, this is no namespace of users
+	return Ledger("/tmp/bee-memory-" + strconv.Itoa(outside(os.Geteuid(), string(ids))))
+}
+
+// outside gives a user's id as it is outside of a namespace with that uid_map
+// (user_namespaces(7)): on emulated hosts everybody is root, and would have one ledger
+// for all.
+func outside(id int, uidMap string) int {
+	for line := range strings.Lines(uidMap) {
+		var first, host, count int
+		if n, _ := fmt.Sscan(line, &first, &host, &count); n == 3 && id >= first && id-first < count {
+			return host + id - first
+		}
+	}
+	return id
+}
 
 // patience is how long the ledger may be in another process's hands: it is for less
 // than a millisecond, unless that one is stopped.
