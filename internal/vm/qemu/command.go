@@ -153,8 +153,11 @@ func (m Machine) Command() ([]string, []*os.File) {
 		id := "disk" + strconv.Itoa(i)
 		// Shared read-only images need no lock, scratch disks have one owner.
 		cache, device := "unsafe", "virtio-blk-pci,drive="+id+",serial="+d.Serial
-		if d.Durable { // and a full host is an error in the guest, where QEMU would stop it
-			cache, device = "writeback", device+",werror=report,rerror=report"
+		if !d.ReadOnly { // a full host is an error in the guest, which QEMU would stop for good
+			device += ",werror=report,rerror=report"
+		}
+		if d.Durable {
+			cache = "writeback"
 		}
 		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,readonly=%s,file=%s", id, cache, onOff(d.ReadOnly), comma(d.File)),
 			"-device", device)

@@ -18,7 +18,7 @@ func TestCommand(t *testing.T) {
 		"-rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path=c,,d -serial chardev:console " +
 		"-device virtio-serial-pci -chardev socket,id=port0,fd=3 -device virtserialport,chardev=port0,name=p " +
 		"-drive if=none,id=disk0,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=on,file=r,,s -device virtio-blk-pci,drive=disk0,serial=one " +
-		"-drive if=none,id=disk1,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=off,file=w -device virtio-blk-pci,drive=disk1,serial=two " +
+		"-drive if=none,id=disk1,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=off,file=w -device virtio-blk-pci,drive=disk1,serial=two,werror=report,rerror=report " +
 		"-netdev user,id=net0,ipv6=off,restrict=off -device virtio-net-pci,netdev=net0,romfile= " +
 		"-netdev dgram,id=net1,local.type=fd,local.str=4 -device virtio-net-pci,netdev=net1,romfile=,host_mtu=65280,mac=02:be:e0:00:00:01 " +
 		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t " +
