@@ -54,7 +54,11 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 				return &core.Error{Kind: core.Invalid, Op: "read --size", Object: size, Err: err, Remedy: "Such as 512M or 50G."}
 			}
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New("there is no such directory"), Remedy: "The image comes first: `bee data load IMAGE DIR`."}
+				why := "there is no such directory"
+				if err == nil {
+					why = "it is no directory"
+				}
+				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New(why), Remedy: "The image comes first: `bee data load IMAGE DIR`."}
 			}
 			if _, err := os.Lstat(image); err == nil && !force {
 				return &core.Error{Kind: core.Busy, Op: "make data image", Object: image, Err: fs.ErrExist, Remedy: "Give another name, or --force to replace it."}

@@ -106,6 +106,9 @@ func (i *Image) Free() int64 { return i.super.free * i.super.blockSize }
 
 func (i *Image) readSuper() error {
 	b := make([]byte, superSize)
+	if info, err := i.file.Stat(); err == nil && info.IsDir() {
+		return errors.New("it is a directory")
+	}
 	if _, err := i.file.ReadAt(b, superOffset); err != nil {
 		return errors.New("it is too small to hold a file system")
 	}

@@ -185,7 +185,7 @@ func TestWrongSizes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte{1}, 80<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for size, want := range map[int64]string{1 << 20: "too little for a file system", 64 << 20: "does not fit into 64 MiB"} {
+	for size, want := range map[int64]string{1 << 10: "1024 bytes are too little", 1 << 20: "1 MiB are too little for a file system", 1 << 62: "too much for a file", 64 << 20: "does not fit into 64 MiB"} {
 		err := (Tools{}).Make(t.Context(), filepath.Join(t.TempDir(), "image"), dir, size)
 		if err == nil || !strings.Contains(err.Error(), want) || core.KindOf(err) != core.Invalid || core.Remedy(err) == "" {
 			t.Errorf("%d bytes: %v", size, err)
@@ -208,6 +208,9 @@ func TestWhatIsNoImage(t *testing.T) {
 		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), want) || core.KindOf(err) != core.Invalid {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+	if _, err := Open(t.TempDir()); core.KindOf(err) != core.Invalid || !strings.Contains(err.Error(), "it is a directory") {
+		t.Errorf("a directory: %v", err)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); core.KindOf(err) != core.NotFound {
 		t.Errorf("an image that is not there: %v", err)

@@ -35,7 +35,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 		size = needs
 	}
 	if size < LeastSize {
-		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf("%d MiB are too little for a file system", size>>20), Remedy: "Give it a size of at least 64M."}
+		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf("%s too little for a file system", plainly(size)), Remedy: "Give it a size of at least 64M."}
 	}
 	f, err := os.CreateTemp(filepath.Dir(file), ".bee-image-")
 	if err != nil {
@@ -43,7 +43,12 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	if err := f.Truncate(size &^ (blockSize - 1)); err != nil {
+	if err := f.Truncate(size &^ (blockSize - 1)); errors.Is(err, unix.EFBIG) {
+		return &core.Error{
+			Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf("%s too much for a file of the file system that it lies in", plainly(size)),
+			Remedy: "Give it a smaller size, or lay it into another directory.",
+		}
+	} else if err != nil {
 		return fileError("make data image", file, err)
 	}
 	code, said, err := t.run(ctx, "mke2fs", arguments(f.Name(), dir, size, ",assume_storage_prezeroed=1")...)
@@ -71,6 +76,14 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 		return fileError("make data image", file, err)
 	}
 	return filestream.SyncDir(filepath.Dir(file))
+}
+
+// plainly tells a size that is wrong, with its verb.
+func plainly(size int64) string {
+	if size < 1<<20 {
+		return fmt.Sprintf("%d bytes are", size)
+	}
+	return fmt.Sprintf("%d MiB are", size>>20)
 }
 
 const (
