@@ -244,6 +244,9 @@ func (n *node) endBox(grace time.Duration) protocol.NodeReport {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace+10*time.Second)
 	defer cancel()
+	if _, guest := b.Container.(driver.Guest); guest { // before its disks go
+		r.Full = full(filepath.Join(protocol.NodeDir(c.Host.Dir, c.Rank), "state"))
+	}
 	if err := b.Stop(ctx, grace); err != nil {
 		n.Log.Warn("stop container", "err", err)
 	}

@@ -24,7 +24,9 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 func TestRelayPassesOnWhatComesIn(t *testing.T) {
@@ -419,4 +421,29 @@ func greeting(t *testing.T) *wire.Peer {
 	t.Cleanup(func() { p.Close(); other.Close() })
 	go other.Serve(t.Context(), func(_ context.Context, _ string, s *wire.Stream) error { return s.Reply(nil) }) //nolint:errcheck // it ends with the test
 	return p
+}
+
+// TestFullDisksOfGuests: the job sees errors of a disk only, and its user has to know why.
+func TestFullDisksOfGuests(t *testing.T) {
+	if full(t.TempDir()) {
+		t.Error("a directory with room counts as full")
+	}
+	if got := fullDisks([]protocol.NodeReport{{Host: "a"}, {Host: "b"}}); got != "" {
+		t.Errorf("without a reason: %s", got)
+	}
+	if got := fullDisks([]protocol.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, "on a, c,") || !strings.Contains(got, "`scratch:`") {
+		t.Errorf("two of three: %s", got)
+	}
+	testkit.RequireRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("small", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	if !full(dir) {
+		t.Error("a full disk does not count as one")
+	}
 }

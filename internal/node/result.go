@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,11 +53,30 @@ func (h *head) conclude(err error) *protocol.Result {
 			}
 		}
 	}
+	if warning := fullDisks(r.Nodes); warning != "" {
+		h.journal.say(protocol.PhaseRun, warning)
+	}
 	if uerr == nil { // else the controller takes them out of the image
 		r.Outputs = h.matches(dir)
 	}
 	r.Ended, r.Phases = time.Now(), h.journal.durations()
 	return r
+}
+
+// fullDisks is the warning of hosts whose virtual machines could not write any more, of
+// which the job sees errors of its disk only; "": there is none.
+func fullDisks(nodes []protocol.NodeReport) string {
+	var hosts []string
+	for _, n := range nodes {
+		if n.Full {
+			hosts = append(hosts, n.Host)
+		}
+	}
+	if len(hosts) == 0 {
+		return ""
+	}
+	return "warning: no room is left where virtual machines have their disks on " + strings.Join(hosts, ", ") +
+		", so what they write fails (\"Input/output error\"): free space there, or name another `scratch:` for the site"
 }
 
 // endAll ends all containers, and gives what those had to tell who answered.

@@ -189,6 +189,15 @@ func move(source, target string, e fs.DirEntry) error {
 	return errors.Join(os.Rename(source, target), os.Chmod(target, info.Mode()))
 }
 
+// leastRoom, in bytes, is less than what a virtual machine's disk grows by at a time.
+const leastRoom = 64 << 10
+
+// full tells whether nothing more can be written below a directory.
+func full(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize < leastRoom
+}
+
 // imageSize is that of a data image in a directory. One that its host could
 // not hold is refused: it would break in the midst of the job.
 func imageSize(dir string, wanted int64) (int64, error) {

@@ -430,4 +430,6 @@ type NodeReport struct {
 	UserTime   time.Duration `json:"user_time"`
 	SystemTime time.Duration `json:"system_time"`
 	MaxRSS     int64         `json:"max_rss"`
+	// Full tells that the disk of its virtual machine's disks had no room left at the end.
+	Full bool `json:"full,omitempty"`
 }
