@@ -119,6 +119,17 @@ func (c *Controller) Progress(p protocol.Phase) func(what string, done, total in
 	}
 }
 
+// toward gives what is told how much of something is done, of total bytes; 0: not known.
+func (c *Controller) toward(p protocol.Phase, what string, total int64) func(done int64) {
+	return func(done int64) {
+		of := total
+		if done > of { // a part has travelled twice
+			of = 0
+		}
+		c.Progress(p)(what, done, of)
+	}
+}
+
 func (c *Controller) say(phase protocol.Phase, message string) {
 	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
 }

@@ -72,13 +72,7 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 
 // fetching gives what is told how much of something has come, of total bytes; 0: not known.
 func (a *attempt) fetching(what string, total int64) func(done int64) {
-	say := a.c.Progress(protocol.PhaseFetch)
-	return func(done int64) {
-		if done > total { // a part has travelled twice
-			total = 0
-		}
-		say("fetching "+what, done, total)
-	}
+	return a.c.toward(protocol.PhaseFetch, "fetching "+what, total)
 }
 
 // fetchingAll gives what is told how much of each output has come.

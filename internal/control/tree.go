@@ -61,11 +61,5 @@ func (t tree) keeping() func(int64) { return t.told(protocol.PhaseFetch, "keepin
 func (t tree) bringing() func(int64) { return t.told(protocol.PhaseStage, "bringing the checkpoint") }
 
 func (t tree) told(p protocol.Phase, what string) func(int64) {
-	return func(done int64) {
-		total := t.size
-		if done > total { // a part has travelled twice
-			total = 0
-		}
-		t.a.c.Progress(p)(what, done, total)
-	}
+	return t.a.c.toward(p, what, t.size)
 }
