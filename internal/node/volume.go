@@ -194,18 +194,24 @@ const leastRoom = 64 << 10
 
 // full tells whether nothing more can be written below a directory.
 func full(dir string) bool {
+	free, err := room(dir)
+	return err == nil && free < leastRoom
+}
+
+// room is how much can still be written below a directory, in bytes.
+func room(dir string) (int64, error) {
 	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize < leastRoom
+	err := unix.Statfs(dir, &st)
+	return int64(st.Bavail) * st.Bsize, err
 }
 
 // imageSize is that of a data image in a directory. One that its host could
 // not hold is refused: it would break in the midst of the job.
 func imageSize(dir string, wanted int64) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	free, err := room(dir)
+	if err != nil {
 		return 0, err
 	}
-	free := int64(st.Bavail) * st.Bsize
 	switch {
 	case wanted == 0:
 		return max(min(defaultImage, free/2), dataimage.LeastSize), nil
