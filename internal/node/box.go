@@ -23,8 +23,7 @@ type box struct {
 	driver.Container
 	runtime string
 	why     string
-	user    *core.Account // whom its processes are inside; nil: the caller, or root
-	env     []string      // of everything that runs in it
+	env     []string // of everything that runs in it
 	workdir string
 	release func() // of the image
 }
@@ -86,7 +85,8 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan)}
-	if b.user, err = n.imageUser(ctx, plan, rt); err != nil {
+	user, err := n.imageUser(ctx, plan, rt)
+	if err != nil {
 		release()
 		return nil, err
 	}
@@ -99,13 +99,13 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
-	b.env = environment(plan, n.config, job, b.user)
+	b.env = environment(plan, n.config, job, user)
 	spec, err := n.containerSpec(plan, members, image, b.env)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	spec.User = b.user
+	spec.User = user
 	spec.TimerSlack = mpi.TimerSlack(job)
 	if m, ok := rt.(driver.Booter); ok {
 		n.mu.Lock()
