@@ -101,6 +101,17 @@ type ContainerSpec struct {
 	TimerSlack time.Duration
 }
 
+// IDs are those of the processes inside, where the caller's are uid and gid.
+func (s ContainerSpec) IDs(uid, gid int) (insideUID, insideGID int) {
+	switch {
+	case s.Root:
+		return 0, 0
+	case s.User != nil:
+		return s.User.UID, s.User.GID
+	}
+	return uid, gid
+}
+
 // Mount binds a host directory or file into a container.
 type Mount struct {
 	Source   string `json:"source"`

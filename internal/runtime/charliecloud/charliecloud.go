@@ -251,13 +251,7 @@ func startCommand(program string, s driver.ContainerSpec, h command.Host, l laye
 	}
 	argv = append(argv, strconv.Itoa(len(readOnly)/2))
 	argv = append(argv, readOnly...)
-	uid, gid := h.UID, h.GID
-	switch {
-	case s.Root:
-		uid, gid = 0, 0
-	case s.User != nil:
-		uid, gid = s.User.UID, s.User.GID
-	}
+	uid, gid := s.IDs(h.UID, h.GID)
 	argv = append(argv, "setpriv", "--no-new-privs", program, "--write", "--private-tmp", "--uid", strconv.Itoa(uid), "--gid", strconv.Itoa(gid), "--cd", "/")
 	if s.User != nil { // whom the image's own accounts know
 		argv = append(argv, "--no-passwd")

@@ -171,10 +171,8 @@ func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int
 
 // user is whom a container's processes are of.
 func user(s driver.ContainerSpec, h command.Host) string {
-	if s.Root {
-		return "0:0"
-	}
-	return strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)
+	uid, gid := s.IDs(h.UID, h.GID)
+	return strconv.Itoa(uid) + ":" + strconv.Itoa(gid)
 }
 
 // dropsAll tells whether a container gets no capabilities at all.

@@ -76,13 +76,15 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 
 // whose gives whom a container's processes are inside.
 func whose(s driver.ContainerSpec) core.Account {
+	a := caller()
+	a.UID, a.GID = s.IDs(a.UID, a.GID)
 	switch {
 	case s.Root:
-		return core.Account{Name: "root"}
+		a.Name = "root"
 	case s.User != nil:
-		return core.Account{UID: s.User.UID, GID: s.User.GID, Name: cmp.Or(s.User.Name, caller().Name)}
+		a.Name = cmp.Or(s.User.Name, a.Name)
 	}
-	return caller()
+	return a
 }
 
 // caller is who starts containers.
