@@ -32,10 +32,10 @@ func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 	sites := beefile(t, "sites: [{name: lab, provider: local, slots: -1}]\n")
 	away := beefile(t, "image: a\nnodes: 0\ninputs: [{from: none, to: /in/}]\nsecrets: {A: {env: BEE_TEST_UNSET}}\n")
 	for line, says := range map[string][]string{
-		"check " + away:                      {":2:1: nodes: 0", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
-		"run " + away:                        {":2:1: nodes: 0", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
-		"run -n 1 --image oci:none " + away:  {"--image: image: ", ":3:11: inputs[0].from", ":4:15: secrets.A.env"},
-		"plan " + away:                       {":2:1: nodes: 0"},
+		"check " + away:                      {":2:8: nodes: 0", ":3:17: inputs[0].from", ":4:20: secrets.A.env"},
+		"run " + away:                        {":2:8: nodes: 0", ":3:17: inputs[0].from", ":4:20: secrets.A.env"},
+		"run -n 1 --image oci:none " + away:  {"--image: image: ", ":3:17: inputs[0].from", ":4:20: secrets.A.env"},
+		"plan " + away:                       {":2:8: nodes: 0"},
 		"run -n -3 " + good:                  {"--nodes: nodes: -3"},
 		"run -n 0 " + good:                   {"--nodes: nodes: 0"},
 		"plan -n 0 " + good:                  {"--nodes: nodes: 0"},
@@ -46,9 +46,9 @@ func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 		"run --site nope " + good:            {`--site: sites: "nope"`},
 		"run --site= " + good:                {"--site: it names no site"},
 		"run --pull no " + good:              {`--pull: "no"`},
-		"check " + bad:                       {":2:1: nodes: 0", `:3:9: sites: "locla"`, ":4:8: retry"},
+		"check " + bad:                       {":2:8: nodes: 0", `:3:9: sites: "locla"`, ":4:8: retry"},
 		"run -n 0 --site local " + bad:       {"--nodes: nodes: 0", ":4:8: retry"},
-		"check --sites " + sites + " " + bad: {":2:1: nodes: 0", ":4:8: retry", "slots: -1 cannot be"},
+		"check --sites " + sites + " " + bad: {":2:8: nodes: 0", ":4:8: retry", "slots: -1 cannot be"},
 	} {
 		err := newDesk(t).bee(strings.Fields(line)...)
 		if codeOf(err) != exitInvalid {

@@ -12,7 +12,7 @@ func (d *decoder) checkBuild(b *Build) {
 	case b.Context == "" && b.Debian == "":
 		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
 	case b.Context != "" && b.Debian != "":
-		d.at("build.debian", "", "build: `context` and `debian` exclude each other")
+		d.atKey("build.debian", "", "build: `context` and `debian` exclude each other")
 	}
 	switch {
 	case !d.allRead("build.context", "build.debian") || b.Context != "" && b.Debian != "":
@@ -49,7 +49,7 @@ const BuilderVM = "vm"
 func (d *decoder) onlyFor(kind string, keys ...string) {
 	for _, key := range keys {
 		if _, given := d.places["build."+key]; given {
-			d.at("build."+key, "", "build.%s: only %s has it", key, kind)
+			d.atKey("build."+key, "", "build.%s: only %s has it", key, kind)
 		}
 	}
 }

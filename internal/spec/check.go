@@ -14,7 +14,7 @@ func (d *decoder) checkJob(j *Job) {
 	case j.Image == "" && j.Build == nil:
 		d.at("image", "such as `image: docker.io/library/debian:12`", "neither `image:` nor `build:` is given")
 	case j.Image != "" && j.Build != nil:
-		d.at("build", "", "`image:` and `build:` exclude each other")
+		d.atKey("build", "", "`image:` and `build:` exclude each other")
 	}
 	d.checkImage("image", j.Image)
 	within(d, "nodes", j.Nodes)
@@ -45,7 +45,7 @@ func (d *decoder) checkJob(j *Job) {
 			d.at("secrets."+key, "", "secrets.%s: give exactly one of `env`, `file` and `exec`", key)
 		}
 		if _, twice := j.Env[key]; twice {
-			d.at("secrets."+key, "leave it out of one", "secrets.%s: `env:` gives this variable, too", key)
+			d.atKey("secrets."+key, "leave it out of one", "secrets.%s: `env:` gives this variable, too", key)
 		}
 	}
 	d.checkVolume(j)
@@ -155,7 +155,7 @@ func (d *decoder) copySides(at string, c Copy, inside, key string) bool {
 
 func (d *decoder) variable(where, key string) {
 	if !IsVariable(key) {
-		d.at(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
+		d.atKey(where+"."+key, "letters, digits and underscores", "%s: %q is no name of a variable", where, key)
 	}
 }
 
@@ -215,7 +215,7 @@ func (d *decoder) checkUse(s *Site, at string) {
 		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || slurm && s.Login != "", "provider ssh, and slurm with a `login`"},
 	} {
 		if k.given && !k.used {
-			d.at(at+"."+k.key, "only for "+k.by, "%s.%s: this site has no use for it", at, k.key)
+			d.atKey(at+"."+k.key, "only for "+k.by, "%s.%s: this site has no use for it", at, k.key)
 		}
 	}
 }

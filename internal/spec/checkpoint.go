@@ -76,9 +76,9 @@ func (d *decoder) checkSavesVM(j *Job) {
 		case c.asks():
 			d.at("checkpoint", "", "checkpoint: in mode vm the job is not asked to save itself: leave `signal`, `command` and `file` out")
 		case len(c.Paths) > 0:
-			d.at("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
+			d.atKey("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
 		case j.Resume != nil:
-			d.at("resume", "", "resume: in mode vm the command simply goes on: leave it out")
+			d.atKey("resume", "", "resume: in mode vm the command simply goes on: leave it out")
 		}
 	}
 	if !j.SavesVM() || !d.allRead("checkpoint", "resume", "volume") {
@@ -110,10 +110,10 @@ func (d *decoder) checkCheckpoint(j *Job) {
 			return
 		}
 		if j.Resume != nil {
-			d.at("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
+			d.atKey("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
 		}
 		if j.Store != "" {
-			d.at("store", "such as `checkpoint: {signal: TERM, grace: 60s}`", "store: without `checkpoint:` there is nothing to keep there")
+			d.atKey("store", "such as `checkpoint: {signal: TERM, grace: 60s}`", "store: without `checkpoint:` there is nothing to keep there")
 		}
 		return
 	}

@@ -26,13 +26,17 @@ type decoder struct {
 	problems []Problem
 	anchors  map[string][]anchor
 	places   map[string]*token.Token // of keys and elements by path, for checks that come later
+	values   map[string]*token.Token // where the values of keys begin
+	turn     int                     // which one counts of a key that is given several times, from 0
+	repeats  int                     // how often a key is given at most
+	repeated int                     // how many of the problems are keys given again, whose values can be read
 	failed   map[string]bool         // paths whose values could not be read
 	flags    map[string]string       // what gave a path's value in place of the file
 	merges   int                     // how many mappings were merged into others
 }
 
 func newDecoder(file string, data []byte) *decoder {
-	return &decoder{file: file, lines: strings.Split(string(unmarked(data)), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	return &decoder{file: file, lines: strings.Split(string(unmarked(data)), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
 }
 
 // unmarked is a file without the mark that some editors begin UTF-8 with.
@@ -126,9 +130,19 @@ func (d *decoder) problem(at *token.Token, hint, format string, args ...any) {
 	d.problems = append(d.problems, p)
 }
 
-// at adds a problem at the place of a path such as "outputs[0].from", unless
-// there is one already because of which it has no value.
+// at adds a problem at the value of a path such as "outputs[0].from", unless
+// there is one already because of which it has none.
 func (d *decoder) at(path, hint, format string, args ...any) {
+	if t, ok := d.values[path]; ok && d.wasRead(path) && d.flags[path] == "" {
+		d.problem(t, hint, format, args...)
+		return
+	}
+	d.atKey(path, hint, format, args...)
+}
+
+// atKey is at for what is wrong with a key whatever its value is, such as that it
+// cannot be beside another.
+func (d *decoder) atKey(path, hint, format string, args ...any) {
 	if !d.wasRead(path) {
 		return
 	}
@@ -167,7 +181,7 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 			return n
 		}
 	}
-	d.problem(n.GetToken(), "", "aliases that go round in a circle")
+	d.problem(begins(n), "", "aliases that go round in a circle")
 	return nil
 }
 
@@ -181,7 +195,7 @@ func (d *decoder) fields(n ast.Node, path string) []*ast.MappingValueNode {
 	case nil, *ast.NullNode:
 		return nil
 	default:
-		d.problem(n.GetToken(), mappingHint(path), "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
+		d.problem(begins(n), mappingHint(path), "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
 		return nil
 	}
 }
@@ -231,9 +245,9 @@ func join(path, key string) string {
 
 // decode fills v from n, and notes what of it could not be read.
 func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
-	problems, failed := len(d.problems), len(d.failed)
+	problems, failed := len(d.problems)-d.repeated, len(d.failed)
 	d.value(n, v, path)
-	if len(d.problems) > problems && len(d.failed) == failed {
+	if len(d.problems)-d.repeated > problems && len(d.failed) == failed {
 		d.fails(path)
 	}
 }
@@ -244,7 +258,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		return
 	}
 	if _, null := n.(*ast.NullNode); null {
-		d.problem(n.GetToken(), "", "%sa value is missing", prefix(path))
+		d.problem(begins(n), "", "%sa value is missing", prefix(path))
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -260,7 +274,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		if s, ok := d.text(n, path); ok {
 			t, err := time.ParseDuration(s)
 			if err != nil || t < 0 {
-				d.problem(n.GetToken(), "such as 90s, 15m or 2h30m", "%s%q is no duration", prefix(path), s)
+				d.problem(begins(n), "such as 90s, 15m or 2h30m", "%s%q is no duration", prefix(path), s)
 			}
 			v.SetInt(int64(t))
 		}
@@ -279,15 +293,15 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		}
 	case reflect.Int, reflect.Int64:
 		if _, ok := n.(*ast.IntegerNode); !ok && !hugeNumber(n) {
-			d.problem(n.GetToken(), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
+			d.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
 		x, err := strconv.ParseInt(strings.ReplaceAll(n.GetToken().Value, "_", ""), 0, 64)
 		switch {
 		case errors.Is(err, strconv.ErrRange):
-			d.problem(n.GetToken(), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+			d.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
 		case err != nil:
-			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 		}
 		v.SetInt(x)
 	case reflect.Float64:
@@ -298,23 +312,23 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		case *ast.IntegerNode:
 			var err error
 			if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
-				d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+				d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			}
 		case *ast.NanNode, *ast.InfinityNode:
-			d.problem(n.GetToken(), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			return
 		default:
 			if hugeNumber(n) {
-				d.problem(n.GetToken(), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+				d.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
 				return
 			}
-			d.problem(n.GetToken(), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
+			d.problem(begins(n), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
 		}
 		v.SetFloat(x)
 	case reflect.Bool:
 		b, ok := n.(*ast.BoolNode)
 		if !ok {
-			d.problem(n.GetToken(), "", "%strue or false is wanted, this is %s", prefix(path), kindOf(n))
+			d.problem(begins(n), "", "%strue or false is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
 		v.SetBool(b.Value)
@@ -349,11 +363,11 @@ func (d *decoder) text(n ast.Node, path string) (string, bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		text = n.GetToken().Value
 	default:
-		d.problem(n.GetToken(), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
+		d.problem(begins(n), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
 		return "", false
 	}
 	if strings.Contains(text, "\x00") {
-		d.problem(n.GetToken(), "", "%sa text cannot hold a NUL", prefix(path))
+		d.problem(begins(n), "", "%sa text cannot hold a NUL", prefix(path))
 		return "", false
 	}
 	return text, true
@@ -384,7 +398,7 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 			continue
 		}
 		seen[key] = true
-		d.places[join(path, key)] = f.Key.GetToken()
+		d.place(f, join(path, key))
 		d.decode(f.Value, v.Field(i), join(path, key))
 	}
 	for _, key := range meant {
@@ -414,16 +428,35 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
+// place notes where a key and its value are.
+func (d *decoder) place(f *ast.MappingValueNode, path string) {
+	d.places[path], d.values[path] = f.Key.GetToken(), begins(f.Value)
+}
+
+// begins gives the first token of a node: the parser's own for a mapping of several
+// lines is the colon behind its first key.
+func begins(n ast.Node) *token.Token {
+	switch x := n.(type) {
+	case *ast.MappingNode:
+		if !x.IsFlowStyle && len(x.Values) > 0 {
+			return x.Values[0].Key.GetToken()
+		}
+	case *ast.MappingValueNode:
+		return x.Key.GetToken()
+	}
+	return n.GetToken()
+}
+
 func (d *decoder) list(n ast.Node, v reflect.Value, path string) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.problem(n.GetToken(), "write [a, b], or one per line with a dash", "%sa list is wanted, this is %s", prefix(path), kindOf(n))
+		d.problem(begins(n), "write [a, b], or one per line with a dash", "%sa list is wanted, this is %s", prefix(path), kindOf(n))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values)))
 	for i, element := range s.Values {
 		p := fmt.Sprintf("%s[%d]", path, i)
-		d.places[p] = element.GetToken()
+		d.places[p] = begins(element)
 		d.decode(element, v.Index(i), p)
 	}
 }
@@ -432,7 +465,7 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, f := range d.fields(n, path) {
 		key := f.Key.GetToken().Value
-		d.places[join(path, key)] = f.Key.GetToken()
+		d.place(f, join(path, key))
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.decode(f.Value, value, join(path, key))
 		v.SetMapIndex(reflect.ValueOf(key), value)

@@ -24,7 +24,7 @@ func (c *Command) decode(d *decoder, n ast.Node, path string) {
 		c.Shell, empty = s, strings.TrimSpace(s) == ""
 	}
 	if empty {
-		d.problem(n.GetToken(), "leave it out, or give a command", "%sthe command is empty", prefix(path))
+		d.problem(begins(n), "leave it out, or give a command", "%sthe command is empty", prefix(path))
 	}
 }
 
@@ -58,7 +58,7 @@ func (g *GPUs) decode(d *decoder, n ast.Node, path string) {
 	}
 	x, err := strconv.Atoi(s)
 	if err != nil || x < 0 {
-		d.problem(n.GetToken(), "", "%s%q is neither a number nor `all`", prefix(path), s)
+		d.problem(begins(n), "", "%s%q is neither a number nor `all`", prefix(path), s)
 	}
 	*g = GPUs(x)
 }
@@ -101,7 +101,7 @@ func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
 	}
 	x, ok := decimal(number)
 	if !ok || number == s || x*factor < 1 || x*factor > 1<<62 {
-		d.problem(n.GetToken(), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
+		d.problem(begins(n), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
 		return
 	}
 	*r = BitRate(x * factor)

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -36,7 +37,7 @@ func (d *decoder) checkSlurm(s *Site, at string) {
 		return
 	}
 	if s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0 {
-		d.at(at+".hosts", "Slurm chooses them; `login` names the login node", "%s.hosts: a slurm site has no list of hosts", at)
+		d.atKey(at+".hosts", "Slurm chooses them; `login` names the login node", "%s.hosts: a slurm site has no list of hosts", at)
 	}
 	if strings.ContainsAny(s.Login, " \t") || strings.HasPrefix(s.Login, "-") {
 		d.at(at+".login", "such as ann@login.example.org", "%s.login: %q is no host name", at, s.Login)
@@ -46,13 +47,14 @@ func (d *decoder) checkSlurm(s *Site, at string) {
 	}
 	for i, o := range s.Slurm.Options {
 		if !strings.HasPrefix(o, "-") {
-			d.at(at+".slurm.options", "such as [--mail-type=END]", "%s.slurm.options[%d]: %q is no option", at, i, o)
+			at := fmt.Sprintf("%s.slurm.options[%d]", at, i)
+			d.at(at, "such as [--mail-type=END]", "%s: %q is no option", at, o)
 		}
 	}
 	switch {
 	case !d.wasRead(at + ".slot"):
 	case s.Slurm.MinSlot > 0 && s.Slot == 0:
-		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
+		d.atKey(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
 	case s.Slurm.MinSlot > s.Slot:
 		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: it is longer than the slot", at)
 	case strings.Trim(s.Slurm.Job, "0123456789") != "":

@@ -94,7 +94,7 @@ func (v *VM) decode(d *decoder, n ast.Node, path string) {
 		case VMAuto:
 			v.When = VMAuto
 		default:
-			d.problem(n.GetToken(), "true, false, auto, or keys such as {cpus: 4, memory: 8G}", "%s%q is not known", prefix(path), word)
+			d.problem(begins(n), "true, false, auto, or keys such as {cpus: 4, memory: 8G}", "%s%q is not known", prefix(path), word)
 		}
 	default:
 		d.object(n, reflect.ValueOf((*vmForm)(v)).Elem(), path)
@@ -175,7 +175,7 @@ func (d *decoder) checkVM(v *VM) {
 	d.checkImage("vm.image", v.Image)
 	d.checkPackages("vm.packages", v.Packages)
 	if v.Image != "" && len(v.Packages) > 0 {
-		d.at("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
+		d.atKey("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
 	}
 }
 
@@ -184,7 +184,7 @@ func (d *decoder) checkVM(v *VM) {
 func (d *decoder) checkAround(j *Job) {
 	if j.VM.When != VMNever && j.VM.When != VMAuto {
 		if j.GPUs != 0 && d.allRead("gpus") {
-			d.at("gpus", "leave `gpus` or `vm` out", "gpus: a virtual machine cannot use the host's")
+			d.atKey("gpus", "leave `gpus` or `vm` out", "gpus: a virtual machine cannot use the host's")
 		}
 		if j.Runtime != "" && j.Runtime != "auto" && j.Runtime != "docker" && d.allRead("runtime") {
 			d.at("runtime", "leave it out", "runtime: in virtual machines docker starts the containers, not %s", j.Runtime)
@@ -216,7 +216,7 @@ func (b *Size) decode(d *decoder, n ast.Node, path string) {
 	}
 	size, err := ParseSize(s)
 	if err != nil {
-		d.problem(n.GetToken(), "such as 512M, 8G or 1.5T", "%s%v", prefix(path), err)
+		d.problem(begins(n), "such as 512M, 8G or 1.5T", "%s%v", prefix(path), err)
 		return
 	}
 	*b = Size(size)

@@ -98,12 +98,12 @@ func (d *decoder) checkVolume(j *Job) {
 		d.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
 	}
 	if v.From != "" && v.Kind != VolumeImage {
-		d.at("volume.from", "add `kind: dataimage`, or give a directory by `inputs:`", "volume.from is for data images")
+		d.atKey("volume.from", "add `kind: dataimage`, or give a directory by `inputs:`", "volume.from is for data images")
 	}
 	switch {
 	case v.Size != 0 && v.Size < leastVolume:
 		d.at("volume.size", "at least 64M", "volume.size: a data image has no room for a file system in so little")
 	case v.Size != 0 && (v.Kind == VolumeVirtio || !machines):
-		d.at("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
+		d.atKey("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
 	}
 }
