@@ -92,7 +92,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 	}
 	if err := rt.Prepare(ctx, image); err != nil {
 		release()
-		return nil, err
+		return nil, unusable(ctx, plan, rt, err)
 	}
 	job := n.mpiJob(plan, members, network)
 	if err := mpi.WriteHostFiles(filepath.Dir(protocol.SocketPath(n.config.Host.Dir, n.config.Rank)), job); err != nil {
@@ -119,9 +119,22 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 	}
 	if err != nil {
 		release()
-		return nil, err
+		return nil, unusable(ctx, plan, rt, err)
 	}
 	return b, nil
+}
+
+// unusable makes an error of kind Unsupported of one for which a runtime gave no reason,
+// where it turns out that it starts no container at all on this host.
+func unusable(ctx context.Context, plan *protocol.Plan, rt driver.Runtime, err error) error {
+	if plan.VM != nil || ctx.Err() != nil || core.KindOf(err) != core.Permanent {
+		return err
+	}
+	facts, probeErr := rt.Probe(ctx)
+	if probeErr != nil || facts.Usable {
+		return err
+	}
+	return &core.Error{Kind: core.Unsupported, Err: err, Remedy: facts.Remedy}
 }
 
 // imageUser gives whom the image wants the processes to be, if the job wants it too.

@@ -3,6 +3,7 @@ package command
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -33,10 +34,31 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 	case errors.Is(err, exec.ErrNotFound):
 		return driver.Facts{Reason: "it is not installed here"}, nil
 	case err != nil:
-		return driver.Facts{Reason: "it starts no containers here: " + lastCause(err), Remedy: core.Remedy(err)}, nil
+		remedy := cmp.Or(core.Remedy(err), remedyOf(err.Error()), "Without `runtime: "+r.Info().Name+"`, one that works here is taken.")
+		return driver.Facts{Reason: "it starts no containers here: " + lastCause(err), Remedy: remedy}, nil
 	}
 	return driver.Facts{Usable: true}, nil
 }
+
+// remedyOf is what to do about what these programs say where they cannot start, or "".
+func remedyOf(said string) string {
+	for _, known := range []struct{ words, remedy string }{
+		{"newuidmap", subordinate},
+		{"subuid", subordinate},
+		{"user namespace", namespaces},
+		{"user+mount namespaces", namespaces},
+	} {
+		if strings.Contains(said, known.words) {
+			return known.remedy
+		}
+	}
+	return ""
+}
+
+const (
+	subordinate = "It needs the package uidmap and a line for you in /etc/subuid and /etc/subgid: ask the administrator for `usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`; or leave `runtime:` out, as BEE's own runtime needs neither."
+	namespaces  = "Ask the administrator to allow user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or use `vm: true`, which needs none."
+)
 
 // lastCause is what is left of an error without what was tried by the probe, which its
 // reader has not asked for, and without what the program warned of before.

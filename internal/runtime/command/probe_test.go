@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // TestAProbeSaysWhatIsWrong, and not what it has tried.
@@ -30,4 +32,34 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 			t.Errorf("%v: %s", err, core.Remedy(err))
 		}
 	}
+}
+
+// TestWhatToDoAboutAProgramThatStartsNothing is told with each reason.
+func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
+	for said, want := range map[string]string{
+		"Error: cannot set up namespace using \"/usr/bin/newuidmap\": exit status 1":      "/etc/subuid",
+		"no subuid ranges found for user \"ann\" in /etc/subuid":                          "/etc/subuid",
+		"ch-run[7]: error: can't init user+mount namespaces: Operation not permitted":     "kernel.unprivileged_userns_clone",
+		"FATAL: while starting: failed to create user namespace: no space left on device": "user.max_user_namespaces",
+		"who knows": "Without `runtime: broken`",
+	} {
+		facts, err := Probe(t.Context(), broken{why: errors.New(said)}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
+			return driver.LocalImage{}, nil
+		})
+		if err != nil || facts.Usable || !strings.HasPrefix(facts.Reason, "it starts no containers here: ") || !strings.Contains(facts.Remedy, want) {
+			t.Errorf("%s: %+v, %v", said, facts, err)
+		}
+	}
+}
+
+// broken is a runtime that starts no container.
+type broken struct {
+	driver.Runtime
+	why error
+}
+
+func (broken) Info() driver.Info { return driver.Info{Name: "broken"} }
+
+func (b broken) Start(context.Context, driver.ContainerSpec) (driver.Container, error) {
+	return nil, StartError(Launch{Driver: "broken", Name: "c"}, b.why)
 }
