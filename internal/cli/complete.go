@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/state"
@@ -34,20 +32,33 @@ func (a *app) runsTo(why state.Meaning) cobra.CompletionFunc {
 	}
 }
 
-// completeImages completes a command's images with the names of those in the cache.
-func (a *app) completeImages(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && !strings.Contains(c.Use, "IMAGE...") {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeImages completes a command's images with the names of those in the cache that
+// it is about.
+func (a *app) completeImages(g imageGroup) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && !strings.Contains(c.Use, "IMAGE...") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := a.openImages()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		list, err := s.List()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		names, err := s.Names()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var words []string
+		for _, i := range list {
+			if g.has(i.Config) {
+				words = append(words, names[i.ID]...)
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	s, err := a.openImages()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	names, err := s.Names()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return slices.Concat(slices.Collect(maps.Values(names))...), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSites completes a flag with the names in the sites file.

@@ -16,8 +16,9 @@ func (a *app) newImageCommand() *cobra.Command {
 		Use: "image", Aliases: []string{"images"}, Short: "Look after the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.newImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImageImportCommand(),
-		a.newImageBuildCommand(), a.newImagePushCommand(), a.newImageRmCommand(), a.newImagePruneCommand())
+	all := anyImage()
+	c.AddCommand(a.newImageLsCommand(all), a.newImageShowCommand(all), a.newImagePullCommand(all), a.newImageImportCommand(),
+		a.newImageBuildCommand(), a.newImagePushCommand(all), a.newImageRmCommand(all), a.newImagePruneCommand())
 	return c
 }
 
@@ -65,17 +66,45 @@ func imageViews(s *image.Store, list ...core.Image) ([]imageView, error) {
 	return views, nil
 }
 
-// bring runs what gets an image, with progress, and says what came.
-func (a *app) bring(asJSON bool, get func(s *image.Store, report func(string, int64, int64)) (core.Image, error)) error {
+// naming is the name of one's own that an image shall have.
+type naming struct{ name, platform string }
+
+func (n *naming) flag(c *cobra.Command) {
+	c.Flags().StringVar(&n.name, tagName, "", "`NAME` by which Beefiles find the image, such as my-app:1.0; what was called so is not any more")
+}
+
+const tagName = "tag"
+
+func (n *naming) check() error {
+	if n.name == "" {
+		return nil
+	}
+	return spec.CheckName("--"+tagName, n.name)
+}
+
+// imageProgress gives what shows how far the getting of images is, and what ends that.
+func (a *app) imageProgress() (report func(message string, done, total int64), done func()) {
+	ui := newProgress(a, false)
+	return func(message string, done, total int64) {
+		ui.report(protocol.Event{Message: message, Done: done, Total: total})
+	}, ui.clear
+}
+
+// bring runs what gets an image, with progress, names it, and says what came.
+func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(string, int64, int64)) (core.Image, error)) error {
+	if err := n.check(); err != nil {
+		return err
+	}
 	s, err := a.openImages()
 	if err != nil {
 		return err
 	}
-	ui := newProgress(a, false)
-	i, err := get(s, func(message string, done, total int64) {
-		ui.report(protocol.Event{Message: message, Done: done, Total: total})
-	})
-	ui.clear()
+	report, done := a.imageProgress()
+	i, err := get(s, report)
+	done()
+	if err == nil && n.name != "" {
+		err = s.Name(i.ID, n.name, n.platform)
+	}
 	if err != nil {
 		return err
 	}
@@ -86,14 +115,22 @@ func (a *app) bring(asJSON bool, get func(s *image.Store, report func(string, in
 		}
 		return a.writeJSON(views[0])
 	}
-	_, err = fmt.Fprintln(a.stdout, i.ID)
-	return err
+	if _, err := fmt.Fprintln(a.stdout, i.ID); err != nil {
+		return err
+	}
+	if n.name != "" {
+		a.tellName(n.name, i.ID)
+	}
+	return nil
 }
 
-// cached finds an image in the cache, named as in a Beefile of the working directory.
-func cached(s *image.Store, word string) (core.Image, error) {
-	return s.Get(spec.ImageFrom(workingDir(), word))
+// tellName says what an image is called from now on.
+func (a *app) tellName(name, id string) {
+	fmt.Fprintf(a.stderr, "bee: %s is %s\n", name, shortID(id))
 }
+
+// shortID is an id as lists show it.
+func shortID(id string) string { return id[7:19] }
 
 func workingDir() string {
 	dir, err := os.Getwd()

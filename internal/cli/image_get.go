@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -13,13 +16,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newImagePullCommand() *cobra.Command {
+func (a *app) newImagePullCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	o := image.PullOptions{Policy: "always"}
 	c := &cobra.Command{
 		Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.pull(c.Context(), asJSON, args[0], o)
+			if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
+				return err
+			}
+			o.Accept = g.accept(c.Name())
+			return a.bring(asJSON, naming{}, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+				o.Progress = report
+				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), args[0]), o)
+			})
 		},
 	}
 	platformFlag(c, &o)
@@ -34,17 +44,6 @@ func platformFlag(c *cobra.Command, o *image.PullOptions) {
 	c.Flags().StringVar(&o.Platform, platformName, "", "such as linux/arm64 (default this machine's)")
 }
 
-// pull brings an image that is named as in a Beefile of the working directory.
-func (a *app) pull(ctx context.Context, asJSON bool, ref string, o image.PullOptions) error {
-	if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
-		return err
-	}
-	return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
-		o.Progress = report
-		return s.Pull(ctx, spec.ImageFrom(workingDir(), ref), o)
-	})
-}
-
 func insecureFlag(c *cobra.Command, o *image.PullOptions) {
 	c.Flags().BoolVar(&o.Insecure, "insecure", false, "allow a registry without TLS, or with a certificate that nobody vouches for")
 }
@@ -53,13 +52,30 @@ func (a *app) newImageImportCommand() *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
 	c := &cobra.Command{
-		Use: "import FILE", Short: "Take in an archive of docker or podman, or an OCI layout directory", Args: cobra.ExactArgs(1),
+		Use: "import FILE", Short: "Take in the images of an archive of docker or podman, or of an OCI layout directory", Args: cobra.ExactArgs(1),
+		Long: `Take in the images of an archive of docker or podman, or of an OCI layout
+directory, under the names that they have there. FILE:NAME takes one alone.`,
+		Example: "  bee image import ./app.tar\n  bee image import ./apps.tar:app:1.0",
 		RunE: func(c *cobra.Command, args []string) error {
-			scheme := "docker-archive:"
-			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
-				scheme = "oci:"
+			if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
+				return err
 			}
-			return a.pull(c.Context(), asJSON, scheme+args[0], o)
+			s, err := a.openImages()
+			if err != nil {
+				return err
+			}
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			report, done := a.imageProgress()
+			o.Progress = report
+			came, err := s.Import(c.Context(), path, o)
+			done()
+			if err != nil && len(came) == 0 {
+				return err
+			}
+			return errors.Join(a.tellImported(asJSON, s, came), err)
 		},
 	}
 	platformFlag(c, &o)
@@ -67,8 +83,33 @@ func (a *app) newImageImportCommand() *cobra.Command {
 	return c
 }
 
+// tellImported says which images came, and what they are called.
+func (a *app) tellImported(asJSON bool, s *image.Store, came []image.Imported) error {
+	if asJSON {
+		var list []core.Image
+		for _, i := range came {
+			list = append(list, i.Image)
+		}
+		views, err := imageViews(s, list...)
+		if err != nil {
+			return err
+		}
+		return a.writeJSON(views)
+	}
+	for _, i := range came {
+		if _, err := fmt.Fprintln(a.stdout, i.ID); err != nil {
+			return err
+		}
+		for _, name := range i.Names {
+			a.tellName(name, i.ID)
+		}
+	}
+	return nil
+}
+
 func (a *app) newImageBuildCommand() *cobra.Command {
 	var asJSON, again bool
+	var n naming
 	c := &cobra.Command{
 		Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
 		Long: `Build the image that a Beefile's build: describes. Debian packages are put together
@@ -87,7 +128,8 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer done()
 			context.AfterFunc(ctx, done) // a second one does not wait for the clean-up
-			err = a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+			n.platform = job.Platform
+			err = a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(ctx, job, runtime.GOARCH, policy, report)
 			})
 			if err != nil && ctx.Err() != nil {
@@ -96,6 +138,7 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 			return err
 		},
 	}
+	n.flag(c)
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c

@@ -8,15 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newImageLsCommand() *cobra.Command {
-	return a.imageLsCommand("List the images in the cache", func(core.Image) bool { return true })
-}
-
-// imageLsCommand lists those images of the cache that are wanted.
-func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.Command {
+func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "ls", Short: short, Args: cobra.NoArgs,
+		Use: "ls", Short: "List the " + g.what + " in the cache", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.openImages()
 			if err != nil {
@@ -26,7 +21,7 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(i core.Image) bool { return !wanted(i) })
+			list = slices.DeleteFunc(list, func(i core.Image) bool { return !g.has(i.Config) })
 			views, err := imageViews(s, list...)
 			if err != nil {
 				return err
@@ -42,7 +37,7 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 					names = []string{i.Ref}
 				}
 				for _, name := range names { // of which an image may have any number
-					w.row(name, i.ID[7:19], i.OS+"/"+i.Arch, bytesText(i.Size))
+					w.row(name, shortID(i.ID), i.OS+"/"+i.Arch, bytesText(i.Size))
 				}
 			}
 			return w.flush()
@@ -52,15 +47,15 @@ func (a *app) imageLsCommand(short string, wanted func(core.Image) bool) *cobra.
 	return c
 }
 
-func (a *app) newImageShowCommand() *cobra.Command {
+func (a *app) newImageShowCommand(g imageGroup) *cobra.Command {
 	c := &cobra.Command{
-		Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages,
+		Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
 				return err
 			}
-			i, err := cached(s, args[0])
+			i, err := g.find(s, c.Name(), args[0])
 			if err != nil {
 				return err
 			}

@@ -5,30 +5,27 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/image"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newImagePushCommand() *cobra.Command {
+func (a *app) newImagePushCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
 	c := &cobra.Command{
-		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages,
+		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
 				return err
 			}
-			i, err := cached(s, args[0])
+			i, err := g.find(s, c.Name(), args[0])
 			if err != nil {
 				return err
 			}
-			ui := newProgress(a, false)
-			o.Progress = func(message string, done, total int64) {
-				ui.report(protocol.Event{Message: message, Done: done, Total: total})
-			}
+			report, done := a.imageProgress()
+			o.Progress = report
 			digest, err := s.Push(c.Context(), i.ID, args[1], o)
-			ui.clear()
+			done()
 			if err != nil {
 				return err
 			}
@@ -44,18 +41,18 @@ func (a *app) newImagePushCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) newImageRmCommand() *cobra.Command {
+func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages,
-		RunE: func(_ *cobra.Command, args []string) error {
+		Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
+		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {
 				return err
 			}
 			var ids []string // each once, and all before any is removed
 			for _, word := range args {
-				i, err := cached(s, word)
+				i, err := g.find(s, c.Name(), word)
 				if err != nil {
 					return err
 				}

@@ -11,7 +11,6 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node/client"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
@@ -37,13 +36,9 @@ func (a *app) newVMImageCommand() *cobra.Command {
 		Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.newVMBuildCommand(), a.newVMImageLsCommand(), a.newImageShowCommand(), a.newImagePullCommand(), a.newImagePushCommand(), a.newImageRmCommand())
+	g := guestImages()
+	c.AddCommand(a.newVMBuildCommand(), a.newImageLsCommand(g), a.newImageShowCommand(g), a.newImagePullCommand(g), a.newImagePushCommand(g), a.newImageRmCommand(g))
 	return c
-}
-
-// newVMImageLsCommand lists guest images alone.
-func (a *app) newVMImageLsCommand() *cobra.Command {
-	return a.imageLsCommand("List the guest images in the cache", func(i core.Image) bool { return guestimage.Is(i.Config.Env) })
 }
 
 func (a *app) newVMBuildCommand() *cobra.Command {
@@ -52,14 +47,16 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 		copies        []string
 		repository    string
 		o             guestimage.Options
+		n             naming
 	)
 	c := &cobra.Command{
 		Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
 		Long: `Build a guest image of Debian packages, without root and without a virtual
 machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
-themselves; this is for building ahead, and for images of one's own, which the
-Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`,
-		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z",
+themselves; this is for building ahead, and for images of one's own, which a
+Beefile names (vm: {image: NAME}) by what --tag calls them here, by what they were
+pushed as, or by id.`,
+		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --tag guest-with-htop",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Arch != "amd64" && o.Arch != "arm64" {
@@ -94,7 +91,8 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 				policy = "always"
 			}
 			recipe := guestimage.Recipe(o)
-			return a.bring(asJSON, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+			n.platform = "linux/" + o.Arch
+			return a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, o.Arch, policy, report)
 			})
 		},
@@ -113,6 +111,7 @@ Beefile names by its id (vm: {image: sha256:…}) or, once pushed, by its name.`
 	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
 	f.StringVar(&repository, "docker-repository", "", "`LINE` of apt's sources.list, 'deb [signed-by=KEY-FILE] URL SUITE COMPONENT': its docker-ce in place of Debian's docker")
 	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
+	n.flag(c)
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	f.BoolVar(&asJSON, "json", false, jsonHelp)
 	c.MarkFlagsMutuallyExclusive("docker-deb", "docker-repository")
@@ -143,11 +142,9 @@ on hosts that have none. This is for trying it by hand.`,
 				return err
 			}
 			recipe := guestimage.Recipe(guestimage.Options{Arch: runtime.GOARCH})
-			ui := newProgress(a, false)
-			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, runtime.GOARCH, "missing", func(message string, done, total int64) {
-				ui.report(protocol.Event{Message: message, Done: done, Total: total})
-			})
-			ui.clear()
+			report, done := a.imageProgress()
+			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, runtime.GOARCH, "missing", report)
+			done()
 			if err != nil {
 				return err
 			}

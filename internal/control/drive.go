@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // outcome is what one attempt means for its run.
@@ -164,6 +165,12 @@ func (d *drive) getImage(ctx context.Context) error {
 		var err error
 		if image, err = d.c.Images.Resolve(ctx, d.asBegun(), wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
 			return err
+		}
+		if guestimage.Is(image.Config.Env) {
+			return &core.Error{
+				Kind: core.Invalid, Op: "run the job in", Object: d.sub.Job.Image, Err: errors.New("it is a guest image, which virtual machines boot"),
+				Remedy: "Name it by `vm: {image: …}`, and by `image:` the one that has the job's programs.",
+			}
 		}
 		if was := d.run.Image; d.attempts > 0 && was != "" && was != image.ID {
 			d.note(ctx, fmt.Sprintf("warning: the image that the run began with, %s, is not in the cache any more: it goes on with %s", was, image.ID))

@@ -355,8 +355,10 @@ type fakeImages struct {
 }
 
 func (f fakeImages) Resolve(_ context.Context, job *spec.Job, _, _ string, _ func(string, int64, int64)) (core.Image, error) {
-	// It is good for a guest, too.
-	i := core.Image{ID: cmp.Or(f.next, "sha256:x"), Config: core.ImageConfig{Cmd: []string{"true"}, Env: []string{guestimage.Mark + "=1"}}}
+	i := core.Image{ID: cmp.Or(f.next, "sha256:x"), Config: core.ImageConfig{Cmd: []string{"true"}}}
+	if job.Name == "guest" || job.Image == "guest" {
+		i.Config.Env = []string{guestimage.Mark + "=1"}
+	}
 	if strings.HasPrefix(job.Image, "sha256:") {
 		i.ID = job.Image
 	}

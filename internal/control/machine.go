@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -102,6 +103,11 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		err = &core.Error{
 			Kind: core.Invalid, Op: "boot virtual machines from", Object: v.Image, Err: errors.New("it is no guest image"),
 			Remedy: "Name one that `bee vm image ls` shows, or leave `image` out of `vm:`; the job's own image is the Beefile's `image:`.",
+		}
+	case err != nil && ctx.Err() == nil && v.Image != "":
+		err = &core.Error{
+			Kind: core.KindOf(err), Op: "get the image that virtual machines boot", Err: err,
+			Remedy: strings.TrimSpace(core.Remedy(err) + " `bee vm image ls` lists the guest images that are here, by the names that `vm: {image: …}` takes."),
 		}
 	case err != nil && guest.Build != nil && core.IsKind(err, core.Unsupported):
 		err = &core.Error{

@@ -54,6 +54,7 @@ func TestMachinesOnDemand(t *testing.T) {
 		"the site does not answer":          {cannot: &core.Error{Kind: core.Transient}, asked: 1, machines: true},
 		"nobody can tell, and no image":     {build: noTool, asked: 1, note: "mmdebstrap"},
 		"neither":                           {cannot: unable, build: noTool, asked: 1, fails: []string{"mmdebstrap", "no namespaces", "Install it.", "bee vm image pull"}},
+		"an image that is nowhere":          {cannot: unable, image: "mine", build: &core.Error{Kind: core.NotFound, Err: errors.New("no mine")}, asked: 1, fails: []string{"no mine", "bee vm image ls"}},
 		"an image that no guest boots from": {image: "debian:12", guest: core.Image{ID: "sha256:y"}, asked: 1, fails: []string{"debian:12", "no guest image", "bee vm image ls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,5 +88,14 @@ func TestMachinesOnDemand(t *testing.T) {
 				t.Errorf("its history says %+v, %v", notes, err)
 			}
 		})
+	}
+}
+
+// TestAGuestImageHoldsNoJob: it has nothing of what a job could run.
+func TestAGuestImageHoldsNoJob(t *testing.T) {
+	w := newWorld(t, "a")
+	got := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Image: "guest", Nodes: 1, Volume: spec.Volume{Path: "/work"}}), nil)
+	if got.State != state.Failed || got.Kind != core.Invalid.String() || !strings.Contains(got.Message, "guest image") || !strings.Contains(got.Remedy, "vm: {image: …}") {
+		t.Errorf("%s, %s: %s %s", got.State, got.Kind, got.Message, got.Remedy)
 	}
 }

@@ -15,19 +15,34 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// archiveAt is an image in an archive file, which may be compressed as a whole.
-func (s *Store) archiveAt(file, tag string) (*location, error) {
+// archiveAt is an image in an archive file, which open opens.
+func archiveAt(file, tag string, open func() (*os.File, error)) (*location, error) {
 	key, err := fileKey(file, "archive:"+file+":"+tag)
 	return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
-		f, err := os.Open(file)
+		f, err := open()
 		if err != nil {
-			return nil, err
-		}
-		if f, err = s.plain(f); err != nil {
 			return nil, err
 		}
 		return source.Archive(ctx, f, tag, want)
 	}}, err
+}
+
+// layoutAt is an image in a directory of the OCI image layout.
+func layoutAt(dir, tag string) (*location, error) {
+	key, err := fileKey(dir+"/index.json", "oci:"+dir+":"+tag)
+	return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
+		return source.Layout(ctx, dir, tag, want)
+	}}, err
+}
+
+// openPlain opens an archive, which may be compressed as a whole, to be read from any
+// place.
+func (s *Store) openPlain(file string) (*os.File, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return s.plain(f)
 }
 
 // plain gives an archive that can be read from any place: itself, or its

@@ -32,6 +32,8 @@ type PullOptions struct {
 	// Job, if not nil, is the one that a build is for: in a virtual machine, it is in
 	// one like the job's.
 	Job *spec.Job
+	// Accept, if not nil, refuses an image by its configuration, before its layers come.
+	Accept func(ref string, c core.ImageConfig) error
 	// Progress, if not nil, is told what happens, with bytes where known. It
 	// may be called by several goroutines, but not at once.
 	Progress func(message string, done, total int64)
@@ -52,19 +54,24 @@ func (o PullOptions) filled() PullOptions {
 // says otherwise. References: a registry's (docker.io by default),
 // oci:DIR[:TAG], docker-archive:FILE[:NAME], docker-daemon:NAME, podman:NAME.
 func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image, error) {
+	return s.pullFrom(ctx, ref, func() (*location, error) { return s.locate(ctx, ref) }, o)
+}
+
+// pullFrom is Pull from where locate says that the image is.
+func (s *Store) pullFrom(ctx context.Context, ref string, locate func() (*location, error), o PullOptions) (core.Image, error) {
 	o = o.filled()
 	want, err := v1.ParsePlatform(o.Platform)
 	if err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read platform", Object: o.Platform, Err: err, Remedy: "Write it as linux/arm64."}
 	}
-	l, err := s.locate(ctx, ref)
+	l, err := locate()
 	if err != nil {
 		return core.Image{}, pullError(ref, err)
 	}
 	// The key of a digest or of a file names its content: no need to ask.
 	if o.Policy != "always" || l.fixed {
 		if i, ok := s.ref(l.key, o.Platform, ref); ok {
-			return i, nil
+			return i, o.accepts(ref, i.Config)
 		}
 	}
 	if o.Policy == "never" && l.remote {
@@ -82,11 +89,21 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image
 	if err := src.Check(*want); err != nil {
 		return core.Image{}, pullError(ref, err)
 	}
+	if err := o.accepts(ref, configOf(src.File.Config)); err != nil {
+		return core.Image{}, err
+	}
 	i, err := s.add(ctx, ref, src, o)
 	if err != nil {
 		return core.Image{}, pullError(ref, err)
 	}
 	return i, s.setRef(l.key, o.Platform, ref, i.ID)
+}
+
+func (o PullOptions) accepts(ref string, c core.ImageConfig) error {
+	if o.Accept == nil {
+		return nil
+	}
+	return o.Accept(ref, c)
 }
 
 // location is where a reference says that an image is.
@@ -102,15 +119,12 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	switch scheme {
 	case "oci":
 		dir, tag := spec.SplitPath(rest)
-		if info, err := os.Stat(dir); err == nil && info.Mode().IsRegular() {
-			return s.archiveAt(dir, tag)
+		if info, err := os.Stat(dir); err != nil || !info.Mode().IsRegular() {
+			return layoutAt(dir, tag)
 		}
-		key, err := fileKey(dir+"/index.json", ref)
-		return &location{key: key, fixed: true, open: func(ctx context.Context, want v1.Platform, _ PullOptions) (*source.Image, error) {
-			return source.Layout(ctx, dir, tag, want)
-		}}, err
+		return s.archiveNamed(rest)
 	case "docker-archive", "oci-archive":
-		return s.archiveAt(spec.SplitPath(rest))
+		return s.archiveNamed(rest)
 	case "docker-daemon":
 		return s.storedAt(ctx, "docker", rest)
 	case "podman":
@@ -126,6 +140,12 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 			return source.Registry(ctx, ref, want, o.Insecure)
 		},
 	}, nil
+}
+
+// archiveNamed is an image in an archive, by its path and the tag behind that.
+func (s *Store) archiveNamed(rest string) (*location, error) {
+	file, tag := spec.SplitPath(rest)
+	return archiveAt(file, tag, func() (*os.File, error) { return s.openPlain(file) })
 }
 
 // fileKey is a key that changes when the file does.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bee-hpc/bee/internal/image/source"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -11,7 +12,7 @@ import (
 
 // Push sends an image to a registry: as it was pulled, under the same digest,
 // where the cache has its layers; else flattened, as one layer. It gives the
-// digest that the image has there.
+// digest that the image has there; from then on it is called so here, too.
 func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string, error) {
 	o = o.filled()
 	r, err := s.read(id)
@@ -53,5 +54,8 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 	if err != nil {
 		return "", pushError(ref, err)
 	}
-	return digest.String(), nil
+	if tag, is := target.(name.Tag); is { // so that Beefiles find it by that here, too
+		err = s.setRef(tag.Name(), r.OS+"/"+r.Arch, ref, id)
+	}
+	return digest.String(), err
 }

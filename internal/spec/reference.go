@@ -62,6 +62,25 @@ func checkReference(ref string) (hint string, err error) {
 	return "such as docker.io/library/debian:12", checkRegistryName(ref)
 }
 
+// CheckName tells what is wrong with a name that a flag gives to an image of the cache,
+// by an error of kind Invalid: it has to be one as of a registry, which means no
+// certain content.
+func CheckName(flag, name string) error {
+	const hint = "such as my-app:1.0 or registry.example.org/you/app:1.0"
+	d := newDecoder(flag, nil)
+	d.flags["name"] = flag
+	scheme, _, _ := strings.Cut(name, ":")
+	switch err := checkRegistryName(name); {
+	case err != nil:
+		d.at("name", hint, "%v", err)
+	case strings.Contains(name, "@"):
+		d.at("name", hint, "%q names its content, which no other can have", name)
+	case IsLocalImage(name) || slices.Contains([]string{"sha256", "docker-daemon", "podman"}, scheme):
+		d.at("name", hint, "%q has another meaning in a Beefile", name)
+	}
+	return asError(d.problems)
+}
+
 func checkRegistryName(ref string) error {
 	const longestName, longestTag = 255, 128
 	name, digest, pinned := strings.Cut(ref, "@")

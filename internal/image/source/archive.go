@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -52,17 +53,32 @@ func Archive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Im
 }
 
 func fromArchive(ctx context.Context, f *os.File, tag string, want v1.Platform) (*Image, error) {
+	index, err := openArchive(f)
+	if err != nil {
+		return nil, err
+	}
+	if index.isLayout() {
+		return fromLayout(ctx, index, tag, want)
+	}
+	return fromDocker(index, tag)
+}
+
+// What tells in an archive of docker's, and in a layout, which images there are.
+const (
+	dockerIndex = "manifest.json"
+	layoutIndex = "index.json"
+)
+
+// openArchive finds out what is where in an archive of either format.
+func openArchive(f *os.File) (*tarIndex, error) {
 	index, err := readIndex(f)
 	if err != nil {
 		return nil, noArchive(f, err)
 	}
-	if _, ok := index.members["manifest.json"]; ok {
-		return fromDocker(index, tag)
+	if !index.has(dockerIndex) && !index.has(layoutIndex) {
+		return nil, noArchive(f, errors.New("it holds neither "+dockerIndex+" nor "+layoutIndex))
 	}
-	if _, ok := index.members["index.json"]; ok {
-		return fromLayout(ctx, index, tag, want)
-	}
-	return nil, noArchive(f, errors.New("it holds neither manifest.json nor index.json"))
+	return index, nil
 }
 
 func noArchive(f *os.File, err error) error {
@@ -76,9 +92,16 @@ func fromLayout(ctx context.Context, in files, tag string, want v1.Platform) (*I
 		}
 		return section(in, "blobs/sha256/"+d.Digest.Hex, offset)
 	}
-	raw, err := small(in, "index.json")
+	raw, err := small(in, layoutIndex)
 	if err != nil {
 		return nil, err
+	}
+	entries, list, err := indexEntries(raw)
+	if err != nil {
+		return nil, err
+	}
+	if tag == "" && len(entries) != 1 || tag != "" && len(called(list, tag)) == 0 {
+		return nil, noneCalled(tag, entries)
 	}
 	manifest, err := choose(ctx, raw, want, tag, get)
 	if err != nil {
@@ -91,34 +114,18 @@ func fromLayout(ctx context.Context, in files, tag string, want v1.Platform) (*I
 // registries have; the one made up here follows from the configuration, so
 // that an image has one id, however its archive was packed.
 func fromDocker(in files, tag string) (*Image, error) {
-	raw, err := small(in, "manifest.json")
+	list, err := dockerList(in)
 	if err != nil {
 		return nil, err
 	}
-	var list []struct {
-		Config   string
-		RepoTags []string
-		Layers   []string
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, invalid("read manifest.json", err)
-	}
-	at := -1
-	for n, m := range list {
-		if tag == "" && len(list) == 1 || matches(m.RepoTags, tag) {
-			at = n
-			break
-		}
+	at := slices.IndexFunc(list, func(m dockerImage) bool { return matches(m.RepoTags, tag) })
+	if n, is := placeOf(tag); is && n < len(list) {
+		at = n
+	} else if tag == "" && len(list) == 1 {
+		at = 0
 	}
 	if at < 0 {
-		var have []string
-		for _, m := range list {
-			have = append(have, m.RepoTags...)
-		}
-		return nil, &core.Error{
-			Kind: core.NotFound, Op: "find image in archive", Object: tag, Err: fmt.Errorf("it holds %s", strings.Join(have, ", ")),
-			Remedy: "Name one of them: docker-archive:FILE:NAME:TAG.",
-		}
+		return nil, noneCalled(tag, dockerEntries(list))
 	}
 	config, err := small(in, list[at].Config)
 	if err != nil {
@@ -148,6 +155,25 @@ func fromDocker(in files, tag string) (*Image, error) {
 		})
 	}
 	return i, nil
+}
+
+// dockerImage is one image of manifest.json.
+type dockerImage struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+func dockerList(in files) ([]dockerImage, error) {
+	raw, err := small(in, dockerIndex)
+	if err != nil {
+		return nil, err
+	}
+	var list []dockerImage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, invalid("read "+dockerIndex, err)
+	}
+	return list, nil
 }
 
 // Empty gives the image that has no files.
@@ -276,6 +302,11 @@ func readIndex(f *os.File) (*tarIndex, error) {
 		}
 	}
 }
+
+func (x *tarIndex) has(name string) bool { _, is := x.members[name]; return is }
+
+// isLayout tells an archive of a layout from docker's, which newer ones are both.
+func (x *tarIndex) isLayout() bool { return !x.has(dockerIndex) }
 
 func (x *tarIndex) open(name string) (*io.SectionReader, io.Closer, error) {
 	name = path.Clean(name)

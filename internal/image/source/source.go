@@ -158,33 +158,25 @@ func choose(ctx context.Context, raw []byte, want v1.Platform, tag string, get f
 	return nil, invalid("read index", errors.New("indexes are nested too deep"))
 }
 
-const refName = "org.opencontainers.image.ref.name"
-
+// pick finds the image for a platform, of those with a tag where one is given.
 func pick(list []v1.Descriptor, want v1.Platform, tag string) (v1.Descriptor, error) {
+	if tag != "" {
+		list = called(list, tag)
+	}
 	var have []string
 	for _, d := range list {
-		name := d.Annotations[refName]
-		if tag != "" && name != tag && !strings.HasSuffix(name, ":"+tag) {
-			continue
-		}
-		if !d.MediaType.IsIndex() && !d.MediaType.IsImage() && d.MediaType != "" {
-			continue
-		}
-		if d.MediaType.IsIndex() || d.Platform == nil || satisfies(*d.Platform, want) {
+		switch {
+		case !isImage(d):
+		case d.MediaType.IsIndex() || d.Platform == nil || satisfies(*d.Platform, want):
 			return d, nil
-		}
-		if d.Platform.OS != "unknown" { // attestations
+		default:
 			have = append(have, d.Platform.String())
 		}
 	}
 	if len(have) > 0 {
 		return v1.Descriptor{}, notFor(want, have...)
 	}
-	cause := fmt.Errorf("there is none for %s", want)
-	if tag != "" {
-		cause = fmt.Errorf("there is none with the tag %q", tag)
-	}
-	return v1.Descriptor{}, &core.Error{Kind: core.NotFound, Op: "find image", Err: cause}
+	return v1.Descriptor{}, &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want)}
 }
 
 // satisfies is Platform.Satisfies, but for variants: an image for arm64/v8 is

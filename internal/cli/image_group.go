@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
+)
+
+// imageGroup is which images of the cache a group of commands is about.
+type imageGroup struct {
+	what string // it calls them
+	has  func(core.ImageConfig) bool
+}
+
+func anyImage() imageGroup {
+	return imageGroup{"images", func(core.ImageConfig) bool { return true }}
+}
+
+func guestImages() imageGroup {
+	return imageGroup{"guest images", func(c core.ImageConfig) bool { return guestimage.Is(c.Env) }}
+}
+
+// accept gives what refuses all but images of the group to a command.
+func (g imageGroup) accept(command string) func(ref string, c core.ImageConfig) error {
+	return func(ref string, c core.ImageConfig) error {
+		if g.has(c) {
+			return nil
+		}
+		return &core.Error{
+			Kind: core.Invalid, Op: command, Object: ref, Err: errors.New("it is no guest image, which virtual machines boot"),
+			Remedy: "`bee image " + command + "` is for all images; `bee vm image ls` lists the guest images.",
+		}
+	}
+}
+
+// find gives an image of the group that the cache has, named as in a Beefile of the
+// working directory, to a command.
+func (g imageGroup) find(s *image.Store, command, word string) (core.Image, error) {
+	i, err := s.Get(spec.ImageFrom(workingDir(), word))
+	if err == nil {
+		err = g.accept(command)(word, i.Config)
+	}
+	return i, err
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// TestCommandsForGuestImagesLeaveOthersAlone, and name the ones that do not.
+func TestCommandsForGuestImagesLeaveOthersAlone(t *testing.T) {
+	bee := imageCommand(t)
+	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=1"}})
+	refused := func(args ...string) {
+		t.Helper()
+		root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRoot()
+		root.SetArgs(append([]string{"vm", "image"}, args...))
+		err := root.ExecuteContext(t.Context())
+		if !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), "no guest image") || !strings.Contains(core.Remedy(err), "`bee image "+args[0]+"`") {
+			t.Errorf("%s: %v: %s", args, err, core.Remedy(err))
+		}
+	}
+	refused("pull", job)
+	if got := bee("image", "ls"); strings.Contains(got, job) {
+		t.Errorf("it came: %s", got)
+	}
+	bee("image", "pull", job)
+	bee("vm", "image", "pull", guest)
+	refused("pull", job)
+	refused("show", job)
+	refused("push", job, "127.0.0.1:1/x")
+	refused("rm", guest, job)
+	for command, want := range map[string]bool{"image": true, "vm image": false} {
+		words := bee(append([]string{"__complete"}, append(strings.Fields(command), "rm", "")...)...)
+		if strings.Contains(words, job+"\n") != want || !strings.Contains(words, guest+"\n") {
+			t.Errorf("%s completes %s", command, words)
+		}
+	}
+	bee("vm", "image", "rm", guest)
+	bee("image", "rm", job)
+}
+
+// TestImportTellsNames of all that came.
+func TestImportTellsNames(t *testing.T) {
+	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
+	var views []imageView
+	if err := json.Unmarshal([]byte(bee("image", "import", "--json", archive)), &views); err != nil || len(views) != 1 {
+		t.Fatalf("%+v, %v", views, err)
+	}
+	var said bytes.Buffer
+	root := (&app{stdout: &bytes.Buffer{}, stderr: &said}).newRoot()
+	root.SetArgs([]string{"image", "import", archive})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range views[0].Refs {
+		if told := strings.Contains(said.String(), "bee: "+name+" is "+shortID(views[0].ID)+"\n"); told == strings.HasPrefix(name, "docker-archive:") {
+			t.Errorf("of %s it says %q", name, said.String())
+		}
+	}
+	if len(views[0].Refs) < 2 {
+		t.Errorf("it is called %q", views[0].Refs)
+	}
+}
+
+// TestNamesOfOnesOwn find what was built, and are looked at before it is.
+func TestNamesOfOnesOwn(t *testing.T) {
+	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
+	var out, said bytes.Buffer
+	a := &app{stdout: &out, stderr: &said, cacheDir: os.Getenv("BEE_CACHE")}
+	got := 0
+	bring := func(name string) error {
+		return a.bring(false, naming{name: name, platform: "linux/" + runtime.GOARCH}, func(s *image.Store, _ func(string, int64, int64)) (core.Image, error) {
+			got++
+			return s.Pull(t.Context(), "docker-archive:"+archive, image.PullOptions{})
+		})
+	}
+	for _, bad := range []string{"oci:mine", "sha256:abcd", "Mine", "mine@sha256:" + strings.Repeat("0", 64)} {
+		if err := bring(bad); !core.IsKind(err, core.Invalid) || !strings.HasPrefix(err.Error(), "--tag: ") || got > 0 {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if err := bring("mine:1"); err != nil {
+		t.Fatal(err)
+	}
+	id := strings.TrimSpace(out.String())
+	if shown := bee("image", "show", "mine:1"); !strings.Contains(shown, id) || said.String() != "bee: mine:1 is "+shortID(id)+"\n" {
+		t.Errorf("it said %q, %q and shows %s", out.String(), said.String(), shown)
+	}
+	for _, command := range [][]string{{"image", "build", "--tag", "Mine", os.DevNull}, {"vm", "build", "--tag", "Mine"}, {"vm", "image", "build", "--tag", "Mine"}} {
+		root := (&app{stdout: &out, stderr: &said}).newRoot()
+		root.SetArgs(command)
+		if err := root.ExecuteContext(t.Context()); !core.IsKind(err, core.Invalid) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
