@@ -32,7 +32,7 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 	err = try(ctx, r, binary, dir, image)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return driver.Facts{Reason: "it is not installed here"}, nil
+		return driver.Facts{Reason: "it is not installed here", Remedy: core.Remedy(err)}, nil
 	case err != nil:
 		remedy := cmp.Or(core.Remedy(err), remedyOf(err.Error()), "Without `runtime: "+r.Info().Name+"`, one that works here is taken.")
 		return driver.Facts{Reason: "it starts no containers here: " + lastCause(err), Remedy: remedy}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -49,6 +50,16 @@ func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
 		if err != nil || facts.Usable || !strings.HasPrefix(facts.Reason, "it starts no containers here: ") || !strings.Contains(facts.Remedy, want) {
 			t.Errorf("%s: %+v, %v", said, facts, err)
 		}
+	}
+}
+
+// TestAProbeOfWhatIsNotThere tells what to install.
+func TestAProbeOfWhatIsNotThere(t *testing.T) {
+	facts, err := Probe(t.Context(), broken{why: &exec.Error{Name: "bee-no-such-program", Err: exec.ErrNotFound}}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
+		return driver.LocalImage{}, nil
+	})
+	if err != nil || facts.Usable || facts.Reason != "it is not installed here" || !strings.HasPrefix(facts.Remedy, "Install bee-no-such-program") {
+		t.Errorf("%+v, %v", facts, err)
 	}
 }
 
