@@ -163,37 +163,37 @@ func (t template) read() (templateInfo, error) {
 // ready tells whether a guest can be brought up from the template, once it has
 // made it where that is due. A template is due when it is wanted for the second
 // time: one that is wanted once would only delay who wants it. Who comes while
-// it is made waits, which takes less time than to boot.
-func (t template) ready(ctx context.Context, tell func(string), build func() error) bool {
+// it is made waits, which takes less time than to boot. An error tells why it could
+// not be made.
+func (t template) ready(ctx context.Context, tell func(string), build func() error) (bool, error) {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return false
+		return false, nil //nolint:nilerr // guests boot without
 	}
 	lock, err := t.lock(ctx)
 	if err != nil {
-		return false
+		return false, nil //nolint:nilerr // as above
 	}
 	defer lock.Close()
 	if _, err := t.read(); err == nil {
-		return true
+		return true, nil
 	}
 	word, err := io.ReadAll(lock)
 	switch {
 	case err != nil || string(word) == unfit:
-		return false
+		return false, nil //nolint:nilerr // as above
 	case len(word) == 0:
 		lock.WriteString(wanted) //nolint:errcheck // then it is due later
-		return false
+		return false, nil
 	}
 	tell("making a template of this virtual machine, from which the next ones start quicker")
 	if err := build(); err != nil {
 		if ctx.Err() == nil {
-			tell("no template could be made: " + err.Error())
 			t.giveUp()
 		}
-		return false
+		return false, err
 	}
 	t.dropOthers()
-	return true
+	return true, nil
 }
 
 // lock waits for who decides about the template.

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -251,7 +253,14 @@ func TestGuestsThatAlwaysBoot(t *testing.T) {
 func TestWhichTemplatesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
-	tell := func(message string) { told = append(told, message) }
+	is := func(k template, build func() error) bool {
+		t.Helper()
+		ready, err := k.ready(t.Context(), func(message string) { told = append(told, message) }, build)
+		if err != nil {
+			t.Errorf("%s: %v", k.key, err)
+		}
+		return ready
+	}
 	begun := time.Now()
 	put := func(k template, age int) func() error {
 		return func() error {
@@ -270,10 +279,10 @@ func TestWhichTemplatesAreKept(t *testing.T) {
 	}
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		k := template{dir, name}
-		if k.ready(t.Context(), tell, put(k, 10-i)) || len(told) != i {
+		if is(k, put(k, 10-i)) || len(told) != i {
 			t.Fatalf("%s is there when it is wanted for the first time: %q", name, told)
 		}
-		if !k.ready(t.Context(), tell, put(k, 10-i)) || !k.ready(t.Context(), tell, nil) || len(told) != i+1 {
+		if !is(k, put(k, 10-i)) || !is(k, nil) || len(told) != i+1 {
 			t.Fatalf("%s was not made when it was due: %q", name, told)
 		}
 	}
@@ -281,12 +290,40 @@ func TestWhichTemplatesAreKept(t *testing.T) {
 		t.Errorf("kept: %q", left)
 	}
 	never := template{dir, "never"}
-	never.ready(t.Context(), tell, nil)
-	if !never.ready(t.Context(), tell, put(never, -1)) {
+	is(never, nil)
+	if !is(never, put(never, -1)) {
 		t.Fatal("it was not made")
 	}
 	never.drop()
-	if never.ready(t.Context(), tell, put(never, -1)) {
+	if is(never, put(never, -1)) {
 		t.Error("a template that never worked is made again")
+	}
+}
+
+// A guest that cannot boot, and so gives no template either, is told of once: by what
+// keeps it from booting.
+func TestAGuestThatCannotBootIsToldOfOnce(t *testing.T) {
+	testkit.RequireTool(t, qemu.Program())
+	r, dir := newRuntime().(*Runtime), t.TempDir()
+	for _, name := range []string{"vmlinux", "root.sqfs", "modules/none.ko"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var told []string
+	b := boot{
+		qemu: r.machine(), guest: dir, binary: testkit.Binary(t), config: config("none"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
+		tell: func(message string) { told = append(told, message) },
+	}
+	b.qemu.CPU = "Unheard"
+	for range 2 { // the second one would come from a template
+		b.dir = t.TempDir()
+		if _, err := b.start(t.Context()); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "-cpu help") {
+			t.Errorf("a processor that QEMU does not know: %v", err)
+		}
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "making a template") {
+		t.Errorf("told beside the error: %q", told)
 	}
 }

@@ -19,8 +19,16 @@ import (
 // booting it where there is none or it does not do.
 func (b boot) start(ctx context.Context) (*machine, error) {
 	t, may := b.template(ctx)
-	if !may || !t.ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) }) {
+	if !may {
 		return b.cold(ctx)
+	}
+	ready, why := t.ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) })
+	if !ready {
+		vm, err := b.cold(ctx)
+		if err == nil && why != nil { // else what keeps it from booting tells why
+			b.tell("no template could be made: " + why.Error())
+		}
+		return vm, err
 	}
 	vm, err := b.fromTemplate(ctx, t)
 	if err == nil {
