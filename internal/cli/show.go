@@ -54,6 +54,8 @@ type attemptView struct {
 	ExitCode *int                       `json:"exit_code"`
 	Error    *errorView                 `json:"error,omitempty"`
 	Phases   map[protocol.Phase]float64 `json:"phases"`
+	// Starting is how far its virtual machines are, until all are up.
+	Starting string `json:"starting,omitempty"`
 	// Expected is when the site means to grant the hosts, as long as they are
 	// waited for.
 	Expected *time.Time `json:"expected,omitempty"`
@@ -135,6 +137,9 @@ func viewAttempt(at state.Attempt) attemptView {
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
 		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
+	}
+	if at.Ended.IsZero() {
+		v.Starting = at.Starting
 	}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
@@ -234,6 +239,9 @@ func (a *app) showRun(v runView) error {
 			row("  expected", "to start at %s, as the site reckons now", at.Expected.Local().Format("2006-01-02 15:04"))
 		}
 		row("  phases", "%s", phasesText(at.Phases))
+		if at.Starting != "" {
+			row("  now", "%s", at.Starting)
+		}
 		if at.MarginSeconds > 0 {
 			long := "" // or not known yet
 			if at.SlotSeconds > 0 {

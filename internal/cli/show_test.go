@@ -34,6 +34,28 @@ func TestShowSaysEachThingOnce(t *testing.T) {
 	}
 }
 
+// TestShowTellsHowFarMachinesAre, as long as the attempt is not over.
+func TestShowTellsHowFarMachinesAre(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
+	const far = "starting virtual machines: 1 of 2 ready"
+	at := state.Attempt{Run: "aaaa1111", N: 1, Site: "rack", Started: time.Now(), Record: state.Record{Starting: far}}
+	for want, ended := range []time.Time{1: {}, 0: time.Now()} {
+		at.Ended = ended
+		if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"show", "pi"}, {"show", "--json", "pi"}} {
+			d.out.Reset()
+			if err := d.bee(args...); err != nil {
+				t.Fatal(err)
+			}
+			if got := d.out.String(); strings.Count(got, far) != want || strings.Contains(got, `"starting"`) != (want == 1 && len(args) == 3) {
+				t.Errorf("%v of one that ended %v tells:\n%s", args, ended, got)
+			}
+		}
+	}
+}
+
 // TestAllOfARunsTimeHasAName: between attempts, within them, and of one that was lost
 // with its head.
 func TestAllOfARunsTimeHasAName(t *testing.T) {

@@ -147,6 +147,31 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	}
 }
 
+// TestHowFarMachinesAreIsRecorded until they are up, for those who look meanwhile.
+func TestHowFarMachinesAreIsRecorded(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, movable())
+	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	const none, one = "0 of 2 ready", "1 of 2 ready"
+	for _, step := range []struct {
+		e    protocol.Event
+		want string
+	}{
+		{protocol.Event{Phase: protocol.PhaseStart, Begin: true}, ""},
+		{protocol.Event{Phase: protocol.PhaseStart, Message: none, Waited: 3 * time.Second}, none},
+		{protocol.Event{Phase: protocol.PhaseStart, Message: "another thing"}, none},
+		{protocol.Event{Phase: protocol.PhaseStart, Message: one, Waited: 6 * time.Second}, one},
+		{protocol.Event{Phase: protocol.PhaseStart, Runtimes: []string{"vm", "vm"}}, ""},
+	} {
+		if err := a.heed(t.Context(), step.e); err != nil {
+			t.Fatal(err)
+		}
+		if all := w.attempts(t, run); step.want != "" && len(all) != 1 || len(all) == 1 && all[0].Starting != step.want {
+			t.Errorf("after %+v there is %+v", step.e, all)
+		}
+	}
+}
+
 // TestAJobThatIsTooSlowToSaveItself: the run goes on from the checkpoint before or, where
 // there is none, fails, with what the job has written kept at home.
 func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {

@@ -41,14 +41,17 @@ func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	return nil
 }
 
-// witness has those who look at the run meanwhile see what has started the job's
-// containers, and how long that took. Nothing depends on it.
+// witness has those who look at the run meanwhile see how far the machines around the
+// job's containers are, what has started those, and how long that took. Nothing depends
+// on it.
 func (a *attempt) witness(ctx context.Context, e protocol.Event) {
 	switch {
 	case e.Begin && e.Phase == protocol.PhaseRun:
 		a.rec.HeadPhases = maps.Clone(a.passed.took)
 	case len(e.Runtimes) > 0:
-		a.rec.Runtime = e.Runtimes[0]
+		a.rec.Runtime, a.rec.Starting = e.Runtimes[0], ""
+	case e.Waited > 0 && e.Message != a.rec.Starting: // it is said every few seconds
+		a.rec.Starting = e.Message
 	default:
 		a.passed.add(e)
 		return
@@ -194,7 +197,7 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 			a.rec.Phases[p] += took
 		}
 	}
-	a.rec.Nodes, a.rec.HeadPhases = r.Nodes, nil
+	a.rec.Nodes, a.rec.HeadPhases, a.rec.Starting = r.Nodes, nil, ""
 	if _, is := a.rec.Phases[protocol.PhaseAway]; !is && !a.gone.IsZero() {
 		a.rec.Phases[protocol.PhaseAway] = max(0, time.Since(a.gone))
 	}

@@ -39,7 +39,10 @@ type Record struct {
 	// HeadPhases are the head's that were over when it began the job's command, until
 	// Phases has all of them.
 	HeadPhases map[protocol.Phase]time.Duration `json:"head_phases,omitempty"`
-	Nodes      []protocol.NodeReport            `json:"nodes,omitempty"`
+	// Starting is how far its virtual machines are, by the head's last word, until all
+	// have their containers.
+	Starting string                `json:"starting,omitempty"`
+	Nodes    []protocol.NodeReport `json:"nodes,omitempty"`
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
 	Expected time.Time `json:"expected,omitzero"`
