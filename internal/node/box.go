@@ -143,11 +143,20 @@ func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Run
 		return nil, nil
 	}
 	user, err := n.images.Account(ctx, plan.Image)
-	if err != nil || user == nil || rt.Info().MapsUsers {
-		return user, err
+	if err != nil || user == nil {
+		return nil, err
+	}
+	why := ""
+	switch {
+	case !rt.Info().MapsUsers:
+		why = "with " + rt.Info().Name + ", processes have your own ids, as files in the volume would not be yours otherwise"
+	case plan.VM != nil && plan.Seccomp:
+		why = "in virtual machines, processes have your own ids with `seccomp:`, which refuses what would change them"
+	default:
+		return user, nil
 	}
 	if n.head != nil {
-		n.head.journal.say(protocol.PhaseStart, fmt.Sprintf("note: the image's USER %s is left out: with %s, processes have your own ids, as files in the volume would not be yours otherwise", plan.Image.Config.User, rt.Info().Name))
+		n.head.journal.say(protocol.PhaseStart, fmt.Sprintf("note: the image's USER %s is left out: %s", plan.Image.Config.User, why))
 	}
 	return nil, nil
 }

@@ -111,7 +111,7 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "docker in a virtual machine (QEMU, " + r.o.Accel + ")"}
+	return driver.Info{Name: name, Summary: "docker in a virtual machine (QEMU, " + r.o.Accel + ")", MapsUsers: true}
 }
 
 // Needs implements driver.Runtime.
@@ -188,9 +188,12 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 			held.Release()
 		}
 	}()
+	if u := s.User; u != nil && u.UID == os.Geteuid() && u.GID == os.Getegid() {
+		s.User = nil // the caller already
+	}
 	b := r.boot(s)
 	b.promise = held
-	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config}
+	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config, User: s.User}
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
 	}
@@ -225,6 +228,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	}
 	request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
 	request.Spec.Image = driver.LocalImage{Image: s.Image.Image, ArchiveTag: s.Image.ArchiveTag} // its docker has it; the files are the host's
+	if s.User != nil {
+		request.Spec.Image.ArchiveTag = agent.UserTag(s.Image.ArchiveTag)
+	}
 	c, err := r.bring(ctx, b, s, request)
 	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
 		r.tell("trying another virtual machine: " + err.Error())

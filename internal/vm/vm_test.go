@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 	t.Setenv(guestVariable, guest(t))
 	var only []string
 	if os.Geteuid() == 0 {
-		only = []string{"Exec", "Mounts", "Root", "KillOwner"}
+		only = []string{"Exec", "Mounts", "User", "Root", "KillOwner"}
 	}
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return newRuntime() }, Binary: binary, AtOnce: 2, OwnKernel: true, Only: only}.Run(t)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
 
 // creation is what the API wants to know of a container, as far as we have to say
@@ -28,6 +29,7 @@ type creation struct {
 		LogConfig            struct{ Type string }
 		SecurityOpt          []string
 		CapDrop              []string
+		CapAdd               []string `json:",omitempty"`
 		Ulimits              []ulimit
 		ExtraHosts           []string
 		Devices              []device
@@ -60,6 +62,12 @@ func (r *Runtime) creation(s driver.ContainerSpec, h command.Host, memlock int64
 	o.SecurityOpt, o.ExtraHosts = command.SecurityOptions(s), command.ExtraHosts(s.Hosts)
 	if r.dropsAll(s) {
 		o.CapDrop = []string{"ALL"}
+	}
+	if s.User != nil {
+		c.Cmd = append(c.Cmd, pid1.As, pid1.IDs(s.User.UID, s.User.GID))
+		if h.UID == 0 { // whose number can be mapped only with this, since Linux 5.12
+			o.CapAdd = []string{"SETFCAP"}
+		}
 	}
 	o.Ulimits = []ulimit{{"memlock", memlock, memlock}}
 	for _, d := range h.Devices {

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
 
 const name = "docker"
@@ -169,10 +170,11 @@ func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int
 	return append(argv, command.InitOptions(s, h, env)...)
 }
 
-// user is whom a container's processes are of.
+// user is whose a container's processes are to the daemon: where they are others
+// inside, which only Own's can be, it is their init that makes them so.
 func user(s driver.ContainerSpec, h command.Host) string {
-	uid, gid := s.IDs(h.UID, h.GID)
-	return strconv.Itoa(uid) + ":" + strconv.Itoa(gid)
+	s.User = nil
+	return pid1.IDs(s.IDs(h.UID, h.GID))
 }
 
 // dropsAll tells whether a container gets no capabilities at all.

@@ -159,6 +159,11 @@ func TestCommandLines(t *testing.T) {
 	drivertest.Same(t, fmt.Sprintf(inside, "0:0", "null"), asked())
 	s.Root = false
 	drivertest.Same(t, fmt.Sprintf(inside, "1000:100", `["ALL"]`), asked())
+	s.User = &core.Account{UID: 1234, GID: 1235}
+	mapped := strings.Replace(inside, `["init"]`, `["init","as","1234:1235"]`, 1)
+	drivertest.Same(t, fmt.Sprintf(mapped, "1000:100", `["ALL"]`), asked())
+	h.UID, h.GID = 0, 0
+	drivertest.Same(t, fmt.Sprintf(mapped, "0:0", `["ALL"],"CapAdd":["SETFCAP"]`), asked())
 	drivertest.Same(t, []string{"docker", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{.Label "bee.owner"}}`}, listCommand("docker"))
 	drivertest.Same(t, []string{"docker", "rm", "--force", "x"}, removeCommand("docker", "x"))
 }

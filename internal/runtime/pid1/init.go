@@ -32,9 +32,16 @@ type server struct {
 	endOnce   sync.Once
 }
 
-// Main is `bee init`: it serves the socket in the run directory (its only
+// Main is `bee init`: it serves the socket in the run directory (its last
 // argument, by default /.bee/run) until the container has to end.
 func Main(args []string) int {
+	if len(args) > 1 && args[0] == As {
+		code, err := as(args[1], args[2:])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+		}
+		return code
+	}
 	dir := "/.bee/run"
 	if len(args) > 0 {
 		dir = args[0]

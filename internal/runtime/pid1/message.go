@@ -4,7 +4,8 @@
 // same whatever runtime made the container. It reaps orphans, forwards
 // signals, and ends everything when the node that holds it dies.
 //
-// It knows nothing of images, mounts or namespaces.
+// It knows nothing of images and mounts, and of namespaces only that of users, where
+// nobody else makes one.
 package pid1
 
 import (

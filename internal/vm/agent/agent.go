@@ -150,7 +150,13 @@ type VolumeState struct {
 type Image struct {
 	Tag    string `json:"tag"`
 	Config []byte `json:"config"`
+	// User is whom the image names where that counts: docker has the image a second
+	// time then, by UserTag, with that one's files as the caller's. nil: nobody.
+	User *core.Account `json:"user,omitempty"`
 }
+
+// UserTag is the tag of the job's image for processes that are its USER inside.
+func UserTag(tag string) string { return tag + "-user" }
 
 // Interface is the guest's place in the fabric.
 type Interface struct {

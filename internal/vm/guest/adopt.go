@@ -13,7 +13,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 // adopt makes a guest that came from a template one of a run. Nothing that is
@@ -35,7 +34,7 @@ func adopt(ctx context.Context, s *wire.Stream, v *volume) error {
 	if err := os.WriteFile("/sys/bus/pci/rescan", []byte("1"), 0o200); err != nil {
 		return fmt.Errorf("look for new devices: %w", err)
 	}
-	parts := append(personal(c, v), func() error { return adoptImage(ctx, c.Image) })
+	parts := append(personal(c, v), func() error { return adoptImage(ctx, c) })
 	if c.Holds {
 		parts = append(parts, func() error { return makeHeld(c) })
 	}
@@ -45,45 +44,41 @@ func adopt(ctx context.Context, s *wire.Stream, v *volume) error {
 	return s.Reply(nil)
 }
 
-// placeholder names the layer that docker in a template knows. It is empty
-// until the run's image is mounted over it.
-const placeholder = "bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0bee0"
-
 // adoptImage gives docker, which runs already, its image.
-func adoptImage(ctx context.Context, image *agent.Image) error {
-	if image == nil {
+func adoptImage(ctx context.Context, c agent.Config) error {
+	if c.Image == nil {
 		return nil
 	}
 	disk, err := awaitDisk(agent.ImageDisk)
 	if err != nil {
 		return err
 	}
-	if err := (mount{disk, layerDir(data, placeholder), "erofs", unix.MS_RDONLY | unix.MS_NODEV, ""}).do(); err != nil {
-		return err
-	}
-	archive, err := loadable(*image, placeholder)
+	all, err := views(c)
 	if err != nil {
 		return err
 	}
-	if err := engine().Load(ctx, archive); err != nil {
-		return fmt.Errorf("give docker its image: %w", err)
+	for _, v := range all {
+		if err := v.mount(disk); err != nil {
+			return err
+		}
+		archive, err := v.loadable()
+		if err != nil {
+			return err
+		}
+		if err := engine().Load(ctx, archive); err != nil {
+			return fmt.Errorf("give docker its image: %w", err)
+		}
 	}
 	return nil
 }
 
-// loadable is an archive for `docker load` of an image whose one layer docker
-// has by that name.
-func loadable(image agent.Image, layer string) (io.Reader, error) {
-	var config map[string]any
-	if err := json.Unmarshal(image.Config, &config); err != nil {
-		return nil, err
-	}
-	config["rootfs"] = map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + layer}}
-	raw, err := json.Marshal(config)
+// loadable is an archive for `docker load` of an image whose one layer docker has.
+func (v view) loadable() (io.Reader, error) {
+	raw, err := json.Marshal(v.config)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{image.Tag}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{v.tag}, "Layers": []string{"layer.tar"}}})
 	if err != nil {
 		return nil, err
 	}

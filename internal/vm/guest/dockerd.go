@@ -40,12 +40,12 @@ func startDocker(c agent.Config) error {
 		}
 	}
 	if c.Template {
-		if err := errors.Join(keepLayer(data, placeholder), keepLayer(data, warmLayer)); err != nil {
-			return fmt.Errorf("keep a place for docker's image: %w", err)
+		if err := errors.Join(keepLayer(data, imageLayer), keepLayer(data, userLayer), keepLayer(data, warmLayer)); err != nil {
+			return fmt.Errorf("keep a place for docker's images: %w", err)
 		}
 	}
 	if c.Image != nil {
-		if err := giveImage(data, *c.Image); err != nil {
+		if err := giveImage(c); err != nil {
 			return fmt.Errorf("give docker its image: %w", err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // warmLayer names the layer of the image of a template's own container.
@@ -24,8 +23,11 @@ func warmUp(ctx context.Context) error {
 		return err
 	}
 	const tag = "bee.local/template:1"
-	image := agent.Image{Tag: tag, Config: fmt.Appendf(nil, `{"architecture":%q,"os":"linux","config":{}}`, runtime.GOARCH)}
-	archive, err := loadable(image, warmLayer)
+	image, err := newView(tag, fmt.Appendf(nil, `{"architecture":%q,"os":"linux","config":{}}`, runtime.GOARCH), warmLayer)
+	if err != nil {
+		return err
+	}
+	archive, err := image.loadable()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// withUser is a cache whose images are made for somebody.
+type withUser struct{ Images }
+
+func (withUser) Account(context.Context, core.Image) (*core.Account, error) {
+	return &core.Account{UID: 33, GID: 33, Name: "www"}, nil
+}
+
+// mapper is a runtime of which only that is known.
+type mapper struct {
+	driver.Runtime
+	maps bool
+}
+
+func (m mapper) Info() driver.Info { return driver.Info{Name: "theirs", MapsUsers: m.maps} }
+
+// TestWhereAnImagesUserCounts: where it does not, the reason is told.
+func TestWhereAnImagesUserCounts(t *testing.T) {
+	machines := &protocol.VM{}
+	for name, c := range map[string]struct {
+		plan   protocol.Plan
+		maps   bool
+		counts bool
+		note   string // part of it
+	}{
+		"ids are mapped":              {maps: true, counts: true},
+		"and calls are filtered":      {plan: protocol.Plan{Seccomp: true}, maps: true, counts: true},
+		"in guests":                   {plan: protocol.Plan{VM: machines}, maps: true, counts: true},
+		"in guests, calls filtered":   {plan: protocol.Plan{VM: machines, Seccomp: true}, maps: true, note: "`seccomp:`"},
+		"ids are not mapped":          {note: "with theirs"},
+		"the caller's ids are wanted": {plan: protocol.Plan{CallerIDs: true}, maps: true},
+		"root is":                     {plan: protocol.Plan{Root: true}, maps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := &node{images: withUser{}}
+			n.head = &head{n: n, journal: j}
+			c.plan.Image.Config.User = "www"
+			user, err := n.imageUser(t.Context(), &c.plan, mapper{maps: c.maps})
+			if err != nil || (user != nil) != c.counts {
+				t.Errorf("it is %+v, %v", user, err)
+			}
+			if c.note == "" && len(j.events) > 0 || c.note != "" && (len(j.events) != 1 || !strings.Contains(j.events[0].Message, "USER www is left out: ") || !strings.Contains(j.events[0].Message, c.note)) {
+				t.Errorf("told: %+v", j.events)
+			}
+		})
+	}
+}

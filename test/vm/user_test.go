@@ -1,0 +1,80 @@
+package vm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// TestAnImagesUserInVirtualMachines: processes are whom the image names, on both nodes
+// and in a volume of either kind; outside, and in what they write, they are the caller.
+// The image is as it was for who runs it in the guest himself.
+func TestAnImagesUserInVirtualMachines(t *testing.T) {
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	kind := "virtio"
+	if os.Geteuid() != 0 {
+		kind = "dataimage"
+	}
+	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
+	b.File("input", "from home\n")
+	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
+	job := b.File("job.yaml", "name: user\nimage: docker-archive:"+app+`
+vm: {cpus: 1, memory: 1G}
+nodes: 2
+volume: `+kind+`
+workdir: /work
+inputs: [{from: ./input, to: /work/}]
+run: |
+  set -e
+  id -un; id -gn; echo $HOME; cat ~/own input; echo more >> input; echo x > ~/new
+  mkdir -p dir; echo one > dir/mine; chmod 600 dir/mine
+  /.bee/rsh lab-1 'id -un; cat /work/dir/mine; echo two >> /work/dir/mine; echo y > /work/dir/other; stat -c %U /work/dir/other'
+  cat dir/other; rm dir/other
+  touch up; until [ -e go ]; do sleep 1; done
+outputs: [{from: /work/dir, to: ./results}, {from: /work/input, to: ./results}]
+`)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	testkit.Eventually(t, 10*time.Minute, func() error { // the guests take longer than it takes to look
+		if got := b.Must("show", id); !strings.Contains(got, "starting virtual machines") && !strings.Contains(got, "runtime vm") {
+			return errors.New("how far the guests are is not told:\n" + got)
+		} else if strings.Contains(got, "runtime vm") {
+			t.Errorf("nobody was told how far the guests are:\n%s", got)
+		}
+		return nil
+	})
+	awaitFile(t, b, id, "/work/up")
+	if got := b.Must("show", id); strings.Contains(got, "starting virtual machines") {
+		t.Errorf("of guests that are up it is told:\n%s", got)
+	}
+	const by = `docker run --rm --network host --entrypoint sh `
+	const docker = `image=$(docker ps --format '{{.Image}}'); ` + by + `${image%-user} -c 'id -un; cat ~/own' && ` + by + `$image -c 'id -u; cat /home/app/own'; docker logs $(docker ps -q) 2>&1; true`
+	if got, want := b.Must("vm", "shell", id, "--", "sh", "-c", docker), "app\napp's\n"+strconv.Itoa(os.Getuid())+"\napp's\nError response from daemon: configured logging driver does not support reading\n"; got != want {
+		t.Errorf("run by hand the image says %q, want %q", got, want)
+	}
+	if got := b.Must("exec", id, "--", "sh", "-c", "id -un; touch /work/go"); got != "app\n" {
+		t.Errorf("beside the job we are %q", got)
+	}
+	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" {
+		t.Fatalf("it ended so: %+v", v)
+	}
+	if got := b.Must("logs", id); got != "app\nteam\n/home/app\napp's\nfrom home\napp\none\napp\ny\n" {
+		t.Errorf("the job says %q", got)
+	}
+	if got := b.Read("results/dir/mine") + b.Read("results/input"); got != "one\ntwo\nfrom home\nmore\n" {
+		t.Errorf("home come %q", got)
+	}
+	info, err := os.Stat(filepath.Join(b.Work, "results/dir/mine"))
+	if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() || info.Mode().Perm() != 0o600 {
+		t.Errorf("what comes home is not the caller's alone: %+v, %v", info, err)
+	}
+}
