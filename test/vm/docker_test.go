@@ -107,7 +107,7 @@ func TestAGuestHasTheDockerOfARepository(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	line := dockersRepository(t)
 	b := testkit.NewBee(t)
-	image := strings.TrimSpace(b.Must("vm", "image", "build", "--docker-repository", line, "--user", "ann"))
+	image := strings.TrimSpace(b.Must("vm", "image", "build", "--docker-repository", line, "--user", "ann", "--package", "docker-compose"))
 	t.Cleanup(func() { b.Must("vm", "image", "rm", image) })
 	var shown struct {
 		Packages map[string]string `json:"packages"`
@@ -141,6 +141,11 @@ run: touch /tmp/up; sleep 1000
 docker exec "$(docker ps -q)" ls /tmp/up; ls -d /bee-docker /etc/apt/sources.list.d/* /etc/apt/preferences.d/*`
 	if got := b.Must("vm", "shell", id, "--", "sh", "-c", "("+seen+") 2>/dev/null; true"); got != "1\nrunc\nann docker\n/tmp/up\n" {
 		t.Errorf("in the guest: %q", got)
+	}
+	const composed = `cd; printf 'services:\n  hello:\n    image: %s\n    network_mode: host\n    user: root\n    entrypoint: [sh, -c, echo composed > /there/word]\n    volumes: [there:/there]\nvolumes: {there: {}}\n' "$(docker ps --format '{{.Image}}')" > docker-compose.yml
+docker-compose up 2>&1 && cat /var/lib/docker/volumes/*_there/_data/word && docker-compose down -v`
+	if r := b.Try("vm", "shell", id, "--", "sh", "-c", composed); r.Code != 0 || !strings.Contains(r.Stdout, "composed\n") {
+		t.Errorf("by docker-compose: %+v", r)
 	}
 	if got := b.Must("ssh", id, "-l", "ann", "--", "docker ps -q | wc -l; pwd"); got != "1\n/home/ann\n" {
 		t.Errorf("by ssh the image's account says %q", got)

@@ -76,3 +76,25 @@ func checkSSH(t *testing.T, b *testkit.Bee, id string) {
 		t.Errorf("something listens in the guest: %q", got)
 	}
 }
+
+// checkHome builds an image where the site's user begins in a guest, in a home of his
+// own: not every user has root's.
+func checkHome(t *testing.T, b *testkit.Bee, id string) {
+	t.Helper()
+	testkit.RequireTool(t, "ssh")
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := "/root"
+	if me.Uid != "0" {
+		home = "/home/" + me.Username
+	}
+	const scratch = `cd && pwd && stat -c '%U %a' . && printf "FROM scratch\nCOPY Dockerfile /\n" > Dockerfile && docker build -q . | cut -c -7`
+	if got := b.Must("ssh", id, "--", scratch); got != home+"\n"+me.Username+" 700\nsha256:\n" {
+		t.Errorf("an image is built in the home: %q", got)
+	}
+	if got := b.Must("vm", "shell", id, "--", "sh", "-c", "pwd"); got != "/root\n" {
+		t.Errorf("the guest's root begins in %q", got)
+	}
+}

@@ -61,6 +61,7 @@ outputs: [{from: /work/dir, to: ./results}, {from: /work/input, to: ./results}]
 	if got, want := b.Must("vm", "shell", id, "--", "sh", "-c", docker), "app\napp's\n"+strconv.Itoa(os.Getuid())+"\napp's\nError response from daemon: configured logging driver does not support reading\n"; got != want {
 		t.Errorf("run by hand the image says %q, want %q", got, want)
 	}
+	checkHome(t, b, id)
 	if got := b.Must("exec", id, "--", "sh", "-c", "id -un; touch /work/go"); got != "app\n" {
 		t.Errorf("beside the job we are %q", got)
 	}

@@ -265,7 +265,7 @@ func reapUntilAgentEnds(started string) error {
 			return err
 		}
 	}
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", initVariable + "=" + started}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + rootHome, "LANG=C.UTF-8", initVariable + "=" + started}
 	p, err := os.StartProcess(binary, []string{"bee", agent.Command, agentArg}, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,12 +38,16 @@ func serveRoot(c agent.Config, v *volume) {
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
 
+// rootHome is where people begin in the guest, as they do by ssh: below "/", there is
+// what `docker build .` cannot take.
+const rootHome = "/root"
+
 // starter starts processes of the guest, with more in their environment than there is
 // in ours.
 func starter(env []string) func(context.Context, driver.Command) (driver.Process, error) {
 	env = append(os.Environ(), env...)
 	return func(_ context.Context, c driver.Command) (driver.Process, error) {
-		c.Env = slices.Concat(env, c.Env)
+		c.Env, c.Dir = slices.Concat(env, c.Env), cmp.Or(c.Dir, rootHome)
 		return startProcess(c)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -172,7 +173,11 @@ func writeAccount(c agent.Config) error {
 	if err := errors.Join(dropEntry("/etc/passwd", c.User), dropEntry("/etc/shadow", c.User)); err != nil {
 		return err
 	}
-	if err := appendLine("/etc/passwd", fmt.Sprintf("%s:x:%d:%d:BEE:/tmp:/bin/bash", c.User, c.UID, c.GID)); err != nil {
+	home := path.Join("/home", c.User)
+	if err := errors.Join(os.MkdirAll(home, 0o700), own(home, c.UID, c.GID)); err != nil {
+		return fmt.Errorf("make the user's home: %w", err)
+	}
+	if err := appendLine("/etc/passwd", fmt.Sprintf("%s:x:%d:%d:BEE:%s:/bin/bash", c.User, c.UID, c.GID, home)); err != nil {
 		return err
 	}
 	if err := appendLine("/etc/group", fmt.Sprintf("%s:x:%d:", c.User, c.GID)); err != nil {

@@ -65,7 +65,7 @@ func (v *volume) mount(c agent.Config, online <-chan struct{}) error {
 	return export(c)
 }
 
-// own gives all files of a volume that comes from elsewhere to the user here.
+// own gives all files of a directory that comes from elsewhere to the user here.
 // The top is last, so that what was interrupted is done again.
 func own(dir string, uid, gid int) error {
 	var st unix.Stat_t
