@@ -29,7 +29,7 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 	work, cancel := a.untilStop(ctx)
 	defer cancel()
 	for pause := firstRest; ; pause = min(2*pause, longestRest) {
-		err := a.keepAs(ctx, 0, remote)
+		err := a.keepAs(ctx, 0, remote, r.Bytes)
 		if err == nil {
 			a.lies = remote
 		}
@@ -70,12 +70,14 @@ func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	return errors.Join(err, a.put(context.WithoutCancel(ctx)))
 }
 
-// keepSnapshot does the same with what the head has kept meanwhile.
-func (a *attempt) keepSnapshot(ctx context.Context, n int) error {
-	return a.keepAs(ctx, n, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, n))
+// keepSnapshot does the same with what the head has kept meanwhile, as it has told.
+func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
+	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
 }
 
-func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error {
+// keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
+// attempt's checkpoints.
+func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
 	a.newest = nil
@@ -89,7 +91,7 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string) error
 	var m checkpoint.Manifest
 	made := false
 	err = a.insist(ctx, func() (err error) {
-		m, made, err = store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote})
+		m, made, err = store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote, size: bytes})
 		return err
 	})
 	if err != nil {
@@ -189,15 +191,17 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	newest := 0
+	var newest protocol.Event
 	if c.Every > 0 || c.Command != nil || a.sub.Job.SavesVM() {
 		err = a.journalled(ctx, func(e protocol.Event) bool {
-			newest = max(newest, e.Snapshot)
+			if e.Snapshot > newest.Snapshot {
+				newest = e
+			}
 			return false
 		})
 	}
 	switch {
-	case err == nil && newest > 0:
+	case err == nil && newest.Snapshot > 0:
 		err = a.keepSnapshot(ctx, newest)
 	case err == nil:
 		err = a.keepUnsaved(ctx)

@@ -262,6 +262,9 @@ func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 		return err
 	}
 	if info, err := os.Stat(t.Remote); err == nil && info.IsDir() {
+		if t.Progress != nil {
+			t.Progress(1)
+		}
 		return errors.Join(os.RemoveAll(t.Local), os.CopyFS(t.Local, os.DirFS(t.Remote)))
 	}
 	raw, err := os.ReadFile(t.Remote)

@@ -1,10 +1,15 @@
 package control
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // TestHowMuchOfTheOutputsIsStillToCome: of all of them together, as long as it is known.
@@ -29,5 +34,31 @@ func TestHowMuchOfTheOutputsIsStillToCome(t *testing.T) {
 		return a.Message == b.Message && a.Done == b.Done && a.Total == b.Total
 	}) {
 		t.Errorf("told:\n%+v, want\n%+v", got, want)
+	}
+}
+
+// TestHowMuchOfACheckpointIsStillToCome home, by what its head has counted.
+func TestHowMuchOfACheckpointIsStillToCome(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	a := w.sites["a"]
+	leaveVolume(t, a.dir, "state")
+	copied := protocol.SnapshotDir(a.dir, 1)
+	if err := errors.Join(os.MkdirAll(copied, 0o700), os.WriteFile(filepath.Join(copied, "state"), []byte("sta"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	events := []protocol.Event{
+		{Phase: protocol.PhaseRun, Begin: true},
+		{Phase: protocol.PhaseRun, Snapshot: 1, Bytes: 3},
+		{Result: &protocol.Result{Continue: true, Bytes: 5, Message: "its slot ends", Outputs: []protocol.OutputMatch{}}},
+	}
+	a.head = &fakeHead{lasts: 200 * time.Millisecond, events: events}
+	var totals []int64
+	w.Report = func(e protocol.Event) {
+		if e.Message == "fetching the checkpoint" {
+			totals = append(totals, e.Total)
+		}
+	}
+	if run := w.drive(t, w.submitJob(t, movable()), nil); run.State != state.Succeeded || !slices.Equal(totals, []int64{3, 5}) {
+		t.Errorf("%+v: told of %v", run, totals)
 	}
 }

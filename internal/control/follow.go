@@ -335,11 +335,11 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			})
 		}
 	}()
-	snapshots, bringing := make(chan int, 1), make(chan struct{})
+	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
 	go func() {
 		defer close(bringing)
-		for n := range snapshots {
-			if err := a.keepSnapshot(ctx, n); err != nil && ctx.Err() == nil {
+		for kept := range snapshots {
+			if err := a.keepSnapshot(ctx, kept); err != nil && ctx.Err() == nil {
 				a.c.say(protocol.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
 			}
 		}
@@ -362,7 +362,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			case <-snapshots:
 			default:
 			}
-			snapshots <- e.Snapshot
+			snapshots <- e
 		}
 		if e.Result != nil {
 			result = e.Result

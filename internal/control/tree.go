@@ -16,7 +16,7 @@ type tree struct {
 	a      *attempt
 	remote string
 	way    *checkpoint.Way // straight to the store or from it; nil: through here
-	size   int64           // of a checkpoint that comes from the store, in bytes; 0: not known
+	size   int64           // in bytes; 0: not known
 }
 
 // Way implements checkpoint.Straight.

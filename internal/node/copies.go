@@ -111,7 +111,9 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 		return 0, err
 	}
 	h.taken = n
-	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Message: fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))})
+	message := fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))
+	bytes := countBytes(ctx, protocol.SnapshotDir(h.n.config.Host.Dir, n))
+	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
 	os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
 	return n, nil
 }

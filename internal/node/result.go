@@ -58,6 +58,13 @@ func (h *head) conclude(err error) *protocol.Result {
 	}
 	if uerr == nil { // else the controller takes them out of the image
 		r.Outputs = h.matches(dir)
+		if r.Continue {
+			from := protocol.VolumeDir(dir)
+			if r.Snapshot > 0 {
+				from = protocol.SnapshotDir(dir, r.Snapshot)
+			}
+			r.Bytes = countBytes(context.Background(), from)
+		}
 	}
 	r.Ended, r.Phases = time.Now(), h.journal.durations()
 	return r
@@ -104,9 +111,20 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	return replies
 }
 
-// countTimeout is how long the bytes of outputs are counted, which is only to tell how
-// long they may take on their way.
+// countTimeout is how long the bytes of outputs and of a checkpoint are counted, which is
+// only to tell how long they may take on their way.
 const countTimeout = 5 * time.Second
+
+// countBytes counts them below a path; 0 where that takes too long: a part of them would
+// say nothing.
+func countBytes(ctx context.Context, path string) int64 {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	if bytes := filestream.Size(ctx, path); ctx.Err() == nil {
+		return bytes
+	}
+	return 0
+}
 
 // matches lists the files and directories that the outputs name, for which the job
 // has ended on all hosts.
@@ -126,11 +144,7 @@ func (h *head) matches(dir string) []protocol.OutputMatch {
 		for _, f := range found {
 			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
 				filestream.MakeReadable(f) // what the job has shut would hold its run open for ever
-				m := protocol.OutputMatch{Index: i, Path: p}
-				if bytes := filestream.Size(ctx, f); ctx.Err() == nil { // a part of it would say nothing
-					m.Bytes = bytes
-				}
-				list = append(list, m)
+				list = append(list, protocol.OutputMatch{Index: i, Path: p, Bytes: countBytes(ctx, f)})
 			}
 		}
 	}

@@ -356,6 +356,8 @@ type Event struct {
 	Phase Phase     `json:"phase,omitempty"`
 	// Snapshot is the number of a copy of the volume that the head has kept.
 	Snapshot int `json:"snapshot,omitempty"`
+	// Bytes are in that copy; 0: they were not counted.
+	Bytes int64 `json:"bytes,omitempty"`
 	// Begin and End mark the bounds of Phase.
 	Begin bool `json:"begin,omitempty"`
 	End   bool `json:"end,omitempty"`
@@ -387,6 +389,8 @@ type Result struct {
 	Continue bool `json:"continue,omitempty"`
 	// Snapshot is the number of the copy that it goes on from; 0: the volume.
 	Snapshot int `json:"snapshot,omitempty"`
+	// Bytes are in what it goes on from; 0: they were not counted.
+	Bytes int64 `json:"bytes,omitempty"`
 	// SetupDone tells that setup has ended with code 0 in this attempt. The
 	// journal does too, as far as the disk had room for it.
 	SetupDone bool `json:"setup_done,omitempty"`
