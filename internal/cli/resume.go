@@ -70,8 +70,13 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	case run.State != state.Suspended && len(sites) > 0:
 		return a.sendElsewhere(ctx, s, run, sites)
 	}
-	if run, err = a.settle(ctx, s, run); err != nil {
+	run, goes, err := a.settle(ctx, s, run, settling)
+	if err != nil {
 		return err
+	}
+	if goes {
+		fmt.Fprintf(a.stderr, "bee: run %s is %s: it goes on by itself; `bee logs -f %s` follows it, `bee show %s` tells where it stands\n", run.ID, run.State, run.ID, run.ID)
+		return nil
 	}
 	return a.goOn(ctx, s, run, sites)
 }
@@ -80,34 +85,53 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 const settling = time.Minute
 
 // settle has a controller look what has become of a run on record as unfinished that none
-// has: what it has left may be all that it takes to go on.
-func (a *app) settle(ctx context.Context, s *session, run state.Run) (state.Run, error) {
-	if run.State.Final() || run.State == state.Suspended {
-		return run, nil
+// has, or waits while one does so that has just taken it over: what it has left may be all
+// that it takes to go on. goes tells that it need not be resumed.
+func (a *app) settle(ctx context.Context, s *session, run state.Run, patience time.Duration) (_ state.Run, goes bool, err error) {
+	settled := func() bool { return run.State.Final() || run.State == state.Suspended }
+	if settled() {
+		return run, false, nil
 	}
+	what := "the controller of run " + run.ID + " is gone; another one"
 	lock, err := s.Store.Lock(run.ID)
 	if core.IsKind(err, core.Busy) {
-		return run, nil
+		taken, err := a.justTaken(ctx, s, run)
+		if err != nil || !taken {
+			return run, false, err
+		}
+		what = "the controller of run " + run.ID + " was gone; " + s.Store.Who(run.ID)
+	} else {
+		if err == nil {
+			err = lock.Unlock()
+		}
+		if err == nil {
+			err = s.background(run.ID)
+		}
+		if err != nil {
+			return run, false, err
+		}
 	}
-	if err == nil {
-		err = lock.Unlock()
-	}
-	if err == nil {
-		err = s.background(run.ID)
-	}
-	if err != nil {
-		return run, err
-	}
-	fmt.Fprintf(a.stderr, "bee: the controller of run %s is gone; another one looks what has become of it\n", run.ID)
-	for begun := time.Now(); time.Since(begun) < settling; {
+	fmt.Fprintf(a.stderr, "bee: %s looks what has become of it\n", what)
+	for begun := time.Now(); time.Since(begun) < patience; {
 		if err := pause(ctx, takeLook); err != nil {
-			return run, err
+			return run, false, err
 		}
-		if run, err = s.Store.Run(ctx, run.ID); err != nil || run.State.Final() || run.State == state.Suspended {
-			return run, err
+		if run, err = s.Store.Run(ctx, run.ID); err != nil || settled() {
+			return run, false, err
 		}
 	}
-	return run, nil
+	return run, s.Store.Controlled(run.ID), nil
+}
+
+// justTaken tells whether a run's controller has taken it over from another one a moment
+// ago: it has not begun the run's present attempt.
+func (a *app) justTaken(ctx context.Context, s *session, run state.Run) (bool, error) {
+	taken := s.Store.Taken(run.ID)
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Started.After(taken) {
+		return false, err
+	}
+	return time.Since(taken) < settling, nil
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -97,5 +98,40 @@ func TestResumeSaysWhereARunStands(t *testing.T) {
 	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestResumeWaitsForWhoHasJustTakenARunOver, by any command that found it orphaned.
+func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		becomes state.RunState
+		goes    bool
+	}{"it has left a checkpoint": {state.Suspended, false}, "it runs": {state.Running, true}} {
+		d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
+		run, err := d.store.Run(t.Context(), "aaaa1111")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now().Add(-time.Hour)}, false); err != nil {
+			t.Fatal(err)
+		}
+		controller, err := d.store.Lock(run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer controller.Unlock()
+		time.AfterFunc(takeLook, func() {
+			run := run
+			run.State = c.becomes
+			if err := d.store.PutRun(t.Context(), run); err != nil {
+				t.Error(err)
+			}
+		})
+		var told strings.Builder
+		a := &app{stdout: io.Discard, stderr: &told}
+		got, goes, err := a.settle(t.Context(), &session{app: a, Controller: &control.Controller{Store: d.store}}, run, 10*takeLook)
+		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(told.String(), "another bee process looks what has become of it") {
+			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, told.String())
+		}
 	}
 }

@@ -151,6 +151,16 @@ func (s *Store) Elsewhere(id string) string {
 	return host
 }
 
+// Taken is when the process that controls a run has begun to, or the last one had; zero:
+// not known.
+func (s *Store) Taken(id string) time.Time {
+	info, err := os.Stat(s.lockPath(id)) // each writes itself into it
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 // Who says which other process controls a run, as far as it is known.
 func (s *Store) Who(id string) string {
 	if host := s.Elsewhere(id); host != "" {
