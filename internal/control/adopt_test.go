@@ -1,9 +1,11 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,5 +43,24 @@ func TestWhatIsOnAnotherMachineIsNotHeldForReleased(t *testing.T) {
 	}
 	if a := w.attempts(t, run); len(a) != 1 || a[0].Released {
 		t.Errorf("it is held for released: %+v", a)
+	}
+}
+
+// TestARunOfAnotherVersionOfBee is not ended by this one: its job may be computing, and
+// that version can go on with it.
+func TestARunOfAnotherVersionOfBee(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submit(t)
+	run.Submission = bytes.Replace(run.Submission, fmt.Appendf(nil, `"version":%d`, submissionVersion), fmt.Appendf(nil, `"version":%d`, submissionVersion+1), 1)
+	run.State = state.Running
+	if err := w.Store.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Drive(t.Context(), run.ID, nil)
+	if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" || got.State != state.Running {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := w.Store.Run(t.Context(), run.ID); err != nil || got.State != state.Running {
+		t.Errorf("on record: %+v, %v", got, err)
 	}
 }

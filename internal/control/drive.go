@@ -41,7 +41,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		return run, err
 	}
 	sub, err := SubmissionOf(run)
-	if err != nil && !run.State.Final() {
+	if err != nil && !run.State.Final() && !core.IsKind(err, core.Unsupported) { // else it is that of another bee, which can
 		return c.finish(ctx, run, outcome{state: state.Failed, err: err})
 	}
 	if err != nil {
