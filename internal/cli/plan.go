@@ -109,6 +109,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 	}
 	for _, p := range list {
+		if p.Attended && p.Usable {
+			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
+		}
 		if p.NoticeSeconds > 0 && p.Usable {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
@@ -122,6 +125,12 @@ func explain(out io.Writer, list []control.Prospect) error {
 	}
 	_, err := io.WriteString(out, below.String())
 	return err
+}
+
+// attendedText says what it depends on that sites with a queue start a job with secrets.
+func attendedText(the, sites string) string {
+	return the + " job has `secrets:`, which are written to no disk: when its turn comes in the queue of " + sites +
+		", this machine has to be on and to reach it. If it is not, the nodes are given back soon, and asked for again once it is."
 }
 
 // noticeText is how long a job has that is ended early.

@@ -121,6 +121,9 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 	}
 	if !o.quiet {
 		a.warnOfLoss(&sub.Job)
+		if sites := s.Attended(&sub); len(sites) > 0 {
+			fmt.Fprintln(a.stderr, "bee: "+attendedText("the", namesOf(sites)))
+		}
 	}
 	return a.carryOut(ctx, s, run, lock, o)
 }
@@ -234,11 +237,15 @@ func siteNames(sites []spec.Site) string {
 	if len(sites) == 1 {
 		return "site " + sites[0].Name
 	}
+	return "the first that can take it of sites " + namesOf(sites)
+}
+
+func namesOf(sites []spec.Site) string {
 	names := make([]string, len(sites))
 	for i, s := range sites {
 		names[i] = s.Name
 	}
-	return "the first that can take it of sites " + strings.Join(names, ", ")
+	return strings.Join(names, ", ")
 }
 
 func countText(n int, what string) string {

@@ -104,6 +104,11 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
+	if d.inherited { // no hosts are asked for that could not be used
+		if _, err := d.secrets(work); err != nil {
+			return d.failed(ctx, err)
+		}
+	}
 	if err := a.acquire(work); err != nil {
 		return a.abandon(ctx, err)
 	}
@@ -306,7 +311,7 @@ func (a *attempt) blame(out outcome) {
 	if out.err != nil {
 		a.rec.Kind, a.rec.Message, a.rec.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
 	}
-	a.rec.ExitCode = out.exit
+	a.rec.ExitCode, a.rec.Missed = out.exit, missed(out.err)
 }
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,

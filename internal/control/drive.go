@@ -56,7 +56,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if err != nil {
 		return run, err
 	}
-	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), asked: run.Created}
+	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
 	defer d.closeStore()
 	during, done := context.WithCancel(ctx)
 	d.during = during
@@ -104,7 +104,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			d.first = d.place(attempts[n-1].Site)
 		case out.next:
 			d.first = d.follower(attempts[n-1].Site)
-			if len(sub.Sites) > 1 {
+			if len(sub.Sites) > 1 || missed(out.err) {
 				d.note(ctx, passing(attempts[n-1].Site, out.err))
 			}
 		case !out.again:
@@ -134,6 +134,7 @@ type drive struct {
 	sub       Submission
 	stop      <-chan struct{}
 	attempts  int              // made so far
+	inherited bool             // another controller has made some
 	first     int              // of the sites, where the walk begins
 	movedFrom string           // the site of the attempt before, where the run moves
 	why       string           // why the site of this attempt
@@ -212,7 +213,7 @@ func (d *drive) failed(ctx context.Context, err error) (outcome, error) {
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	if errors.As(err, new(unrecorded)) {
+	if errors.As(err, new(unrecorded)) || errors.As(err, new(unread)) {
 		return outcome{}, err
 	}
 	return outcome{state: state.Failed, err: err}, nil

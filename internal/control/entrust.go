@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -95,8 +97,7 @@ func (a *attempt) entrust(ctx context.Context) error {
 		return nil
 	}
 	if len(a.sub.Job.Secrets) > 0 {
-		a.note(ctx, fmt.Sprintf("site %s cannot start the run by itself, as its secrets are never written to a disk: bee has to be there when its hosts are", a.site.Name))
-		return nil
+		return a.attend(ctx, u)
 	}
 	o, err := a.orders(ctx, nil)
 	if err != nil {
@@ -113,6 +114,20 @@ func (a *attempt) entrust(ctx context.Context) error {
 	}
 	a.rec.Entrusted = time.Now()
 	return a.put(ctx)
+}
+
+// attend tells a site, and the user, that it cannot start a staged attempt by itself.
+func (a *attempt) attend(ctx context.Context, u driver.Unattended) error {
+	if a.site.Granted() { // the hosts are there, and go with us
+		return nil
+	}
+	if err := u.Attend(ctx); core.IsKind(err, core.Unsupported) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	a.note(ctx, fmt.Sprintf("site %s cannot start the run by itself, as its secrets are never written to a disk: bee has to be there when its hosts are, which are given back soon and asked for again if it is not", a.site.Name))
+	return nil
 }
 
 // look asks how the waiting stands. Orders that are not known to be in force
@@ -142,10 +157,42 @@ func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, er
 // them, and passes.
 func ready(ctx context.Context, q driver.Queued) (driver.Waiting, error) {
 	w, err := q.Ready(ctx)
+	if w.Missed && err != nil {
+		return w, missedError{err}
+	}
 	if err == nil || ctx.Err() != nil || core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound) {
 		return w, err
 	}
 	return w, &core.Error{Kind: core.Transient, Err: err}
+}
+
+// missedError is that of hosts which were there, and were given back as no controller came
+// to use them: that says nothing against the site, nor against the run.
+type missedError struct{ error }
+
+func (e missedError) Unwrap() error { return e.error }
+
+func missed(err error) bool { return errors.As(err, new(missedError)) }
+
+// missedInARow is how often that may happen before a run is not asked for again: each
+// time costs its user what hosts cost that do nothing.
+const missedInARow = 10
+
+// missedBefore tells how often it has happened since the run was last begun anywhere.
+func (d *drive) missedBefore(ctx context.Context) (times int) {
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	if err != nil {
+		return 0
+	}
+	for _, rec := range slices.Backward(attempts) {
+		if rec.Launched {
+			break
+		}
+		if rec.Missed {
+			times++
+		}
+	}
+	return times
 }
 
 // launchedThere records that the site has started the nodes, or does just now.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func aloneSite(w *world, comes time.Duration, reachable func() bool) *[]string {
 	}
 	w.sites["a"].alone = func(what string, raw []byte) error {
 		*done = append(*done, what)
-		if what == "commit" {
+		if raw == nil { // commit, attend
 			return nil
 		}
 		var o orders
@@ -160,8 +161,105 @@ func TestSecretsAreNotLeftWithASite(t *testing.T) {
 	w.sites["a"].launch = nil
 	t.Setenv("BEE_TEST_SECRET", "s3cr3t")
 	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
-	if text := history(t, w, run.ID); run.State != state.Succeeded || len(*done) > 0 || !strings.Contains(text, "never written to a disk") {
+	if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, "never written to a disk") {
 		t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
 	}
 	w.nothingHeld(t)
+}
+
+// TestHostsThatNobodyCameFor, as the one machine with the run's secrets was asleep when
+// they were there, are asked for again, and the run does not fail for it; but not for ever.
+func TestHostsThatNobodyCameFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		missed int // so often
+		state  state.RunState
+		dies   bool // the controller, before the first time
+	}{"once": {1, state.Succeeded, false}, "as it was dead": {1, state.Succeeded, true}, "always": {1000, state.Failed, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a")
+				site, asked, told, granted := w.sites["a"], 0, []string{}, time.Time{}
+				site.onAcquire = func() error {
+					asked++
+					granted = time.Now().Add(8 * time.Hour)
+					return nil
+				}
+				site.ready = func() (driver.Waiting, error) {
+					switch {
+					case time.Now().Before(granted):
+						return driver.Waiting{Reason: "others are before us"}, nil
+					case asked <= c.missed:
+						return driver.Waiting{Missed: true}, &core.Error{Kind: core.Lost, Err: errors.New("no bee came")}
+					}
+					return driver.Waiting{Ready: true}, nil
+				}
+				site.alone = func(what string, _ []byte) error {
+					told = append(told, what)
+					return nil
+				}
+				t.Setenv("BEE_TEST_SECRET", "s")
+				run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"S": {Env: "BEE_TEST_SECRET"}}})
+				if c.dies {
+					dying, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					if _, err := w.Drive(dying, run.ID, nil); err == nil {
+						t.Fatal("it did not wait")
+					}
+					time.Sleep(24 * time.Hour) // in virtual time
+				}
+				run = w.drive(t, run, nil)
+				if run.State != c.state || asked != min(c.missed+1, missedInARow) || slices.ContainsFunc(told, func(what string) bool { return what != "attend" }) {
+					t.Errorf("asked for %d times, told %q: %+v", asked, told, run)
+				}
+				if text := history(t, w, run.ID); !strings.Contains(text, "given back soon and asked for again if it is not") || !strings.Contains(text, "no bee came") {
+					t.Errorf("its history: %s", text)
+				}
+				w.nothingHeld(t)
+				w.Store.Close()
+			})
+		})
+	}
+}
+
+// TestSecretsThatOnlyAnotherCanRead, as `bee ps` was run in a shell without their
+// variable, end no run: it waits for who can, and asks for no hosts meanwhile.
+func TestSecretsThatOnlyAnotherCanRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const variable = "BEE_TEST_SECRET"
+		w := newWorld(t, "a")
+		site, asked, granted := w.sites["a"], 0, time.Now().Add(9*time.Hour)
+		site.onAcquire = func() error { asked++; return nil }
+		site.ready = func() (driver.Waiting, error) {
+			if asked == 1 && time.Now().After(granted.Add(time.Hour)) {
+				return driver.Waiting{Missed: true}, &core.Error{Kind: core.Lost, Err: errors.New("no bee came")}
+			}
+			return driver.Waiting{Ready: time.Now().After(granted), Reason: "others are before us"}, nil
+		}
+		t.Setenv(variable, "s")
+		run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"S": {Env: variable}}})
+		dying, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := w.Drive(dying, run.ID, nil); err == nil {
+			t.Fatal("it did not wait")
+		}
+		if err := os.Unsetenv(variable); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // in the queue, with hosts that are given back then, and before others are asked for
+			got, err := w.Drive(t.Context(), run.ID, nil)
+			if err == nil || got.State.Final() || asked != 1 || !strings.Contains(err.Error(), "variable "+variable+" is not set") || !strings.Contains(core.Remedy(err), "bee ps") {
+				t.Fatalf("without the variable: %+v, %v, asked for %d times", got, err, asked)
+			}
+			time.Sleep(time.Hour) // in virtual time
+		}
+		t.Setenv(variable, "s")
+		if run = w.drive(t, run, nil); run.State != state.Succeeded || asked != 2 {
+			t.Errorf("with it: %+v, asked for %d times", run, asked)
+		}
+		if text := history(t, w, run.ID); strings.Count(text, "its secrets cannot be read here") != 2 { // in the queue and after it, however often it was tried
+			t.Errorf("its history: %s", text)
+		}
+		w.nothingHeld(t)
+		w.Store.Close()
+	})
 }

@@ -91,7 +91,10 @@ func (f *fakeSite) silence(err error) {
 	f.silent = err
 }
 
-func (f *fakeSite) Info() driver.Info { return driver.Info{Name: "fake", Summary: "a fake site"} }
+func (f *fakeSite) Info() driver.Info {
+	return driver.Info{Name: "fake", Summary: "a fake site", Unattended: f.alone != nil}
+}
+
 func (f *fakeSite) Probe(context.Context) (driver.Facts, error) {
 	return f.probe, f.answer()
 }
@@ -148,6 +151,7 @@ type fakeAlone struct{ *fakeQueued }
 func (l *fakeAlone) Entrust(_ context.Context, orders []byte) error {
 	return l.f.alone("entrust", orders)
 }
+func (l *fakeAlone) Attend(context.Context) error { return l.f.alone("attend", nil) }
 func (l *fakeAlone) Commit(context.Context) error { return l.f.alone("commit", nil) }
 func (l *fakeAlone) Hosts() []core.Host {
 	hosts := l.fakeLease.Hosts()

@@ -31,6 +31,11 @@ func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
 	return err
 }
 
+// Attend is not asked of it: no run here has secrets.
+func (l *modelAlone) Attend(context.Context) error {
+	return &core.Error{Kind: core.Unsupported, Err: errors.New("the model has no secrets")}
+}
+
 func (l *modelAlone) Commit(context.Context) error {
 	l.s.m.step()
 	err := l.commit()

@@ -21,6 +21,9 @@ type Prospect struct {
 	// Start is when the site means to grant the hosts; absent when it does not
 	// say.
 	Start time.Time `json:"start,omitzero"`
+	// Attended tells that the site could start the run with nobody there, if it had no
+	// secrets: so a controller has to be there when the hosts are.
+	Attended bool `json:"attended,omitempty"`
 	// WaitSeconds is how long a run stays in the site's queue; 0: as long as it takes.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`
 	// Slots is the number of cores of each host, 0 when unknown.
@@ -55,7 +58,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{
-			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots,
+			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots, Attended: attended(&sub.Job, f.info),
 			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts()),
 		}
 		if f.err != nil {
@@ -70,6 +73,20 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 		list = append(list, p)
 	}
 	return list
+}
+
+// attended tells of a site that could start a run with nobody there that it cannot do so
+// with this job's.
+func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && len(job.Secrets) > 0 }
+
+// Attended gives the sites of which that is so.
+func (c *Controller) Attended(sub *Submission) (sites []spec.Site) {
+	for _, site := range sub.Sites {
+		if p, err := c.Provider(site); err == nil && attended(&sub.Job, p.Info()) { // what is wrong with a site is told when it is tried
+			sites = append(sites, site)
+		}
+	}
+	return sites
 }
 
 // slotOf is how long an attempt on a site can take now; 0: as long as it takes.

@@ -237,7 +237,7 @@ func (a *attempt) expect(ctx context.Context, at time.Time) {
 
 // start launches the nodes.
 func (a *attempt) start(ctx context.Context) error {
-	values, err := secrets(ctx, &a.sub.Job)
+	values, err := a.secrets(ctx)
 	if err != nil {
 		return err
 	}
@@ -257,6 +257,11 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	err = a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
+	if q, ok := a.lease.(driver.Queued); ok && err != nil { // they may have been given back just before
+		if _, rerr := ready(ctx, q); missed(rerr) {
+			a.rec.Launched, err = false, rerr
+		}
+	}
 	if err != nil || a.rec.Span == 0 {
 		return err
 	}

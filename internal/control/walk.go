@@ -41,7 +41,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		if err != nil || none == nil {
 			return out, err
 		}
-		if !d.patient(none) {
+		if !d.patient(ctx, none) {
 			return d.noSite(none), nil
 		}
 		d.releaseBefore(ctx)
@@ -122,7 +122,10 @@ func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
 }
 
 // patient tells whether it is worth asking again later.
-func (d *drive) patient(none []passed) bool {
+func (d *drive) patient(ctx context.Context, none []passed) bool {
+	if slices.ContainsFunc(none, func(p passed) bool { return missed(p.err) }) && d.missedBefore(ctx) < missedInARow {
+		return true
+	}
 	wait := d.sub.Job.Wait
 	if wait == 0 && d.moved {
 		wait = defaultWait

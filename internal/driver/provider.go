@@ -27,6 +27,9 @@ type Info struct {
 	// MapsUsers tells that processes in a runtime's containers can have other ids than
 	// the caller's, whose they are outside.
 	MapsUsers bool `json:"maps_users,omitempty"`
+	// Unattended tells of a provider that its hosts come later, and that whoever asked for
+	// them need not be there then: its leases are Unattended.
+	Unattended bool `json:"unattended,omitempty"`
 }
 
 // Facts is what a probe found out.
@@ -155,7 +158,8 @@ type FileKeeper interface {
 // has the request in its queue. Until Ready says so, there are no hosts.
 type Queued interface {
 	// Ready asks how the waiting stands; Hosts and Deadline are those of the
-	// last call. Lost: the site has dropped the request, and says why.
+	// last call. Lost: the site has dropped the request, and says why; Missed is set
+	// then where it had granted it.
 	Ready(ctx context.Context) (Waiting, error)
 }
 
@@ -170,6 +174,8 @@ type Waiting struct {
 	// Since is when the hosts that are Ready were granted, by the site's clock;
 	// zero: just now.
 	Since time.Time `json:"since,omitzero"`
+	// Missed tells that the hosts were there, and were given back as nobody used them.
+	Missed bool `json:"missed,omitempty"`
 }
 
 // Unattended is what a Queued lease may offer further: to have its nodes started
@@ -183,6 +189,11 @@ type Unattended interface {
 	// once at most, when the hosts are there, or at once if they are. From then
 	// on only Release takes them back. Idempotent. NotFound: there are no orders.
 	Commit(ctx context.Context) error
+	// Attend leaves no orders: all that the nodes need has been brought, but whoever
+	// asked for the hosts starts them himself. Where he does not do so soon after the
+	// hosts are there, they are given back (Waiting.Missed). Idempotent. Unsupported:
+	// as for Entrust.
+	Attend(ctx context.Context) error
 }
 
 // Starter carries out the orders that were left with a site, on one of its

@@ -83,6 +83,8 @@ type Record struct {
 	// Passed tells that it ended before the user's command had begun, and another site is
 	// asked.
 	Passed bool `json:"passed,omitempty"`
+	// Missed tells that the hosts were there, and were given back as no controller came.
+	Missed bool `json:"missed,omitempty"`
 	// Over is set once the head is known to have ended by itself: nothing of the
 	// attempt computes any more. Saved tells that the job had saved itself then.
 	Over  bool `json:"over,omitempty"`

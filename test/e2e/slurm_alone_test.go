@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,12 @@ func killControllers(t *testing.T, b *testkit.Bee) {
 // leftAlone waits until the cluster's queue is empty, with no controller there.
 func leftAlone(t *testing.T, b *testkit.Bee, farm *slurmfarm.Farm) {
 	t.Helper()
-	testkit.Eventually(t, 2*time.Minute, func() error {
+	leftAloneWithin(t, b, farm, 2*time.Minute)
+}
+
+func leftAloneWithin(t *testing.T, b *testkit.Bee, farm *slurmfarm.Farm, within time.Duration) {
+	t.Helper()
+	testkit.Eventually(t, within, func() error {
 		if list := b.Controllers(); len(list) > 0 {
 			t.Fatalf("there is a controller: %v", list)
 		}
@@ -222,5 +228,43 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 	}
 	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "160\n" {
 		t.Errorf("attempts began %q", log)
+	}
+}
+
+// TestASlurmJobWithSecretsThatNobodyIsThereFor is given back soon, and asked for again by
+// the next command that can read them.
+func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, farm, job := cluster(t, 1, "", "secrets: {TOKEN: {env: BEE_TEST_TOKEN}}", "run: 'echo $TOKEN | tr a-z A-Z'")
+	without := b.Env
+	b.Env = append(slices.Clone(b.Env), "BEE_TEST_TOKEN=hush")
+	const depends = "this machine has to be on and to reach it"
+	if out := b.Must("plan", job); !strings.Contains(out, depends) {
+		t.Errorf("the plan: %s", out)
+	}
+	drain(t, farm)
+	r := b.Try("run", "-d", job)
+	if r.Code != 0 || !strings.Contains(r.Stderr, depends) {
+		t.Fatalf("run -d: %+v", r)
+	}
+	id := strings.TrimSpace(r.Stdout)
+	said(t, b, id, "given back soon and asked for again if it is not")
+	killControllers(t, b)
+	undrain(t, farm)
+	begun := time.Now()
+	leftAloneWithin(t, b, farm, 4*time.Minute)
+	t.Logf("its nodes were given back %s after they could be had", time.Since(begun).Round(time.Second))
+	with := b.Env
+	b.Env = without
+	b.Must("ps")
+	said(t, b, id, "its secrets cannot be read here (read secret TOKEN: variable BEE_TEST_TOKEN is not set)")
+	b.Env = with
+	b.Must("ps")
+	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 2 || !strings.Contains(b.Must("show", id), "no bee came within 2m0s to start what only it can") {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if out := b.Must("logs", id); out != "HUSH\n" {
+		t.Errorf("its output was %q", out)
 	}
 }

@@ -38,6 +38,8 @@ const (
 	draftName    = "orders.new"  // what to start without a controller, not in force
 	ordersName   = "orders.json" // the same in force
 	startedName  = "started"     // made when nodes are started, by whomever
+	attendedName = "attended"    // all is there, and whoever asked for the nodes will start them
+	missedName   = "missed"      // the nodes were given back as nobody used them
 	hopeName     = "hope"        // touched while files are still being brought
 	verdictName  = "verdict"     // why the agents gave the nodes back, for people
 	binaryName   = "bee"

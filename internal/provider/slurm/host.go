@@ -29,12 +29,15 @@ import (
 const HostArg = "slurm-host"
 
 // How long an agent waits for its node to be started after the last file was
-// brought, how long it stays when its node has ended, and how long a node may
-// take to clear up. An allocation that nobody uses is given back.
+// brought, or where its start alone is to come, for which there has to be a
+// controller, that looks at its queue every 30 seconds at least; how long it stays
+// when its node has ended, and how long a node may take to clear up. An allocation
+// that nobody uses is given back.
 const (
-	idleTimeout = 15 * time.Minute
-	linger      = 3 * time.Second
-	stopGrace   = 3 * time.Second
+	idleTimeout   = 15 * time.Minute
+	attendTimeout = 2 * time.Minute
+	linger        = 3 * time.Second
+	stopGrace     = 3 * time.Second
 
 	handshakeTimeout = 10 * time.Second
 )
@@ -62,10 +65,12 @@ type agent struct {
 	rank  int    // of 0 on; the first leads
 	self  announcement
 	start driver.Starter
-	idle  time.Duration
-	log   *slog.Logger
-	end   chan struct{} // closed when the agent shall end
-	once  sync.Once
+	// idle and attend are for how long nothing may come: see idleTimeout.
+	idle, attend time.Duration
+
+	log  *slog.Logger
+	end  chan struct{} // closed when the agent shall end
+	once sync.Once
 
 	mu   sync.Mutex
 	node *exec.Cmd
@@ -76,15 +81,17 @@ type agent struct {
 }
 
 // HostMain is `bee slurm-host DIR`, started by srun on each node of a job.
-func HostMain(args []string, start driver.Starter) int { return hostMain(args, start, idleTimeout) }
+func HostMain(args []string, start driver.Starter) int {
+	return hostMain(args, start, idleTimeout, attendTimeout)
+}
 
-func hostMain(args []string, start driver.Starter, idle time.Duration) int {
+func hostMain(args []string, start driver.Starter, idle, attend time.Duration) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(args) != 1 {
 		log.Error("bee slurm-host is for bee's own use, in a job of Slurm's")
 		return 2
 	}
-	a := &agent{dir: args[0], start: start, idle: idle, log: log, end: make(chan struct{}), done: make(chan struct{})}
+	a := &agent{dir: args[0], start: start, idle: idle, attend: attend, log: log, end: make(chan struct{}), done: make(chan struct{})}
 	if err := a.serve(); err != nil {
 		log.Error("the agent on this node cannot work", "err", err)
 		return 1
@@ -117,11 +124,8 @@ func (a *agent) serve() error {
 		defer stop()
 		go a.lead(ctx)
 	}
-	patience := a.idle
-	if a.rank > 0 { // the first one decides, and tells the others
-		patience += a.idle / 2
-	}
-	idle := time.NewTimer(patience)
+	begun := time.Now()
+	idle := time.NewTimer(a.patience(begun))
 	defer idle.Stop()
 	ended := a.done
 	for {
@@ -129,13 +133,13 @@ func (a *agent) serve() error {
 		case <-notices:
 			a.notice()
 		case <-idle.C:
-			if a.hopeful() {
-				idle.Reset(min(a.idle/4, time.Minute))
+			if more := a.patience(begun); more > 0 {
+				idle.Reset(more)
 				continue
 			}
 			if a.giveUp() {
 				if a.rank == 0 {
-					a.judge(fmt.Sprintf("the job had started, but not all that it needs had been brought to it, and nobody brought more of it for %s: the nodes were given back", a.idle))
+					a.missed()
 					a.dismiss(context.Background())
 				}
 				return nil

@@ -196,6 +196,51 @@ func (a *agent) await(ctx context.Context, so func() (bool, error)) error {
 	}
 }
 
+// patience is for how much longer this agent, which has waited since a time, waits
+// before it looks again whether it goes on doing so; 0: no longer. The first one
+// decides, and tells the others.
+func (a *agent) patience(begun time.Time) time.Duration {
+	if since, is := a.attended(); is && a.rank == 0 {
+		if begun.After(since) {
+			since = begun
+		}
+		return max(0, a.attend-time.Since(since))
+	}
+	all, look := a.idle, min(a.idle/4, time.Minute)
+	if a.rank > 0 {
+		all += a.idle / 2
+	}
+	if left := all - time.Since(begun); left > 0 {
+		return min(left, look)
+	}
+	if a.hopeful() {
+		return look
+	}
+	return 0
+}
+
+// attended tells whether all but the start of the nodes is done, for which there has
+// to be a controller, and since when.
+func (a *agent) attended() (since time.Time, is bool) {
+	info, err := os.Stat(filepath.Join(a.dir, attendedName))
+	if err != nil {
+		return time.Time{}, false
+	}
+	return info.ModTime(), true
+}
+
+// missed writes down that the nodes were there, and nobody came to use them.
+func (a *agent) missed() {
+	why := fmt.Sprintf("not all that it needs had been brought to it, and nobody brought more of it for %s", a.idle)
+	if _, is := a.attended(); is {
+		why = fmt.Sprintf("no bee came within %s to start what only it can, as there are secrets", a.attend)
+	}
+	if err := writeWhole(filepath.Join(a.dir, missedName), nil); err != nil {
+		a.log.Error("this could not be written down", "err", err)
+	}
+	a.judge("the job had started, but " + why + ": the nodes were given back")
+}
+
 // hopeful tells whether files were brought for this job not long ago: somebody
 // has a slow line. The first agent looks, and tells the others by a file.
 func (a *agent) hopeful() bool {

@@ -21,6 +21,19 @@ func (l *lease) Entrust(_ context.Context, orders []byte) error {
 	return nil
 }
 
+// Attend implements driver.Unattended. The first agent of the job finds the mark by
+// its name.
+func (l *lease) Attend(context.Context) error {
+	mark := filepath.Join(l.dir, attendedName)
+	if exists(mark) {
+		return nil
+	}
+	if err := filestream.WriteFile(mark, nil, 0o600); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	return nil
+}
+
 // Commit implements driver.Unattended. The first agent of the job finds the
 // orders by their name, whether it runs already or will only in days.
 func (l *lease) Commit(context.Context) error {

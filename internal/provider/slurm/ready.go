@@ -24,7 +24,7 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{}, err
 	}
 	if l.unused() {
-		return driver.Waiting{}, l.lost("")
+		return driver.Waiting{Missed: exists(filepath.Join(l.dir, missedName))}, l.lost("")
 	}
 	if t := l.look(); t != nil {
 		return l.ready(t), nil

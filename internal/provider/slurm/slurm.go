@@ -89,9 +89,9 @@ func (s Settings) Info() driver.Info {
 	case s.Job != "":
 		return driver.Info{Name: "slurm", Summary: "Slurm job " + s.Job}
 	case s.Partition != "":
-		return driver.Info{Name: "slurm", Summary: "Slurm, partition " + s.Partition}
+		return driver.Info{Name: "slurm", Summary: "Slurm, partition " + s.Partition, Unattended: true}
 	}
-	return driver.Info{Name: "slurm", Summary: "Slurm"}
+	return driver.Info{Name: "slurm", Summary: "Slurm", Unattended: true}
 }
 
 // Info implements driver.Provider.

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		case nodeArg, "node": // as a launch names it, or as an agent does by itself
 			os.Exit(drivertest.StandInNode())
 		case impatientArg:
-			os.Exit(hostMain(os.Args[2:], drivertest.StandInStarter, 4*time.Second))
+			os.Exit(hostMain(os.Args[2:], drivertest.StandInStarter, 4*time.Second, 2*time.Second))
 		case HostArg:
 			os.Exit(HostMain(os.Args[2:], drivertest.StandInStarter))
 		case ssh.RemoteArg:
@@ -188,6 +188,41 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 		t.Error(err)
 	}
 	if w, err := l.(driver.Queued).Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
+		t.Errorf("%+v, %v", w, err)
+	} else if !w.Missed {
+		t.Error("it is not said that the nodes were there")
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAJobThatWaitsForItsControllerAlone is given back much sooner: nothing more has to be
+// brought.
+func TestAJobThatWaitsForItsControllerAlone(t *testing.T) {
+	f := slurmfarm.Start(t, 2)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := site(t, f, Settings{HostArgv: []string{self, impatientArg}})
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "secret", Attempt: 1}, Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.(driver.Unattended).Attend(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		out, err := f.Do("squeue", "--noheader")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if w, err := l.(driver.Queued).Ready(t.Context()); !core.IsKind(err, core.Lost) || !w.Missed || !strings.Contains(err.Error(), "no bee came within 2s") {
 		t.Errorf("%+v, %v", w, err)
 	}
 	if err := l.Release(t.Context()); err != nil {

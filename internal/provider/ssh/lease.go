@@ -92,6 +92,14 @@ func (l *lease) Commit(ctx context.Context) error {
 	return l.ask(ctx, 0, callCommit, l.call(0, 0), nil)
 }
 
+// Attend implements driver.Unattended.
+func (l *lease) Attend(ctx context.Context) error {
+	if l.p.info == nil {
+		return errAttended
+	}
+	return l.ask(ctx, 0, callAttend, l.call(0, 0), nil)
+}
+
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
 func (l *lease) share(ctx context.Context) error {

@@ -45,6 +45,7 @@ const (
 	callLaunch   = "launch"
 	callEntrust  = "entrust"
 	callCommit   = "commit"
+	callAttend   = "attend"
 	callDial     = "dial"
 	callStage    = "stage"
 	callFetch    = "fetch"
@@ -255,14 +256,17 @@ func (a Agent) onLease(ctx context.Context, method string, c call, l driver.Leas
 			return err
 		}
 		return s.Reply(nil)
-	case callEntrust, callCommit:
+	case callEntrust, callCommit, callAttend:
 		u, ok := l.(driver.Unattended)
 		if !ok {
 			return errAttended
 		}
 		do := u.Commit
-		if method == callEntrust {
+		switch method {
+		case callEntrust:
 			do = func(ctx context.Context) error { return u.Entrust(ctx, c.Config) }
+		case callAttend:
+			do = u.Attend
 		}
 		if err := do(ctx); err != nil {
 			return err
