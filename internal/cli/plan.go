@@ -21,8 +21,8 @@ func (a *app) newPlanCommand() *cobra.Command {
 		Use: "plan BEEFILE", Short: "Say where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
 		Long: `Ask every site what it would do with a job submitted now: whether it can take
 it, when it would start it, how much of its time slot is left for computing, and
-what an hour costs. Sites come in the order in which a run would try them.
-Nothing is submitted.`,
+what an hour costs; and try the store of its checkpoints. Sites come in the order in
+which a run would try them. Nothing is submitted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
 			return a.plan(c.Context(), args[0], o, asJSON)
@@ -51,6 +51,9 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 		err = a.writeJSON(list)
 	} else {
 		err = explain(a.stdout, list)
+	}
+	if err == nil {
+		err = s.TryStore(ctx, sub)
 	}
 	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
 		return exitError{exitUnsupported}
@@ -109,6 +112,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		}
 	}
 	for _, p := range list {
+		if p.StartReason != "" && p.Usable {
+			fmt.Fprintf(&below, "\n%s does not start it at once: %s\n", p.Site, printable(p.StartReason))
+		}
 		if p.Attended && p.Usable {
 			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
 		}

@@ -88,6 +88,10 @@ func TestAPlanFitsATerminal(t *testing.T) {
 	if got := plan(); !strings.Contains(got, "  1m30s later if it has to make way") {
 		t.Errorf("it does not tell of preemption:\n%s", got)
 	}
+	list[1].StartReason, list[1].Attended = "maintenance is over then", true
+	if got := plan(); !strings.Contains(got, "\nlab does not start it at once: maintenance is over then\n") || !strings.Contains(got, "in the queue of lab, this machine has to be on") {
+		t.Errorf("it does not tell why it starts late, or that its secrets need this machine:\n%s", got)
+	}
 	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
 		if len(line) > 81 {
 			t.Errorf("wider than a terminal: %q", line)

@@ -44,10 +44,11 @@ type fakeSite struct {
 	released int
 	head     *fakeHead
 	// onAcquire and ready, if set, answer in place of acquire, and for a site
-	// with a queue; starts is what it forecasts.
+	// with a queue; starts is what it forecasts, and late why not at once.
 	onAcquire func() error
 	ready     func() (driver.Waiting, error)
 	starts    time.Time
+	late      string
 	// staged and launched are what it was given last.
 	staged   driver.Transfer
 	launched driver.NodeCommand
@@ -161,7 +162,9 @@ func (l *fakeAlone) Hosts() []core.Host {
 	return hosts
 }
 
-func (f *fakeSite) Forecast(context.Context, driver.Request) (time.Time, error) { return f.starts, nil }
+func (f *fakeSite) Forecast(context.Context, driver.Request) (driver.Waiting, error) {
+	return driver.Waiting{Expected: f.starts, Reason: f.late}, nil
+}
 
 func (f *fakeSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
 	f.mu.Lock()

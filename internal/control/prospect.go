@@ -21,6 +21,8 @@ type Prospect struct {
 	// Start is when the site means to grant the hosts; absent when it does not
 	// say.
 	Start time.Time `json:"start,omitzero"`
+	// StartReason is why it would not do so at once.
+	StartReason string `json:"start_reason,omitempty"`
 	// Attended tells that the site could start the run with nobody there, if it had no
 	// secrets: so a controller has to be there when the hosts are.
 	Attended bool `json:"attended,omitempty"`
@@ -58,7 +60,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range inOrder(sub, starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{
-			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, Slots: f.facts.Slots, Attended: attended(&sub.Job, f.info),
+			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, StartReason: f.why, Slots: f.facts.Slots, Attended: attended(&sub.Job, f.info),
 			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts()),
 		}
 		if f.err != nil {

@@ -107,6 +107,29 @@ func (d *drive) enterStore(ctx context.Context) error {
 	return nil
 }
 
+// TryStore tells of a run's store, before it is submitted, what it would fail by. What is
+// written there for that is removed again.
+func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
+	if sub.Job.Store == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	d := &drive{c: c, sub: sub, run: state.Run{ID: state.NewID(), Name: sub.Job.Name, State: state.Queued, Created: time.Now()}}
+	defer d.closeStore()
+	if err := d.enterStore(ctx); err != nil {
+		if store, serr := d.store(); serr == nil {
+			store.Remove(ctx) //nolint:errcheck // it is no use anyway
+		}
+		return err
+	}
+	store, err := d.store()
+	if err == nil {
+		err = store.Remove(ctx)
+	}
+	return err
+}
+
 func (d *drive) explained(err error) error {
 	if core.Remedy(err) != "" {
 		return err

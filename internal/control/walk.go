@@ -295,6 +295,7 @@ const soon = 10 * time.Second
 // forecast is when a site would start a run, as far as it can say.
 type forecast struct {
 	at    time.Time
+	why   string // not at once
 	facts driver.Facts
 	info  driver.Info
 	err   error
@@ -330,7 +331,9 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f.at = time.Now()
 	if x, ok := p.(driver.Forecaster); ok {
-		f.at, f.err = x.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
+		var w driver.Waiting
+		w, f.err = x.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
+		f.at, f.why = w.Expected, w.Reason
 	}
 	return f
 }

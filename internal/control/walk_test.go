@@ -3,12 +3,15 @@ package control
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -116,6 +119,37 @@ func TestOrderOfSites(t *testing.T) {
 		if err != nil || len(attempts) != 1 || !strings.HasPrefix(c.want, attempts[0].Site) || attempts[0].Why == "" {
 			t.Errorf("%s: attempts %+v, %v", c.order, attempts, err)
 		}
+	}
+}
+
+// TestAPlanSaysWhyAndWhatItDependsOn: why a site would start a run late, that its secrets
+// need a controller then, and that its store cannot be used.
+func TestAPlanSaysWhyAndWhatItDependsOn(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	aloneSite(w, time.Hour, always)
+	w.sites["a"].starts, w.sites["a"].late = time.Now().Add(time.Hour), "maintenance is over then"
+	sub := Submission{Job: spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}, Sites: []spec.Site{{Name: "a", Provider: "fake"}, {Name: "b", Provider: "fake"}}}
+	for _, secrets := range []map[string]spec.Secret{nil, {"S": {Env: "S"}}} {
+		sub.Job.Secrets = secrets
+		list, sites := w.Prospects(t.Context(), sub), w.Attended(&sub)
+		if list[0].StartReason != "maintenance is over then" || list[0].Attended != (secrets != nil) || list[1].StartReason != "" || list[1].Attended {
+			t.Errorf("with secrets %v: %+v", secrets, list)
+		}
+		if (len(sites) == 1 && sites[0].Name == "a") != (secrets != nil) {
+			t.Errorf("with secrets %v its controller has to be there for %v", secrets, sites)
+		}
+	}
+	dir := t.TempDir()
+	w.Place = func(store string) (checkpoint.Place, error) { return checkpoint.Root(store), nil }
+	for store, want := range map[string]string{"": "", dir: "", filepath.Join(dir, "not-mounted"): "use the store " + filepath.Join(dir, "not-mounted")} {
+		sub.Job.Store = store
+		err := w.TryStore(t.Context(), sub)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || core.Remedy(err) == "") {
+			t.Errorf("store %q: %v", store, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the store: %v, %v", left, err)
 	}
 }
 

@@ -143,8 +143,8 @@ type RuntimeTrier interface {
 // Forecaster is what a provider with a queue may offer further.
 type Forecaster interface {
 	// Forecast tells when the site would grant a request made now, without
-	// making it. Zero: it cannot say.
-	Forecast(ctx context.Context, r Request) (time.Time, error)
+	// making it, and the reason where that is not at once. Zero: it cannot say when.
+	Forecast(ctx context.Context, r Request) (Waiting, error)
 }
 
 // FileKeeper is what a lease may offer whose site has a file system that its

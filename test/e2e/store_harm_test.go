@@ -79,6 +79,9 @@ func TestAStoreThatCannotBeUsed(t *testing.T) {
 	if r.Code == 0 || strings.Contains(r.Stdout, "computing") || !strings.Contains(r.Stderr, "not-mounted") || !strings.Contains(r.Stderr, "mount the file system") {
 		t.Errorf("a directory that is not there: %+v", r)
 	}
+	if p := b.Try("plan", job); p.Code != r.Code || !strings.Contains(p.Stderr, "use the store") || !strings.Contains(r.Stderr, strings.SplitAfter(p.Stderr, "\n")[0]) {
+		t.Errorf("a plan says of it: %+v", p)
+	}
 	server := s3server.Start(t)
 	b.Env = append(append(b.Env, server.Env()...), "AWS_SECRET_ACCESS_KEY=of-somebody-else")
 	b.File("job.yaml", strings.Replace(b.Read("job.yaml"), "./not-mounted", "s3://"+server.Bucket+"/x", 1))

@@ -55,6 +55,15 @@ func waits(t *testing.T, l driver.Lease, words string) driver.Waiting {
 	return w
 }
 
+// forecast checks when Slurm would start a job of one node, and why not at once.
+func forecast(t *testing.T, p driver.Provider, at time.Time, why string) {
+	t.Helper()
+	w, err := p.(driver.Forecaster).Forecast(t.Context(), want("forecast"))
+	if err != nil || w.Expected.Sub(at).Abs() > reckons || !strings.HasPrefix(w.Reason, why) || why == "" && w.Reason != "" {
+		t.Errorf("want %v, %q; the forecast is %+v, %v", at, why, w, err)
+	}
+}
+
 func scontrol(t *testing.T, f *slurmfarm.Farm, args ...string) {
 	t.Helper()
 	if out, err := f.Do(append([]string{"scontrol"}, args...)...); err != nil {
@@ -108,6 +117,8 @@ func TestWhatSitesDo(t *testing.T) {
 	t.Run("maintenance", func(t *testing.T) {
 		begins := time.Now().Add(6 * time.Minute)
 		reserve(t, "maintenance", "starttime="+begins.Format("2006-01-02T15:04:05"), "duration=60", "flags=maint", "nodes=ALL")
+		forecast(t, site(t, f, Settings{Slot: 30 * time.Minute}), begins.Add(time.Hour), "maintenance (reservation maintenance) begins at "+begins.Format("2006-01-02 15:04")+", before the job could end")
+		forecast(t, site(t, f, Settings{Slot: time.Minute}), time.Now(), "")
 		whole := acquired(t, site(t, f, Settings{Slot: 30 * time.Minute}), want("whole"))
 		waits(t, whole, "for maintenance, before it could end")
 		shorter := acquired(t, site(t, f, Settings{Slot: 30 * time.Minute, MinSlot: time.Minute}), want("shorter"))
@@ -118,6 +129,7 @@ func TestWhatSitesDo(t *testing.T) {
 	})
 	t.Run("a reservation", func(t *testing.T) {
 		reserve(t, "course", "starttime=now", "duration=60", "nodes=ALL")
+		forecast(t, site(t, f, Settings{Slot: 30 * time.Minute}), time.Now().Add(time.Hour), "reservation course is over then")
 		waits(t, acquired(t, site(t, f, Settings{}), want("outside")), "reserved")
 		waits(t, acquired(t, site(t, f, Settings{Reservation: "course"}), want("inside")), "")
 		_, err := site(t, f, Settings{Reservation: "nowhere"}).Acquire(t.Context(), want("nowhere"))

@@ -151,6 +151,8 @@ func TestAccountsHaveLimits(t *testing.T) {
 	})
 	t.Run("for all jobs together", func(t *testing.T) {
 		waits(t, acquired(t, at(Settings{Slot: time.Minute, Account: "chem"}), want("all")), "a limit of its account or QOS is reached (AssocGrpCpuLimit)")
+		forecast(t, at(Settings{Slot: time.Minute, Account: "chem"}), time.Time{}, "Slurm job ")
+		forecast(t, at(Settings{Slot: time.Minute, Account: "phys"}), time.Now(), "")
 	})
 	t.Run("at once", func(t *testing.T) {
 		_, err := at(Settings{Slot: 10 * time.Minute, Account: "math", QOS: "strict"}).Acquire(t.Context(), want("strict"))

@@ -187,37 +187,3 @@ func (p *provider) fits(ctx context.Context, r driver.Request) error {
 	}
 	return nil
 }
-
-// Forecast implements driver.Forecaster: Slurm tells when it would start such a
-// job, as its queue is now.
-func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {
-	leave, err := p.s.Queue.enter(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer leave()
-	if err := p.fits(ctx, r); err != nil {
-		return time.Time{}, err
-	}
-	if p.s.Job != "" {
-		return time.Now(), nil
-	}
-	asked := time.Now()
-	out, words, err := run(ctx, "sbatch", append(p.options("/tmp", r), "--test-only", "--wrap=true")...)
-	if err != nil {
-		p.s.Queue.outdate(asked)
-		return time.Time{}, err
-	}
-	return parseForecast(out + words), nil
-}
-
-// parseForecast reads "sbatch: Job 3 to start at 1763711000 using 4 processors
-// on nodes h[1-2] in partition main".
-func parseForecast(out string) time.Time {
-	_, after, ok := strings.Cut(out, " to start at ")
-	if !ok {
-		return time.Time{}
-	}
-	when, _, _ := strings.Cut(after, " ")
-	return parseTime(when)
-}

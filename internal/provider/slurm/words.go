@@ -95,7 +95,7 @@ func (j *job) waiting() string {
 		return "it asks for less than its QOS demands of a job (" + j.reason + ")"
 	case j.oversized():
 		return "it asks for more than its account or QOS allows a job (" + j.reason + ")"
-	case strings.HasPrefix(j.reason, "QOS"), strings.HasPrefix(j.reason, "Assoc"), strings.HasPrefix(j.reason, "Max"):
+	case j.limited():
 		return "a limit of its account or QOS is reached (" + j.reason + ")"
 	}
 	return j.reason
@@ -108,6 +108,12 @@ func (j *job) hopeless() bool {
 		return true
 	}
 	return j.oversized()
+}
+
+// limited tells that it waits for other jobs of its account or QOS.
+func (j *job) limited() bool {
+	bounded := strings.HasPrefix(j.reason, "QOS") || strings.HasPrefix(j.reason, "Assoc") || strings.HasPrefix(j.reason, "Max")
+	return bounded && !j.hopeless()
 }
 
 // unsatisfied ends the reasons of jobs that ask for too little.

@@ -189,13 +189,13 @@ func (a Agent) handle(ctx context.Context, method string, s *wire.Stream) error 
 		}
 		return s.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts(), Deadline: l.Deadline()})
 	case callForecast:
-		at := time.Now()
+		w := driver.Waiting{Expected: time.Now()}
 		if fc, ok := p.(driver.Forecaster); ok {
-			if at, err = fc.Forecast(ctx, c.Request); err != nil {
+			if w, err = fc.Forecast(ctx, c.Request); err != nil {
 				return err
 			}
 		}
-		return s.Reply(at)
+		return s.Reply(w)
 	case callList:
 		handles, err := p.List(ctx, c.Owner)
 		if err != nil {

@@ -151,20 +151,19 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 
 // Forecast implements driver.Forecaster for a login node; hosts of a rack are
 // there at once.
-func (p *provider) Forecast(ctx context.Context, r driver.Request) (time.Time, error) {
+func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
 	if p.info == nil {
-		return time.Now(), nil
+		return driver.Waiting{Expected: time.Now()}, nil
 	}
 	l, err := p.connect(ctx, p.s.Hosts[0])
 	if err != nil {
-		return time.Time{}, err
+		return w, err
 	}
 	defer p.keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Request = r
-	var at time.Time
-	err = l.Call(ctx, callForecast, c, &at)
-	return at, transient(err)
+	err = l.Call(ctx, callForecast, c, &w)
+	return w, transient(err)
 }
 
 // handle is what a lease keeps in its handle.
