@@ -169,3 +169,26 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 		})
 	}
 }
+
+// TestACheckpointThatASiteHasNoRoomFor is brought to the one after it, whole.
+func TestACheckpointThatASiteHasNoRoomFor(t *testing.T) {
+	testkit.Once(t)
+	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
+		"setup: head -c 8000000 /dev/urandom >noise; md5sum noise >sum", "run: "+strings.Replace(counter, "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
+	dir, _ := smallDisk(t, b, "small", "6m")
+	b.Env = append(b.Env, "BEE_SITES="+b.File("sites.yaml", "sites:\n  - {name: first, provider: local}\n  - {name: tight, provider: local, scratch: "+dir+"/scratch}\n  - {name: roomy, provider: local}\n"))
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, id)
+	b.Must("move", id)
+	v := b.Await(id, time.Minute)
+	out := b.Must("show", id)
+	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "roomy" || !strings.Contains(out, "passing over site tight") || !strings.Contains(out, "no space left") {
+		t.Fatalf("the run: %+v\n%s", v, out)
+	}
+	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {
+		t.Errorf("attempts began %q", log)
+	}
+	if left, _ := os.ReadDir(dir + "/scratch/bee/" + id); len(left) > 0 {
+		t.Errorf("left on the full site: %v", left)
+	}
+}

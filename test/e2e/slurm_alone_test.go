@@ -268,3 +268,33 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 		t.Errorf("its output was %q", out)
 	}
 }
+
+// TestASuspendedSlurmJobWithNobodyThere, on which its slot ends by the clock meanwhile, saves
+// itself once it goes on, long before Slurm ends it.
+func TestASuspendedSlurmJobWithNobodyThere(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	b, farm, job := cluster(t, 1, ", slot: 1m}\n  - {name: laptop, provider: local", "workdir: /work", "checkpoint: {grace: 10s}",
+		"outputs: [{from: /work/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "200"))
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	begun(t, b, id)
+	number := jobOf(t, farm, id)
+	killControllers(t, b)
+	slurm(t, farm, "scontrol", "suspend", number)
+	time.Sleep(70 * time.Second) // beyond the end of its slot
+	if out := slurm(t, farm, "squeue", "--noheader", "--format=%T"); strings.TrimSpace(out) != "SUSPENDED" {
+		t.Fatal("the job is " + out)
+	}
+	slurm(t, farm, "scontrol", "resume", number)
+	went := time.Now()
+	leftAlone(t, b, farm)
+	t.Logf("it had saved itself and ended %s after it went on", time.Since(went).Round(time.Second))
+	b.Must("ps")
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "200\n" {
+		t.Errorf("attempts began %q", log)
+	}
+}
