@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -169,15 +170,16 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := bufio.NewReader(f); ; { // a result of thousands of hosts is a long one
+		line, err := lines.ReadBytes('\n')
 		var e protocol.Event
-		if json.Unmarshal(lines.Bytes(), &e) == nil && enough(e) { // a last line may be torn
-			break
+		if json.Unmarshal(line, &e) == nil && enough(e) || errors.Is(err, io.EOF) { // a last line may be torn
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is

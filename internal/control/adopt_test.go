@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -62,5 +66,35 @@ func TestARunOfAnotherVersionOfBee(t *testing.T) {
 	}
 	if got, err := w.Store.Run(t.Context(), run.ID); err != nil || got.State != state.Running {
 		t.Errorf("on record: %+v, %v", got, err)
+	}
+}
+
+// keptJournal is a lease whose head has left a journal.
+type keptJournal struct {
+	driver.Lease
+	text string
+}
+
+func (k keptJournal) Hosts() []core.Host { return []core.Host{{Dir: "/d"}} }
+
+func (k keptJournal) Fetch(_ context.Context, t driver.Transfer) error {
+	return os.WriteFile(t.Local, []byte(k.text), 0o600)
+}
+
+// TestALongLineOfAJournal, such as the result of thousands of hosts, is read as any other.
+func TestALongLineOfAJournal(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, movable())
+	if err := os.MkdirAll(w.Store.RunDir(run.ID), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	long := `{"message":"` + strings.Repeat("x", 3<<20) + `"}`
+	a := &attempt{drive: &drive{c: w.Controller, run: run}, lease: keptJournal{text: "{\"message\":\"first\"}\n" + long + "\n{\"message\":\"last\"}\n{\"mess"}}
+	var lengths []int
+	if err := a.journalled(t.Context(), func(e protocol.Event) bool {
+		lengths = append(lengths, len(e.Message))
+		return false
+	}); err != nil || !slices.Equal(lengths, []int{5, 3 << 20, 4}) {
+		t.Errorf("read %v: %v", lengths, err)
 	}
 }
