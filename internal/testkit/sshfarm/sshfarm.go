@@ -62,6 +62,13 @@ type Farm struct {
 	Private string
 	// Address of each host, and sshd's port.
 	Addrs []string
+	sshd  func(host int) error
+}
+
+// StartLogin starts the sshd of a host again, which has ended.
+func (f *Farm) StartLogin(t testing.TB, host int) {
+	t.Helper()
+	must(t, f.sshd(host))
 }
 
 // Start starts n hosts. They end with the test. Logins see env, KEY=VALUE.
@@ -106,15 +113,18 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	// To bash, SHLVL is that this is no login of which it would read the user's start-up
 	// files: some take locks, which they leave behind where a test ends a login.
 	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"), "SHLVL=1")
-	for i, name := range f.Names {
-		log := filepath.Join(f.Dir, name+".log")
-		_, err := f.Launch(t.Context(), emulate.Command{Host: i, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{
+	f.sshd = func(host int) error {
+		log := filepath.Join(f.Dir, f.Names[host]+".log")
+		_, err := f.Launch(t.Context(), emulate.Command{Host: host, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{
 			sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
 			"-h", filepath.Join(f.Dir, "host"), "-o", "AuthorizedKeysFile=" + filepath.Join(f.Dir, "authorized"),
 			"-o", "SetEnv=" + strings.Join(env, " "),
 			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100",
 		}})
-		must(t, err)
+		return err
+	}
+	for i, name := range f.Names {
+		must(t, f.sshd(i))
 		f.Addrs = append(f.Addrs, f.Hosts()[i].Addr)
 		addr := net.JoinHostPort(f.Addrs[i], "2222")
 		fmt.Fprintf(&config, "Host %s\n  HostName %s\n  Port 2222\n  ProxyCommand %s %s %s %s\n", name, f.Addrs[i], self, dialArg, filepath.Join(f.Dir, "emulated"), addr)
