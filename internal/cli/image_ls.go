@@ -33,7 +33,9 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 			w.row("IMAGE", "ID", "PLATFORM", "SIZE")
 			for _, i := range views {
 				names := i.Refs
-				if len(names) == 0 {
+				if len(names) == 0 && slices.ContainsFunc(views, func(v imageView) bool { return slices.Contains(v.Refs, i.Ref) }) {
+					names = []string{"-"} // what it was called is another by now
+				} else if len(names) == 0 {
 					names = []string{i.Ref}
 				}
 				for _, name := range names { // of which an image may have any number

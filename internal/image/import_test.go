@@ -202,6 +202,37 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestATagThatMoved means what it means now, and what it meant once has no name.
+func TestATagThatMoved(t *testing.T) {
+	s, puller, dir, ref := store(t), store(t), t.TempDir(), testkit.Registry(t, "")+"/app:1"
+	var ids []string
+	for _, is := range []string{"one", "two"} {
+		file := filepath.Join(dir, is)
+		saved(t, file, map[string]v1.Image{"example.invalid/" + is: imageOf(t, host, map[string][]byte{"is": []byte(is)})})
+		came, err := s.Import(t.Context(), file, PullOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := push(t, s, came[0].ID, ref); err != nil {
+			t.Fatal(err)
+		}
+		i, err := puller.Pull(t.Context(), ref, PullOptions{Policy: "always"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := puller.Get(ref); err != nil || got.ID != i.ID {
+			t.Errorf("%s is %s, %v", ref, got.ID, err)
+		}
+		ids = append(ids, i.ID)
+	}
+	if names, err := puller.Names(); err != nil || len(names[ids[0]]) > 0 || !slices.Equal(names[ids[1]], []string{ref}) {
+		t.Errorf("they are called %v, %v", names, err)
+	}
+	if names, err := s.Names(); err != nil || strings.Contains(strings.Join(slices.Concat(slices.Collect(maps.Values(names))...), " "), dir) {
+		t.Errorf("beside their names, files are listed: %v, %v", names, err)
+	}
+}
+
 // TestRefusedImagesDoNotCome: neither from where they are nor out of the cache.
 func TestRefusedImagesDoNotCome(t *testing.T) {
 	s, file := store(t), filepath.Join(t.TempDir(), "x.tar")

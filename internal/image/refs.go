@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -97,11 +98,17 @@ func (s *Store) Get(word string) (core.Image, error) {
 	if err != nil {
 		return core.Image{}, err
 	}
-	var found []core.Image
+	var found, once []core.Image
 	for _, i := range all {
-		if s.isCalled(i, names[i.ID], word) {
+		switch {
+		case isCalled(i, names[i.ID], word):
 			found = append(found, i)
+		case i.Ref == word:
+			once = append(once, i)
 		}
+	}
+	if len(found) == 0 { // what it was got by counts as long as nothing else is called so
+		found = once
 	}
 	switch len(found) {
 	case 0:
@@ -112,8 +119,8 @@ func (s *Store) Get(word string) (core.Image, error) {
 	return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Object: word, Err: errors.New("several images are called so"), Remedy: "Give the id instead; `bee image ls` lists them."}
 }
 
-func (s *Store) isCalled(i core.Image, names []string, word string) bool {
-	if i.Ref == word || len(hexOf(word)) >= 4 && strings.HasPrefix(hexOf(i.ID), hexOf(word)) {
+func isCalled(i core.Image, names []string, word string) bool {
+	if len(hexOf(word)) >= 4 && strings.HasPrefix(hexOf(i.ID), hexOf(word)) {
 		return true
 	}
 	full := ""
@@ -155,11 +162,15 @@ func (s *Store) List() ([]core.Image, error) {
 	return list, nil
 }
 
-// Names gives all references that mean each image, by id.
+// Names gives the references that mean each image, by id: of those of files, none where
+// there are others.
 func (s *Store) Names() (map[string][]string, error) {
 	names, err := s.names()
-	for _, list := range names {
+	for id, list := range names {
 		sort.Strings(list)
+		if called := slices.DeleteFunc(slices.Clone(list), spec.IsLocalImage); len(called) > 0 {
+			names[id] = called
+		}
 	}
 	return names, err
 }
