@@ -167,6 +167,9 @@ func Explain(dir string, err error) error {
 	case kind != core.NotFound && errors.Is(err, fs.ErrNotExist):
 		// It is not made: it may lie on a file system that is not mounted.
 		kind, remedy = core.Transient, "Make it, or mount the file system that it lies on."
+		if _, serr := os.Stat(dir); serr != nil { // what was to be made in it is no matter
+			err = unix.ENOENT
+		}
 	case errors.Is(err, unix.ESTALE), errors.Is(err, unix.EIO), errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.EHOSTDOWN), errors.Is(err, unix.ETIMEDOUT):
 		kind, remedy = core.Transient, "Does its file system answer?"
 	}
