@@ -41,7 +41,7 @@ func TestPeopleHaveTheProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := starter(env)(t.Context(), driver.Command{Args: []string{"sh", "-c", "echo $http_proxy $TERM"}, Env: []string{"TERM=vt100"}, Stdout: in})
+	p, err := starter(env)(t.Context(), driver.Command{Args: []string{"sh", "-c", "echo $http_proxy $TERM"}, Env: []string{"TERM=vt100"}, Dir: "/", Stdout: in})
 	if err != nil {
 		t.Fatal(err)
 	}
