@@ -117,15 +117,11 @@ func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
 	defer cancel()
 	d := &drive{c: c, sub: sub, run: state.Run{ID: state.NewID(), Name: sub.Job.Name, State: state.Queued, Created: time.Now()}}
 	defer d.closeStore()
-	if err := d.enterStore(ctx); err != nil {
-		if store, serr := d.store(); serr == nil {
-			store.Remove(ctx) //nolint:errcheck // it is no use anyway
+	err := d.enterStore(ctx)
+	if store, serr := d.store(); serr == nil { // else that is what the first error tells
+		if rerr := store.Remove(ctx); err == nil {
+			err = rerr
 		}
-		return err
-	}
-	store, err := d.store()
-	if err == nil {
-		err = store.Remove(ctx)
 	}
 	return err
 }

@@ -112,7 +112,9 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 	}
 	h.taken = n
 	message := fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))
-	bytes := countBytes(ctx, protocol.SnapshotDir(h.n.config.Host.Dir, n))
+	count, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	bytes := countBytes(count, protocol.SnapshotDir(h.n.config.Host.Dir, n))
 	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
 	os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
 	return n, nil

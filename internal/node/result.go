@@ -57,13 +57,15 @@ func (h *head) conclude(err error) *protocol.Result {
 		h.journal.say(protocol.PhaseRun, warning)
 	}
 	if uerr == nil { // else the controller takes them out of the image
-		r.Outputs = h.matches(dir)
+		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+		defer cancel()
+		r.Outputs = h.matches(ctx, dir)
 		if r.Continue {
 			from := protocol.VolumeDir(dir)
 			if r.Snapshot > 0 {
 				from = protocol.SnapshotDir(dir, r.Snapshot)
 			}
-			r.Bytes = countBytes(context.Background(), from)
+			r.Bytes = countBytes(ctx, from)
 		}
 	}
 	r.Ended, r.Phases = time.Now(), h.journal.durations()
@@ -111,15 +113,13 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	return replies
 }
 
-// countTimeout is how long the bytes of outputs and of a checkpoint are counted, which is
-// only to tell how long they may take on their way.
+// countTimeout is how long the bytes of outputs and of a checkpoint are counted in all, which
+// is only to tell how long they may take on their way.
 const countTimeout = 5 * time.Second
 
-// countBytes counts them below a path; 0 where that takes too long: a part of them would
-// say nothing.
+// countBytes counts them below a path; 0 where the time for it is over: a part of them
+// would say nothing.
 func countBytes(ctx context.Context, path string) int64 {
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
 	if bytes := filestream.Size(ctx, path); ctx.Err() == nil {
 		return bytes
 	}
@@ -128,9 +128,7 @@ func countBytes(ctx context.Context, path string) int64 {
 
 // matches lists the files and directories that the outputs name, for which the job
 // has ended on all hosts.
-func (h *head) matches(dir string) []protocol.OutputMatch {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
+func (h *head) matches(ctx context.Context, dir string) []protocol.OutputMatch {
 	list := []protocol.OutputMatch{}
 	for i, o := range h.plan.Outputs {
 		root, rel := h.plan.OnHost(dir, o)
