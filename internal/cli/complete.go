@@ -43,19 +43,13 @@ func (a *app) completeImages(g imageGroup) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		list, err := s.List()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		names, err := s.Names()
+		views, err := g.views(s)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var words []string
-		for _, i := range list {
-			if g.has(i.Config) {
-				words = append(words, names[i.ID]...)
-			}
+		for _, i := range views {
+			words = append(words, i.names()...)
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
@@ -51,6 +52,15 @@ func newImageView(i core.Image, refs []string) imageView {
 		refs = []string{}
 	}
 	return imageView{ID: i.ID, Ref: i.Ref, Refs: refs, OS: i.OS, Arch: i.Arch, Size: i.Size, Config: i.Config}
+}
+
+// names are what people call an image: the files that it came from count where it has no
+// other name.
+func (v imageView) names() []string {
+	if called := slices.DeleteFunc(slices.Clone(v.Refs), spec.IsLocalImage); len(called) > 0 {
+		return called
+	}
+	return v.Refs
 }
 
 // imageViews adds all names to images.

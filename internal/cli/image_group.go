@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
@@ -44,4 +45,13 @@ func (g imageGroup) find(s *image.Store, command, word string) (core.Image, erro
 		err = g.accept(command)(word, i.Config)
 	}
 	return i, err
+}
+
+// views are the images of the group that the cache has.
+func (g imageGroup) views(s *image.Store) ([]imageView, error) {
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	return imageViews(s, slices.DeleteFunc(list, func(i core.Image) bool { return !g.has(i.Config) })...)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/spf13/cobra"
 )
@@ -17,12 +16,7 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := s.List()
-			if err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(i core.Image) bool { return !g.has(i.Config) })
-			views, err := imageViews(s, list...)
+			views, err := g.views(s)
 			if err != nil {
 				return err
 			}
@@ -32,7 +26,7 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 			w := newTable(a.stdout)
 			w.row("IMAGE", "ID", "PLATFORM", "SIZE")
 			for _, i := range views {
-				names := i.Refs
+				names := i.names()
 				if len(names) == 0 && slices.ContainsFunc(views, func(v imageView) bool { return slices.Contains(v.Refs, i.Ref) }) {
 					names = []string{"-"} // what it was called is another by now
 				} else if len(names) == 0 {

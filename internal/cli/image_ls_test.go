@@ -36,6 +36,9 @@ func TestImagesOfFilesAreNamedFromTheWorkingDirectory(t *testing.T) {
 	if shown := bee("image", "show", name); !strings.Contains(shown, id) {
 		t.Errorf("shows %s, want %s", shown, id)
 	}
+	if listed := bee("image", "ls"); strings.Count(listed, "\n") != 2 || strings.Contains(listed, "docker-archive:") {
+		t.Errorf("beside its name, its file is listed:\n%s", listed)
+	}
 	bee("image", "rm", name)
 }
 

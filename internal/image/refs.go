@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 
@@ -162,15 +161,11 @@ func (s *Store) List() ([]core.Image, error) {
 	return list, nil
 }
 
-// Names gives the references that mean each image, by id: of those of files, none where
-// there are others.
+// Names gives all references that mean each image, by id.
 func (s *Store) Names() (map[string][]string, error) {
 	names, err := s.names()
-	for id, list := range names {
+	for _, list := range names {
 		sort.Strings(list)
-		if called := slices.DeleteFunc(slices.Clone(list), spec.IsLocalImage); len(called) > 0 {
-			names[id] = called
-		}
 	}
 	return names, err
 }
