@@ -5,6 +5,7 @@ package testkit
 import (
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 )
@@ -37,6 +38,9 @@ func RequireTool(t testing.TB, name string) string {
 // root and once as an ordinary user, so this skip is not a missing component.
 func RequireRoot(t testing.TB) {
 	t.Helper()
+	if _, left := leftToUsers.Load(t.Name()); left {
+		t.Fatal("it is left to the run as an ordinary user, and needs root: it would run in neither")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root; covered by the run as root")
 	}
@@ -50,10 +54,14 @@ func RequireUser(t testing.TB) {
 	}
 }
 
+// leftToUsers are the tests, by name, that Once has root's run skip.
+var leftToUsers sync.Map //nolint:gochecknoglobals // of the whole process, as tests are
+
 // Once skips, as root, a test that takes long and cares for no user: the run as
 // an ordinary one, whose rights are fewer, covers it.
 func Once(t testing.TB) {
 	t.Helper()
+	leftToUsers.Store(t.Name(), nil)
 	if os.Geteuid() == 0 && Strict() {
 		t.Skip("covered by the run as an ordinary user")
 	}

@@ -172,7 +172,6 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 
 // TestACheckpointThatASiteHasNoRoomFor is brought to the one after it, whole.
 func TestACheckpointThatASiteHasNoRoomFor(t *testing.T) {
-	testkit.Once(t)
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
 		"setup: head -c 8000000 /dev/urandom >noise; md5sum noise >sum", "run: "+strings.Replace(counter, "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
 	dir, _ := smallDisk(t, b, "small", "6m")
