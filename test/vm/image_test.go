@@ -57,7 +57,8 @@ func TestABundleRunsFromAnywhere(t *testing.T) {
 }
 
 // TestGuestImages brings a guest image to a registry and back, into another
-// cache: it is the same image, and counts as a guest image there too.
+// cache: it is the same image, and counts as a guest image there too. Built there, it is
+// the same bit by bit.
 func TestGuestImages(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.Once(t)
@@ -98,5 +99,8 @@ func TestGuestImages(t *testing.T) {
 	b.Must("vm", "image", "rm", ref)
 	if got := b.Must("vm", "image", "ls", "--json"); strings.TrimSpace(got) != "[]" {
 		t.Errorf("after it was removed there is %s", got)
+	}
+	if again := strings.TrimSpace(b.Must("vm", "image", "build")); again != id {
+		t.Errorf("built once more, from the same packages, it is %s, not %s", again, id)
 	}
 }
