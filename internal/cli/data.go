@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,18 +54,16 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 			if err != nil {
 				return &core.Error{Kind: core.Invalid, Op: "read --size", Object: size, Err: err, Remedy: "Such as 512M or 50G."}
 			}
-			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				why := "there is no such directory"
-				if err == nil {
-					why = "it is no directory"
-				}
-				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New(why), Remedy: "The image comes first: `bee data load IMAGE DIR`."}
+			if dir, err = toLoad(image, dir); err != nil {
+				return err
 			}
 			if _, err := os.Lstat(image); err == nil && !force {
 				return &core.Error{Kind: core.Busy, Op: "make data image", Object: image, Err: fs.ErrExist, Remedy: "Give another name, or --force to replace it."}
 			}
 			before, err := dataimage.DigestOf(c.Context(), dir)
-			if err != nil {
+			if errors.Is(err, fs.ErrPermission) {
+				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: err, Remedy: "All of it goes into the image: make it readable, or move it out of the directory."}
+			} else if err != nil {
 				return err
 			}
 			tools := dataimage.Tools{}
@@ -88,6 +87,42 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 	c.Flags().BoolVar(&force, "force", false, "replace an image of that name")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
+}
+
+// toLoad gives the directory that is meant, which links may lead to. An image in it would
+// be a part of what it holds.
+func toLoad(image, dir string) (string, error) {
+	refuse := func(why, remedy string) (string, error) {
+		return "", &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: errors.New(why), Remedy: remedy}
+	}
+	const order = "The image comes first: `bee data load IMAGE DIR`."
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return refuse("there is no such directory", order)
+	case !info.IsDir():
+		return refuse("it is no directory", order)
+	}
+	meant, err := realPath(dir)
+	if err != nil {
+		return "", err
+	}
+	parent, err := realPath(filepath.Dir(image))
+	if err != nil { // making the image tells what is wrong with its place
+		return meant, nil
+	}
+	if below, err := filepath.Rel(meant, parent); err == nil && filepath.IsLocal(below) {
+		return refuse("the image "+image+" would lie in it", "Name a place outside of the directory for the image.")
+	}
+	return meant, nil
+}
+
+// realPath is a path from the root without links.
+func realPath(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(name)
 }
 
 func (a *app) newDataUnloadCommand() *cobra.Command {
