@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -104,9 +105,9 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if !sub.Job.SavesVM() { // before anything is written
 		return Checkpoint{}, protocol.NothingToSave()
 	}
-	before, err := readExport(dir)
-	if err == nil && before.Run != run.ID {
-		return Checkpoint{}, &core.Error{Kind: core.Invalid, Op: "save virtual machines in", Object: dir, Err: errors.New("those of run " + before.Run + " are there"), Remedy: "Name another directory."}
+	before, err := earlierExport(dir, run.ID)
+	if err != nil {
+		return Checkpoint{}, err
 	}
 	g := checkpoint.Generation{Attempt: rec.N, Snapshot: 1}
 	list, err := checkpoint.List(dir)
@@ -116,15 +117,44 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if n := len(list); n > 0 && list[n-1].Attempt == rec.N {
 		g.Snapshot = list[n-1].Snapshot + 1
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Checkpoint{}, err
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = export{run.ID, sub, before.Restored}.write(dir)
 	}
-	if err := (export{run.ID, sub, before.Restored}).write(dir); err != nil {
-		return Checkpoint{}, err
+	if err != nil {
+		return Checkpoint{}, noExport(dir, err)
 	}
 	m, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}.Keep(ctx, g, rec.Site,
 		checkpoint.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	return Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, dir}, err
+}
+
+// earlierExport reads what Export has left in a directory of the run before, if it has:
+// whatever else is there stays as it is.
+func earlierExport(dir, run string) (export, error) {
+	e, err := readExport(dir)
+	if err == nil && e.Run == run {
+		return e, nil
+	}
+	entries, missing := os.ReadDir(dir)
+	switch {
+	case errors.Is(missing, fs.ErrNotExist):
+		return export{}, nil
+	case missing != nil:
+		return export{}, noExport(dir, missing)
+	case err == nil && e.Run != "":
+		return export{}, noExport(dir, errors.New("those of run "+e.Run+" are there"))
+	case len(entries) > 0:
+		return export{}, noExport(dir, errors.New("something else is there"))
+	}
+	return export{}, nil
+}
+
+func noExport(dir string, err error) error {
+	return &core.Error{
+		Kind: core.Invalid, Op: "save virtual machines in", Object: dir, Err: err,
+		Remedy: "Name a directory that is not there yet, or is empty, or has what was saved of the run before.",
+	}
 }
 
 func readExport(dir string) (export, error) {

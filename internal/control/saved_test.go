@@ -110,6 +110,20 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"run.json", "mine"} {
+		mine := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, into := range []string{mine, filepath.Dir(mine)} {
+			if _, err := w.Export(t.Context(), run, into, nil); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+				t.Errorf("a place that has something else, %s: %v", into, err)
+			}
+		}
+		if got, err := os.ReadFile(mine); err != nil || string(got) != "mine" {
+			t.Errorf("what was there is now %q, %v", got, err)
+		}
+	}
 	untouched := filepath.Join(t.TempDir(), "saved")
 	if _, err := w.Export(t.Context(), plain, untouched, nil); !core.IsKind(err, core.Unsupported) {
 		t.Errorf("machines that cannot be saved: %v", err)
