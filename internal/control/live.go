@@ -78,5 +78,12 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 			Err: errors.New("it has no such node"), Remedy: "`bee show " + run.ID + "` lists its nodes.",
 		}
 	}
-	return lease.Dial(ctx, hosts[rank].Index, protocol.SocketPath(hosts[rank].Dir, rank))
+	conn, err := lease.Dial(ctx, hosts[rank].Index, protocol.SocketPath(hosts[rank].Dir, rank))
+	if core.IsKind(err, core.NotFound) {
+		return nil, &core.Error{
+			Kind: core.NotFound, Op: "reach node of run", Object: run.ID, Err: errors.New("it does not run (yet, or any more) on " + hosts[rank].Name),
+			Remedy: "`bee show " + run.ID + "` tells what the run does now. Where it is still being started, try again in a moment.",
+		}
+	}
+	return conn, err
 }
