@@ -118,9 +118,10 @@ pushed as, or by id.`,
 	return c
 }
 
-// bundleScript starts a bundle's QEMU from wherever it lies.
+// bundleScript starts a bundle's QEMU from wherever it lies, also by a link to it from a
+// directory of PATH.
 const bundleScript = `#!/bin/sh
-d=$(cd "$(dirname "$0")" && pwd)
+d=$(dirname "$(readlink -f "$0")")
 QEMU_MODULE_DIR=$d/modules exec "$d/loader" --library-path "$d/lib" "$d/qemu" -L "$d/share" "$@"
 `
 
