@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestWhatIsThereIsNotWrittenOver: commands that fill a directory of a name that is
@@ -34,6 +35,7 @@ func TestWhatIsThereIsNotWrittenOver(t *testing.T) {
 // TestWhatIsLoadedIsTheDirectoryThatIsNamed: also by a link; and no image becomes a part of
 // what it holds.
 func TestWhatIsLoadedIsTheDirectoryThatIsNamed(t *testing.T) {
+	testkit.RequireTool(t, "mke2fs")
 	d := newDesk(t)
 	dir, link, secret := filepath.Join(d.dir, "in"), filepath.Join(d.dir, "link"), filepath.Join(d.dir, "in", "secret")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "word"), []byte("mine"), 0o600), os.Symlink("in", link)); err != nil {
