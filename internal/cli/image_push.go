@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/spf13/cobra"
@@ -37,71 +36,6 @@ func (a *app) newImagePushCommand(g imageGroup) *cobra.Command {
 		},
 	}
 	insecureFlag(c, &o)
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
-	return c
-}
-
-func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "rm IMAGE...", Short: "Remove images that no run uses", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.openImages()
-			if err != nil {
-				return err
-			}
-			var ids []string // each once, and all before any is removed
-			for _, word := range args {
-				i, err := g.find(s, c.Name(), word)
-				if err != nil {
-					return err
-				}
-				if !slices.Contains(ids, i.ID) {
-					ids = append(ids, i.ID)
-				}
-			}
-			t := a.newTally(asJSON)
-			for _, id := range ids {
-				t.removed(id, s.Remove(id))
-			}
-			return t.end()
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
-	return c
-}
-
-func (a *app) newImagePruneCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "prune", Short: "Remove every image that no run uses, and what died in the making", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.openImages()
-			if err != nil {
-				return err
-			}
-			freed, err := s.Prune(c.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				views := []imageView{}
-				for _, i := range freed {
-					views = append(views, newImageView(i, nil))
-				}
-				return a.writeJSON(views)
-			}
-			for _, i := range freed {
-				if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); err != nil {
-					return err
-				}
-			}
-			if len(freed) == 0 {
-				fmt.Fprintln(a.stderr, "bee: no image is without use")
-			}
-			return nil
-		},
-	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }

@@ -12,11 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes an image that nobody uses, and the layers that only it had.
+// Remove removes an image that nobody uses or needs, and the layers that only it had.
 func (s *Store) Remove(id string) error {
 	r, err := s.read(id)
 	if err != nil {
 		return err
+	}
+	if run, ok := s.Needed[r.ID]; ok {
+		return &core.Error{
+			Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("run " + run + " goes on with it"),
+			Remedy: "`bee show " + run + "` tells where it is, `bee stop " + run + "` ends it.",
+		}
 	}
 	f, err := os.OpenFile(s.path("locks", id), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -82,7 +88,7 @@ func (s *Store) usedBlobs() (map[string]bool, error) {
 	return used, nil
 }
 
-// Prune removes every image that nobody uses, layers that no image has any
+// Prune removes every image that nobody uses or needs, layers that no image has any
 // more or that came only in part, and what processes that died have left. It
 // gives the images removed.
 func (s *Store) Prune(ctx context.Context) ([]core.Image, error) {

@@ -42,6 +42,8 @@ type Store struct {
 	// BuildInGuest builds a Dockerfile's image in a virtual machine of this host, and
 	// gives the exit code of what does it; nil: none can be had.
 	BuildInGuest func(ctx context.Context, b GuestBuild) (code int, err error)
+	// Needed are runs that go on with an image, by its id, at some time: it is not removed.
+	Needed map[string]string
 
 	dir    string
 	log    *slog.Logger

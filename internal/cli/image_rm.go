@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// openImagesToRemove spares what runs that have not ended go on with: where it is built
+// once more it may not be the same, and where it is pulled the registry may be gone.
+func (a *app) openImagesToRemove(ctx context.Context) (*image.Store, error) {
+	s, err := a.openImages()
+	if err != nil {
+		return nil, err
+	}
+	runs, err := state.Open(ctx, a.stateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer runs.Close()
+	active, err := runs.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return nil, err
+	}
+	s.Needed = map[string]string{}
+	for _, run := range active {
+		s.Needed[run.Image] = run.ID
+		sub, err := control.SubmissionOf(run) // of another version of bee, maybe
+		if err != nil || sub.Job.VM == nil || sub.Job.VM.Image == "" {
+			continue
+		}
+		if guest, err := s.Get(sub.Job.VM.Image); err == nil {
+			s.Needed[guest.ID] = run.ID
+		}
+	}
+	return s, nil
+}
+
+func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "rm IMAGE...", Short: "Remove images that no run uses or goes on with", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.openImagesToRemove(c.Context())
+			if err != nil {
+				return err
+			}
+			var ids []string // each once, and all before any is removed
+			for _, word := range args {
+				i, err := g.find(s, c.Name(), word)
+				if err != nil {
+					return err
+				}
+				if !slices.Contains(ids, i.ID) {
+					ids = append(ids, i.ID)
+				}
+			}
+			t := a.newTally(asJSON)
+			for _, id := range ids {
+				t.removed(id, s.Remove(id))
+			}
+			return t.end()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) newImagePruneCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove every image that no run uses or goes on with, and what died in the making", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.openImagesToRemove(c.Context())
+			if err != nil {
+				return err
+			}
+			freed, err := s.Prune(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				views := []imageView{}
+				for _, i := range freed {
+					views = append(views, newImageView(i, nil))
+				}
+				return a.writeJSON(views)
+			}
+			for _, i := range freed {
+				if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); err != nil {
+					return err
+				}
+			}
+			if len(freed) == 0 {
+				fmt.Fprintln(a.stderr, "bee: no image is without use")
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}

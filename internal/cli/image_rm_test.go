@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/vm/guestimage"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// TestImagesOfRunsThatGoOnAreKept, the job's and the guest's, until the run has ended.
+func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
+	d := newDesk(t)
+	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=1"}})
+	ids := map[string]string{}
+	for _, name := range []string{job, guest} {
+		if err := d.bee("image", "pull", name); err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = strings.TrimSpace(d.out.String())
+	}
+	raw, err := json.Marshal(control.Submission{Version: 1, Job: spec.Job{VM: &spec.VM{Image: guest}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Image: ids[job], Submission: raw}
+	put := func() {
+		t.Helper()
+		if err := d.store.PutRun(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	for name, id := range ids {
+		if err := d.bee("image", "rm", name); fmt.Sprint(err) != "exit 203" || !strings.Contains(d.err.String(), "run aaaa1111 goes on with it") {
+			t.Errorf("rm %s (%s): %v: %s", name, id, err, d.err.String())
+		}
+	}
+	if err := d.bee("image", "prune"); err != nil || d.out.Len() > 0 {
+		t.Errorf("prune: %v, removed %s", err, d.out.String())
+	}
+	run.State = state.Stopped
+	put()
+	if err := d.bee("image", "prune"); err != nil || strings.Count(d.out.String(), "\n") != len(ids) {
+		t.Errorf("prune after the run: %v, removed %s", err, d.out.String())
+	}
+}
