@@ -108,6 +108,55 @@ func TestFramesForAllReachEachOnce(t *testing.T) {
 	}
 }
 
+// keeper is a guest's device that keeps what comes.
+type keeper struct {
+	taker
+	came chan []byte
+}
+
+func (k keeper) give(b *batch) (frames, bytes int) {
+	for _, f := range b.frames {
+		k.came <- append([]byte{}, f...)
+	}
+	return k.taker.give(b)
+}
+
+// TestWhatGuestsLeaveToBeDoneGoesAlong: with rings, the header before a frame, which says
+// what is left to be summed and cut, comes out of a link as it went in.
+func TestWhatGuestsLeaveToBeDoneGoesAlong(t *testing.T) {
+	came := make(chan []byte, 1)
+	var hosts []*Fabric
+	x, y := testkit.Line(t)
+	for i, c := range []net.Conn{x, y} {
+		f := New(Switch, Rings, Place{i, 2, 1}, slog.New(slog.DiscardHandler))
+		t.Cleanup(f.Close)
+		p, err := f.newPort(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.guest = keeper{came: came}
+		if err := f.add(p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Link(1-i, 0, c); err != nil {
+			t.Fatal(err)
+		}
+		hosts = append(hosts, f)
+	}
+	for _, size := range []int{46, 1500, 9000, 65000} {
+		want := append([]byte{1, 1, 54, 0, 0xb4, 5, 34, 0, 16, 0}, frame(macOf(1), macOf(0), strings.Repeat("x", size))...)
+		hosts[0].ports[0].Load().takeOne(bytes.Clone(want))
+		select {
+		case got := <-came:
+			if !bytes.Equal(got, want) {
+				t.Errorf("of a header and %d bytes came %d bytes, which begin %x", size, len(got), got[:min(len(got), 24)])
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("nothing came of %d bytes", size)
+		}
+	}
+}
+
 // TestEveryKindReachesAll sends from each guest to each, and to all at once.
 func TestEveryKindReachesAll(t *testing.T) {
 	for _, kind := range []string{Switch, Star, Tree} {
