@@ -43,10 +43,7 @@ func Accel(ctx context.Context, program []string, guest, binary, keep string) (a
 	if err := openKVM(); err != nil {
 		return TCG, "KVM cannot be used: " + err.Error(), nil
 	}
-	if keep != "" {
-		keep = filepath.Join(keep, verdictPrefix()+hashOf(version(ctx, program)))
-	}
-	v, err := settle(keep, func() (verdict, error) { return tryKVM(ctx, program, guest, binary) })
+	v, err := settle(verdictFile(ctx, keep, program), func() (verdict, error) { return tryKVM(ctx, program, guest, binary) })
 	return v.accel, v.reason, err
 }
 
@@ -101,11 +98,24 @@ func readVerdict(file string) (verdict, bool) {
 	return verdict{accel: word, reason: why}, err == nil && ok && (word == KVM || word == TCG)
 }
 
+// verdictFile is where a directory ("": none) keeps the verdict on this host and a QEMU.
+func verdictFile(ctx context.Context, keep string, program []string) string {
+	if keep == "" {
+		return ""
+	}
+	return filepath.Join(keep, verdictPrefix()+hashOf(version(ctx, program)))
+}
+
 // verdictPrefix begins the names of the files of all verdicts on this host since
 // it was booted; they end with what QEMU they are of.
 func verdictPrefix() string {
+	return prefixOf("/proc/sys/kernel/random/boot_id", "/proc/version")
+}
+
+// prefixOf is verdictPrefix, of a host that has these files.
+func prefixOf(files ...string) string {
 	var host []byte
-	for _, name := range []string{"/proc/sys/kernel/random/boot_id", "/proc/version"} {
+	for _, name := range files {
 		raw, _ := os.ReadFile(name)
 		host = append(host, raw...)
 	}

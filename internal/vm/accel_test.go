@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -37,6 +38,7 @@ func TestJudge(t *testing.T) {
 
 // TestTheTrialOfKVM has a script in place of QEMU.
 func TestTheTrialOfKVM(t *testing.T) {
+	t.Parallel() // one takes as long as a guest may
 	for name, c := range map[string]struct {
 		does string
 		want verdict
@@ -44,15 +46,53 @@ func TestTheTrialOfKVM(t *testing.T) {
 		"a guest comes up":         {`for a; do case $a in file,id=console,path=*) echo '` + agent.Alive + `' > "${a#*path=}"; esac; done`, verdict{accel: KVM}},
 		"the host lacks memory":    {"echo \"$0: cannot set up guest memory 'pc.ram': Cannot allocate memory\" >&2; exit 1", verdict{accel: TCG, passing: true}},
 		"the host has QEMU killed": {"kill -9 $$", verdict{accel: TCG, passing: true}},
+		"the guest hangs":          {"exec sleep 1000", verdict{accel: TCG, reason: "a guest did not reach user space"}},
 	} {
-		script := filepath.Join(t.TempDir(), "qemu")
-		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+c.does+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		v, err := tryKVM(t.Context(), []string{script}, "", script)
-		if v.accel != c.want.accel || v.passing != c.want.passing || err != nil {
+		script := programOf(t, c.does)
+		v, err := tryKVM(t.Context(), script, "", script[0])
+		if v.accel != c.want.accel || v.passing != c.want.passing || !strings.Contains(v.reason, c.want.reason) || err != nil {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
+	}
+}
+
+// programOf is a script in place of QEMU.
+func programOf(t *testing.T, does string) []string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "qemu")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{script}
+}
+
+// TestVerdictsAreOfOneQEMUAndBoot: another kernel, boot or QEMU is tried anew.
+func TestVerdictsAreOfOneQEMUAndBoot(t *testing.T) {
+	keep := t.TempDir()
+	for i, c := range []struct {
+		version string
+		tried   bool
+	}{{"7.2.1", true}, {"7.2.2", true}, {"7.2.1", false}} {
+		tried := false
+		v, err := settle(verdictFile(t.Context(), keep, programOf(t, "echo QEMU emulator version "+c.version)), func() (verdict, error) {
+			tried = true
+			return verdict{accel: KVM, reason: c.version}, nil
+		})
+		if err != nil || v.reason != c.version || tried != c.tried {
+			t.Errorf("%d: of QEMU %s: %+v, %v; it was tried: %v", i, c.version, v, err, tried)
+		}
+	}
+	dir := t.TempDir()
+	boot, kernel := filepath.Join(dir, "boot"), filepath.Join(dir, "kernel")
+	seen := map[string]bool{}
+	for _, host := range [][2]string{{"one", "6.1.1"}, {"two", "6.1.1"}, {"one", "6.1.2"}, {"one", "6.1.1"}} {
+		if err := errors.Join(os.WriteFile(boot, []byte(host[0]), 0o600), os.WriteFile(kernel, []byte(host[1]), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		seen[prefixOf(boot, kernel)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("three hosts' verdicts begin with %v", seen)
 	}
 }
 
