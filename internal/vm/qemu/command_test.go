@@ -10,7 +10,7 @@ func TestCommand(t *testing.T) {
 	f := os.Stdin
 	argv, files := Machine{
 		Name: "a,b", Program: []string{"ld.so", "qemu"}, Accel: "tcg", CPU: "max", Topology: Topology{2, 3, 1}, Memory: 1 << 30, Kernel: "k", Initrd: "i", Append: "x y",
-		Console: "c,d", Disks: []Disk{{File: "r,s", Serial: "one", ReadOnly: true}, {File: "w", Serial: "two"}}, Ports: []Port{{Name: "p", Socket: f}},
+		Console: "c,d", Disks: []Disk{{File: "r,s", Serial: "one", ReadOnly: true}, {File: "w", Serial: "two"}, {File: "d", Serial: "three", Durable: true}}, Ports: []Port{{Name: "p", Socket: f}},
 		Nets: []Net{{}, {Socket: f, MAC: "02:be:e0:00:00:01", MTU: 65280}}, Shares: []Share{{Path: "/a", Tag: "t", ReadOnly: true}}, Control: f,
 	}.Command()
 	want := "ld.so qemu -nodefaults -no-user-config -no-reboot -display none -name guest=a,,b,debug-threads=on -accel tcg,thread=multi,tb-size=256 " +
@@ -19,6 +19,7 @@ func TestCommand(t *testing.T) {
 		"-device virtio-serial-pci -chardev socket,id=port0,fd=3 -device virtserialport,chardev=port0,name=p " +
 		"-drive if=none,id=disk0,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=on,file=r,,s -device virtio-blk-pci,drive=disk0,serial=one " +
 		"-drive if=none,id=disk1,format=raw,file.locking=off,cache=unsafe,discard=unmap,readonly=off,file=w -device virtio-blk-pci,drive=disk1,serial=two,werror=report,rerror=report " +
+		"-drive if=none,id=disk2,format=raw,file.locking=off,cache=writeback,discard=unmap,readonly=off,file=d -device virtio-blk-pci,drive=disk2,serial=three,werror=report,rerror=report " +
 		"-netdev user,id=net0,ipv6=off,restrict=off -device virtio-net-pci,netdev=net0,romfile= " +
 		"-netdev dgram,id=net1,local.type=fd,local.str=4 -device virtio-net-pci,netdev=net1,romfile=,host_mtu=65280,mac=02:be:e0:00:00:01 " +
 		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t " +
