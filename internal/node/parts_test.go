@@ -114,6 +114,46 @@ func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 	}
 }
 
+// Machines that are only for hosts which run no containers are taken if one of them
+// runs none, which people are told; a host whose answer is another is none of those.
+func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
+	cannot := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
+	for name, c := range map[string]struct {
+		demand bool
+		tries  [2]error
+		taken  bool
+		told   string
+	}{
+		"all run them":         {demand: true},
+		"the second runs none": {demand: true, tries: [2]error{nil, cannot}, taken: true, told: "using virtual machines, as b can run no containers itself: "},
+		"one is slow":          {demand: true, tries: [2]error{&core.Error{Kind: core.Transient}, nil}},
+		"they are wanted":      {taken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := filepath.Join(t.TempDir(), "events")
+			j, err := newJournal(events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.f.Close()
+			h := &head{plan: &protocol.Plan{VM: &protocol.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
+			for _, err := range c.tries {
+				n := &node{config: protocol.Config{TryRuntime: c.demand}}
+				n.Runtime = func(context.Context, string) (driver.Runtime, string, error) { return nil, "", err }
+				h.infos = append(h.infos, joinRequest{NoRuntime: n.noRuntime(t.Context())})
+			}
+			h.decideVM()
+			text, err := os.ReadFile(events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (h.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.told) || (len(text) > 0) != (c.told != "") {
+				t.Errorf("%+v, and told %s", h.plan.VM, text)
+			}
+		})
+	}
+}
+
 // All guests are attached in one way, which a word in the Beefile settles.
 func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 	for name, c := range map[string]struct {
