@@ -14,11 +14,13 @@ import (
 
 // TestHardwareOfVirtualMachines: what the Beefile says is what the guest has,
 // seen from the inside, and from the outside where that is the place to look. Only root
-// can set huge pages aside.
+// can set huge pages aside. There are machines because containers cannot run here: the
+// runtime that the Beefile names does not answer.
 func TestHardwareOfVirtualMachines(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
+	b.Env = append(b.Env, "DOCKER_HOST=unix://"+filepath.Join(b.Dir, "none"))
 	disk := filepath.Join(b.Work, "reference.img")
 	b.File("tree/word", "from the host\n")
 	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "-d", filepath.Join(b.Work, "tree"), disk, "16M").CombinedOutput(); err != nil {
@@ -27,7 +29,9 @@ func TestHardwareOfVirtualMachines(t *testing.T) {
 	huge := setHugePages(t, 450)
 	job := b.File("job.yaml", fmt.Sprintf(`name: hardware
 build: {debian: bookworm, packages: [socat]}
+runtime: docker
 vm:
+  when: auto
   cpus: 2
   threads: 2
   memory: 800M
@@ -47,6 +51,9 @@ run: |
 `, huge, disk))
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
 	awaitFile(t, b, id, "/data/up")
+	if why := b.Must("show", id); !strings.Contains(why, "using virtual machines, as containers cannot run here: ") {
+		t.Errorf("nobody says why there are machines:\n%s", why)
+	}
 	said := b.Must("logs", id)
 	fields := strings.Join(strings.Fields(said), " ")
 	for _, want := range []string{"CPU(s): 2 ", "Thread(s) per core: 2 ", "Core(s) per socket: 1 ", "Socket(s): 1 ", "Nehalem", "from the host"} {
