@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +96,8 @@ run: |
   python3 uses.py
   /.bee/rsh lab-1 'cd /data; exec python3 ball.py 1' & python3 ball.py 0; wait $!
   grep ' /data ' /proc/mounts > kind; touch up
+  until [ -e from-host ]; do sleep 0.1; done
+  cat from-host > answer; echo of the guest >> answer
   until [ -e made-by-root ]; do sleep 0.1; done
 outputs: [{from: "/data/*", to: results}]
 `)
@@ -106,6 +109,16 @@ outputs: [{from: "/data/*", to: results}]
 						t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 					}
 					return fmt.Errorf("not up: %d %s %s", r.Code, r.Stderr, b.Try("logs", id).Stderr)
+				}
+				return nil
+			})
+			volume := volumeOnHost(t, b, "up")
+			if err := os.WriteFile(filepath.Join(volume, "from-host"), []byte("of the host\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, 10*time.Second, func() error {
+				if got, err := os.ReadFile(filepath.Join(volume, "answer")); string(got) != "of the host\nof the guest\n" {
+					return fmt.Errorf("while guests run, the host reads %q, %v", got, err)
 				}
 				return nil
 			})
@@ -125,4 +138,20 @@ outputs: [{from: "/data/*", to: results}]
 			}
 		})
 	}
+}
+
+// volumeOnHost is the directory of a bee's hosts in which a job has made a file.
+func volumeOnHost(t *testing.T, b *testkit.Bee, name string) (dir string) {
+	t.Helper()
+	filepath.WalkDir(filepath.Join(b.Dir, "scratch"), func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // what is not found is told
+		if err == nil && !d.IsDir() && d.Name() == name {
+			dir = filepath.Dir(path)
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if dir == "" {
+		t.Fatalf("no host has %s", name)
+	}
+	return dir
 }
