@@ -100,7 +100,8 @@ outputs: [{from: /data/state, to: results}]
 }
 
 // TestSyncedWritesSurvive: node 0 and its machine are killed in the midst of
-// writing. What was synced comes home out of the image they left.
+// writing. What was synced there, and by a guest that has the volume from there,
+// comes home out of the image they left.
 func TestSyncedWritesSurvive(t *testing.T) {
 	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
@@ -109,14 +110,19 @@ func TestSyncedWritesSurvive(t *testing.T) {
 	job := b.File("job.yaml", `name: synced
 build: {debian: bookworm, packages: [socat]}
 vm: {cpus: 1, memory: 1G}
+nodes: 2
 volume: {path: /data, kind: dataimage, size: 1G}
 workdir: /data
 run: |
-  mkdir deep; dd if=/dev/urandom of=deep/kept bs=1M count=5 conv=fsync; sha256sum deep/kept > sum; sync sum; sync -f .; touch up
+  set -e
+  mkdir deep; dd if=/dev/urandom of=deep/kept bs=1M count=5 conv=fsync; sha256sum deep/kept > sum; sync sum; sync -f .
+  head -c 5000000 /dev/urandom > /tmp/far; sha256sum < /tmp/far > far-sum; sync far-sum; sync -f .
+  /.bee/rsh lab-1 'dd of=/data/deep/far bs=64k conv=fsync' < /tmp/far; touch up
   while true; do dd if=/dev/urandom of=more bs=64k count=40; done
-outputs: [{from: /data/deep, to: results}, {from: /data/sum, to: results}]
+outputs: [{from: /data/deep, to: results}, {from: "/data/*sum", to: results}]
 `)
-	id := strings.TrimSpace(b.Must("run", "--detach", job))
+	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	testkit.Eventually(t, 10*time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/data/up"); r.Code != 0 {
 			return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
@@ -124,7 +130,7 @@ outputs: [{from: /data/deep, to: results}, {from: /data/sum, to: results}]
 		return nil
 	})
 	machines := machinesOf(id)
-	if len(machines) != 1 {
+	if len(machines) != 2 {
 		t.Fatalf("there are machines %v", machines)
 	}
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", machines[0]))
@@ -142,9 +148,11 @@ outputs: [{from: /data/deep, to: results}, {from: /data/sum, to: results}]
 	if v := b.Await(id, 10*time.Minute); v.State != "failed" {
 		t.Errorf("it ended %s", v.State)
 	}
-	kept := sha256.Sum256([]byte(b.Read("results/deep/kept")))
-	if sum := b.Read("results/sum"); !strings.HasPrefix(sum, hex.EncodeToString(kept[:])+" ") {
-		t.Errorf("what came home is not what was synced: %s", sum)
+	for file, sum := range map[string]string{"kept": "sum", "far": "far-sum"} {
+		came := sha256.Sum256([]byte(b.Read("results/deep/" + file)))
+		if want := b.Read("results/" + sum); !strings.HasPrefix(want, hex.EncodeToString(came[:])+" ") {
+			t.Errorf("%s came home other than it was synced: %s", file, want)
+		}
 	}
 }
 
@@ -162,17 +170,17 @@ func TestADataImageIsGivenToARun(t *testing.T) {
 	digest := b.Must("data", "load", "--size", "100M", image, filepath.Join(b.Work, "in"))
 	const text = `name: given
 build: {debian: bookworm, packages: [socat]}
-vm: {cpus: 1, memory: 1G}
+vm: {cpus: 2, sockets: 2, memory: 1G}
 volume: {path: /data, kind: dataimage, from: %s, size: 300M}
 workdir: /data
 inputs: [{from: both, to: /data}]
-run: cat deep/part both; echo more >> deep/part; df --output=fstype . | tail -n 1
+run: lscpu | grep '^Socket(s)' | tr -d ' '; cat deep/part both; echo more >> deep/part; df --output=fstype . | tail -n 1
 outputs: [{from: /data, to: results}]
 `
 	if r := b.Try("run", b.File("wrong.yaml", fmt.Sprintf(text, "both"))); r.Code != 201 || !strings.Contains(r.Stderr, "`bee data load`") {
 		t.Errorf("no data image: %+v", r)
 	}
-	if got := b.Must("run", b.File("job.yaml", fmt.Sprintf(text, "in.img"))); got != "of the image\nof the inputs\next4\n" {
+	if got := b.Must("run", b.File("job.yaml", fmt.Sprintf(text, "in.img"))); got != "Socket(s):2\nof the image\nof the inputs\next4\n" {
 		t.Errorf("the job says %q", got)
 	}
 	if got := b.Read("results/data/deep/part"); got != "of the image\nmore\n" {
