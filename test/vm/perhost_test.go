@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,8 @@ run: |
   set -e
   echo $BEE_NODELIST > said; cat $BEE_HOSTFILE >> said
   for h in lab-0-vm0 lab-0-vm1 lab-1-vm0; do /.bee/rsh $h 'hostname; echo $BEE_NODE_RANK'; done >> said
+  for h in lab-0-vm0 lab-0-vm1 lab-1-vm0; do /.bee/rsh $h 'cat /sys/class/net/*/mtu | sort -n | tr "\n" " "; echo'; done > mtus
+  /.bee/rsh lab-1-vm0 'getent hosts node0 node1' > names
   /.bee/rsh lab-0-vm1 'socat -u TCP-LISTEN:7000 - | wc -c > got-1' &
   sleep 1
   head -c 3000000 /dev/zero | socat -u - TCP:node1:7000,retry=600,interval=0.1
@@ -49,6 +52,13 @@ volume: /data
 	said := b.Must("exec", id, "--", "cat", "/data/said")
 	if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "lab-0-vm0\n0\nlab-0-vm1\n1\nlab-1-vm0\n2\n") || strings.Count(said, "lab-0-vm1") != 3 {
 		t.Errorf("it says %q", said)
+	}
+	mtus := strings.Split(b.Must("exec", id, "--", "cat", "/data/mtus"), "\n")
+	if len(mtus) != 4 || mtus[0] != mtus[1] || mtus[0] != mtus[2] || len(strings.Fields(mtus[0])) < 3 {
+		t.Errorf("the guests' devices have frames of %q", mtus)
+	}
+	if got := b.Must("exec", id, "--", "cat", "/data/names"); !strings.HasPrefix(got, "10.77.0.1 ") || !strings.Contains(got, "\n10.77.0.2 ") {
+		t.Errorf("node 2 has the others at %q", got)
 	}
 	for rank := range 3 { // all share the volume, though their hosts share nothing
 		if got := b.Must("exec", "--node", fmt.Sprint(rank), id, "--", "cat", "/data/got-1", "/data/got-2"); got != "3000000\n200000\n" {
@@ -72,6 +82,9 @@ volume: /data
 		if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !bytes.Contains(raw, []byte("vhost-user")) {
 			t.Errorf("a guest is not attached by rings: %q, %v", raw, err)
 		}
+	}
+	if one, other := imagesOf(t, machines[0]), imagesOf(t, machines[1]); !slices.Equal(one, other) {
+		t.Errorf("guests of one host read %v and %v", one, other)
 	}
 	syscall.Kill(machines[1], syscall.SIGKILL)
 	if v := b.Await(id, time.Minute); v.State != "failed" || !strings.Contains(v.Error.Message, "lab-0-vm1") {
