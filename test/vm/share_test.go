@@ -117,10 +117,11 @@ outputs: [{from: "/data/*", to: results}]
 				t.Fatal(err)
 			}
 			testkit.Eventually(t, 10*time.Second, func() error {
-				if got, err := os.ReadFile(filepath.Join(volume, "answer")); string(got) != "of the host\nof the guest\n" {
-					return fmt.Errorf("while guests run, the host reads %q, %v", got, err)
+				got, err := os.ReadFile(filepath.Join(volume, "answer"))
+				if err == nil && string(got) != "of the host\nof the guest\n" {
+					err = fmt.Errorf("while guests run, the host reads %q", got)
 				}
-				return nil
+				return err
 			})
 			b.Must("vm", "shell", id, "--", "sh", "-c", "echo root > /mnt/bee0/made-by-root")
 			if v := b.Await(id, 5*time.Minute); v.State != "succeeded" {
