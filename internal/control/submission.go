@@ -104,28 +104,6 @@ func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
 	return values, nil
 }
 
-// unread is an error of reading secrets of a run that another controller has begun with:
-// this one may lack a variable, or a login, that whoever goes on with it next has.
-type unread struct{ error }
-
-func (u unread) Unwrap() error { return u.error }
-
-// secrets reads those of the run's job.
-func (d *drive) secrets(ctx context.Context) (map[string]string, error) {
-	values, err := secrets(ctx, &d.sub.Job)
-	if err == nil || !d.inherited || ctx.Err() != nil {
-		return values, err
-	}
-	text := fmt.Sprintf("its secrets cannot be read here (%v): it waits for a bee that can read them", err)
-	if notes, nerr := d.c.Store.Notes(ctx, d.run.ID); nerr == nil && (len(notes) == 0 || notes[len(notes)-1].Text != text) { // each try would say so
-		d.note(ctx, text)
-	}
-	return nil, unread{&core.Error{
-		Kind: core.Transient, Op: "go on with run", Object: d.run.ID, Err: err,
-		Remedy: "Nothing is lost. `bee ps`, where its secrets can be read, goes on with it; `bee stop " + d.run.ID + "` ends it.",
-	}}
-}
-
 func secret(ctx context.Context, from spec.Secret) (string, error) {
 	switch {
 	case from.Env != "":

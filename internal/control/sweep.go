@@ -42,10 +42,11 @@ func releaseHandle(ctx context.Context, p driver.Provider, h core.Handle) error 
 const retryRelease = time.Minute
 
 // Orphans gives the runs that need a controller and have none: those that are
-// not over, and those that still hold something on a site.
+// not over, and those that still hold something on a site. One that waits for its secrets is
+// only for who may have them.
 func (c *Controller) Orphans(ctx context.Context) ([]string, error) {
 	runs, err := c.needy(ctx)
-	runs = slices.DeleteFunc(runs, c.Store.Controlled)
+	runs = slices.DeleteFunc(runs, func(id string) bool { return c.Store.Controlled(id) || c.waitsForSecrets(ctx, id) })
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}

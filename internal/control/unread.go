@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// unreadName is a file in a run's directory whose age tells how long ago a controller could
+// not read the run's secrets.
+const unreadName = "secrets-unread"
+
+// retrySecrets is the least time between two tries to read secrets by a command, which may
+// ask a server, or its user for a password.
+const retrySecrets = time.Minute
+
+// unread is an error of reading secrets of a run that another controller has begun with:
+// this one may lack a variable, or a login, that whoever goes on with it next has.
+type unread struct{ error }
+
+func (u unread) Unwrap() error { return u.error }
+
+func (c *Controller) unreadPath(id string) string {
+	return filepath.Join(c.Store.RunDir(id), unreadName)
+}
+
+func (d *drive) unreadPath() string { return d.c.unreadPath(d.run.ID) }
+
+// secrets reads those of the run's job.
+func (d *drive) secrets(ctx context.Context) (map[string]string, error) {
+	values, err := secrets(ctx, &d.sub.Job)
+	if err == nil && d.inherited {
+		os.Remove(d.unreadPath()) //nolint:errcheck // commands that can read them too do not look at its age
+	}
+	if err == nil || !d.inherited || ctx.Err() != nil {
+		return values, err
+	}
+	if err := filestream.WriteFile(d.unreadPath(), nil, 0o600); err != nil {
+		d.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", d.run.ID, "err", err)
+	}
+	text := fmt.Sprintf("its secrets cannot be read here (%v): it waits for a bee that can read them", err)
+	if notes, nerr := d.c.Store.Notes(ctx, d.run.ID); nerr == nil && (len(notes) == 0 || notes[len(notes)-1].Text != text) { // each try would say so
+		d.note(ctx, text)
+	}
+	return nil, unread{&core.Error{
+		Kind: core.Transient, Op: "go on with run", Object: d.run.ID, Err: err,
+		Remedy: "Nothing is lost. `bee ps`, where its secrets can be read, goes on with it; `bee stop " + d.run.ID + "` ends it.",
+	}}
+}
+
+// waitsForSecrets tells whether a run cannot go on because its secrets could not be read,
+// and cannot be read here either. A command that would give one is run by controllers only.
+func (c *Controller) waitsForSecrets(ctx context.Context, id string) bool {
+	tried, err := os.Stat(c.unreadPath(id))
+	if err != nil {
+		return false
+	}
+	run, err := c.Store.Run(ctx, id)
+	if err != nil || run.StopAsked || run.State.Final() || run.State == state.Suspended {
+		return false
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return false
+	}
+	for _, from := range sub.Job.Secrets {
+		if from.Exec == "" {
+			_, err = secret(ctx, from)
+		}
+		if err != nil || from.Exec != "" && time.Since(tried.ModTime()).Abs() < retrySecrets {
+			return true
+		}
+	}
+	return false
+}
