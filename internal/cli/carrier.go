@@ -134,7 +134,7 @@ func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
 
 // carry carries a run to its end. What stands against it may pass: a disk that
 // is full, a line that is broken. In the meantime the run is nobody's, so that
-// any bee command has it tried at once.
+// any bee command has it tried at once, but for one whose secrets it cannot read.
 func (c *carrier) carry(ctx context.Context, id string, r *carried, lock *state.Lock) {
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
 		err := c.drive(ctx, id, r, wait)
@@ -206,7 +206,7 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 		own.sayEnding(ctx, ended, c.s)
 	default:
 		printError(log, err)
-		fmt.Fprintf(log, "     It is tried again at %s, and by any bee command before that.\n", time.Now().Add(wait).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
+		fmt.Fprintf(log, "     It is tried again at %s, and before that once a bee command finds that it may go on.\n", time.Now().Add(wait).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
 	}
 	return err
 }
