@@ -138,8 +138,10 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	}
 	if soonest := b.File("soonest.yaml", b.Read("job.yaml")+"order: soonest\n"); !strings.Contains(b.Must("plan", soonest), "laptop") {
 		t.Error("the laptop is not in the plan")
-	} else if r := b.Try("run", soonest); r.Code != 0 || !strings.Contains(r.Stderr, "site laptop (this machine): the soonest") {
+	} else if r := b.Try("run", "--explain", soonest); r.Code != 0 || !strings.Contains(r.Stderr, "site laptop (this machine): the soonest") {
 		t.Errorf("by the soonest start: %+v", r)
+	} else if list, _, _ := strings.Cut(r.Stderr, "site laptop (this machine): the soonest"); !strings.Contains(list, "\ncluster ") {
+		t.Errorf("the other site is not explained before the choice:\n%s", r.Stderr)
 	}
 	const killed = "  5.0s later if it is cancelled"
 	for settings, is := range map[string]bool{"grace: 10s": true, "grace: 5s": false, "grace: 10s, every: 1m": false} {
