@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -53,6 +59,36 @@ func TestShowTellsHowFarMachinesAre(t *testing.T) {
 				t.Errorf("%v of one that ended %v tells:\n%s", args, ended, got)
 			}
 		}
+	}
+}
+
+// TestShowListsCheckpoints with their size, how long each took, and where it lies.
+func TestShowListsCheckpoints(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended})
+	home := checkpoint.Dir(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
+	kept, _, err := home.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", checkpoint.FetchFunc(func(to, _ string) error {
+		time.Sleep(100 * time.Millisecond) // so that a time of 0 is not its own
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, "state"), make([]byte, 3<<20), 0o600)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.bee("show", "pi"); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("attempt 1 on rack, 1 file, %s, kept in %s: %s\n", bytesText(3<<20), seconds(kept.Took.Seconds()), filepath.Join(string(home), "1", "volume"))
+	if got := d.out.String(); !strings.Contains(got, want) {
+		t.Errorf("want %q in\n%s", want, got)
+	}
+	var v struct{ Checkpoints []control.Checkpoint }
+	if err := d.bee("show", "--json", "pi"); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(d.out.Bytes(), &v); err != nil || len(v.Checkpoints) != 1 || v.Checkpoints[0].Bytes != 3<<20 || v.Checkpoints[0].Seconds != kept.Took.Seconds() {
+		t.Errorf("%v: %+v", err, v)
 	}
 }
 
