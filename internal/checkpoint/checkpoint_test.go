@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -74,6 +75,38 @@ func TestCutShortAndDamaged(t *testing.T) {
 	}
 	if !keep(t, dir, Generation{Attempt: 2}, "anew") {
 		t.Error("a copy that was cut short counts")
+	}
+}
+
+// TestNothingCountsBeforeItIsOnTheDisk: the files are synced before the manifest has
+// its name, and the name before older checkpoints go. A killed process does not
+// show it, as what it wrote stays in memory.
+func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
+	for failing, syncs := range []int{2, 1, 2} { // the first or second that fails, or none
+		dir := t.TempDir()
+		keep(t, dir, Generation{Attempt: 1}, "x")
+		keep(t, dir, Generation{Attempt: 2}, "x")
+		exists := func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		}
+		seen := 0
+		d := Stepped{Dir: Dir(dir), Between: func() {}, syncing: func() error {
+			seen++
+			if !exists("3/volume/state") || exists("3/manifest.json") != (seen == 2) || !exists("1/manifest.json") {
+				t.Errorf("sync %d comes at the wrong time", seen)
+			}
+			if seen == failing {
+				return syscall.EIO
+			}
+			return nil
+		}}
+		_, made, err := d.Keep(t.Context(), Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
+			return os.CopyFS(volume, os.DirFS(filepath.Join(dir, "2/volume")))
+		}))
+		if seen != syncs || made != (failing == 0) || (err == nil) != (failing == 0) || exists("1/manifest.json") != (failing != 0) {
+			t.Errorf("sync %d fails: %d syncs, made %v, %v", failing, seen, made, err)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (d Dir) List(context.Context) ([]Kept, error) {
 
 // Keep implements Store.
 func (d Dir) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
-	return Stepped{d, func() {}}.Keep(ctx, g, site, from)
+	return Stepped{Dir: d, Between: func() {}}.Keep(ctx, g, site, from)
 }
 
 // Stepped is a Dir that calls Between after each thing that Keep has written,
@@ -88,6 +88,18 @@ func (d Dir) Keep(ctx context.Context, g Generation, site string, from Source) (
 type Stepped struct {
 	Dir
 	Between func()
+	// syncing, if there is one, is asked before each sync, which an error takes
+	// the place of.
+	syncing func() error
+}
+
+func (d Stepped) sync(dir string, how func(string) error) error {
+	if d.syncing != nil {
+		if err := d.syncing(); err != nil {
+			return err
+		}
+	}
+	return how(dir)
 }
 
 // Keep implements Store.
@@ -121,7 +133,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 		return m, false, err
 	}
 	// All of it has to be on the disk before the old site's copy goes.
-	if err := syncTree(own); err != nil {
+	if err := d.sync(own, syncTree); err != nil {
 		return m, false, err
 	}
 	d.Between()
@@ -135,7 +147,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	}
 	d.Between()
 	// Else the loss of power might take the name back.
-	if err := filestream.SyncDir(own); err != nil {
+	if err := d.sync(own, filestream.SyncDir); err != nil {
 		return m, false, err
 	}
 	d.Between()
