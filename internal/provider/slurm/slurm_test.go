@@ -390,6 +390,11 @@ func TestOptions(t *testing.T) {
 			driver.Request{Nodes: 1, SlotsPerNode: 4, GPUs: 2},
 			"--nodes=1 --ntasks-per-node=1 --cpus-per-task=4 --time=2 --time-min=1 --gpus-per-node=2 --partition=p --account=a",
 		},
+		"what a site has only some of": {
+			Settings{QOS: "q", Constraint: "fast&ib", Reservation: "r", Licenses: "lab:2"},
+			driver.Request{Nodes: 1},
+			"--nodes=1 --ntasks-per-node=1 --exclusive --mem=0 --qos=q --constraint=fast&ib --reservation=r --licenses=lab:2",
+		},
 		"the user's": {
 			Settings{Exclusive: true, Gres: "gpu:a100:1", Options: []string{"--mem=4G", "--mail-type=END"}},
 			driver.Request{Nodes: 1, GPUs: 1},
