@@ -103,6 +103,17 @@ func TestWhatSitesDo(t *testing.T) {
 			t.Errorf("%+v, %v", facts, err)
 		}
 	})
+	t.Run("a feature and licences", func(t *testing.T) {
+		scontrol(t, f, "update", "nodename=h2", "availablefeatures=fast", "activefeatures=fast")
+		l := acquired(t, site(t, f, Settings{Constraint: "fast", Licenses: "lab:2"}), want("rare"))
+		waits(t, l, "")
+		if hosts := l.Hosts(); len(hosts) != 1 || hosts[0].Name != "h2" {
+			t.Errorf("the feature is h2's, and these are given: %+v", hosts)
+		}
+		if out, err := f.Do("scontrol", "show", "licenses"); err != nil || !strings.Contains(out, "Used=2 Free=0") {
+			t.Errorf("the licences: %s, %v", out, err)
+		}
+	})
 	t.Run("a slot that one of two partitions allows", func(t *testing.T) {
 		acquired(t, site(t, f, Settings{Partition: "brief,main", Slot: time.Hour}), want("hour"))
 	})

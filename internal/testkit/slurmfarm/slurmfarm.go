@@ -158,6 +158,7 @@ SlurmdTimeout=10
 UnkillableStepTimeout=20
 ReturnToService=2
 SlurmdParameters=config_overrides
+Licenses=lab:2
 `, f.Names[0], f.Addrs[0], user, user, f.file("munge.socket"), f.file("state"), f.file("spool"), f.Slurm, f.file("slurmctld.pid"))
 	for i := 1; i <= n; i++ {
 		has := Cores
