@@ -25,8 +25,7 @@ type inside struct {
 
 func insideOf(t *testing.T, lines ...string) (inside, string) {
 	b, farm, job := cluster(t, 1, "", lines...)
-	env := append([]string{"env"}, b.Env...)
-	return inside{t, b, farm, append(env, "BEE_SITES=", "BEE_SCRATCH=", "PATH="+os.Getenv("PATH"), testkit.Binary(t))}, job
+	return inside{t, b, farm, beeThere(t, b)}, job
 }
 
 // batch submits a script of bee commands with options of sbatch, and gives the job's number.

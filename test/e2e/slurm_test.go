@@ -245,6 +245,11 @@ func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
 	}
 }
 
+// beeThere is a command line of bee's on a host of a cluster, with the test's home.
+func beeThere(t *testing.T, b *testkit.Bee) []string {
+	return append(append([]string{"env"}, b.Env...), "BEE_SITES=", "BEE_SCRATCH=", "PATH="+os.Getenv("PATH"), testkit.Binary(t))
+}
+
 // TestOnTheLoginNodeAndInAnAllocation: there without ssh; and without a sites
 // file where salloc has given nodes already.
 func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
@@ -252,10 +257,7 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 	b, farm, job := cluster(t, 2, "", "nodes: 2", "setup: 'echo DATA >/work/b.txt'", overAllNodes, "outputs: [{from: '/work/rank-*', to: ./results}]")
 	own := b.File("own.yaml", "sites: [{name: here, provider: slurm, scratch: "+filepath.Join(farm.Dir, "scratch")+"}]\n")
 	there := func(before []string, args ...string) (string, error) {
-		argv := append(before, "env")
-		argv = append(argv, b.Env...)
-		argv = append(argv, "BEE_SITES=", "BEE_SCRATCH=", "PATH="+os.Getenv("PATH"), testkit.Binary(t))
-		return farm.Do(append(argv, args...)...)
+		return farm.Do(append(append(before, beeThere(t, b)...), args...)...)
 	}
 	if out, err := there(nil, "--sites", own, "run", "-q", job); err != nil || !strings.Contains(out, "h1\nDATA\nh2\nDATA\n") {
 		t.Errorf("on the login node: %v\n%s", err, out)

@@ -98,8 +98,11 @@ func (f *Farm) StartNode(t testing.TB, host int) {
 }
 
 // Do runs a command on the login node and gives what it said.
-func (f *Farm) Do(argv ...string) (string, error) {
-	c := exec.Command(filepath.Join(f.Bin, "ssh"), append([]string{f.Names[0], "--"}, argv...)...)
+func (f *Farm) Do(argv ...string) (string, error) { return f.DoOn(0, argv...) }
+
+// DoOn is Do on another host, all of which have Slurm's commands and the same files.
+func (f *Farm) DoOn(host int, argv ...string) (string, error) {
+	c := exec.Command(filepath.Join(f.Bin, "ssh"), append([]string{f.Names[host], "--"}, argv...)...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%q: %w: %s", argv, err, out)
