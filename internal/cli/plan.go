@@ -86,7 +86,7 @@ func explain(out io.Writer, list []control.Prospect) error {
 			slot, compute = seconds(p.SlotSeconds), seconds(p.ComputeSeconds)
 		}
 		if p.CostPerHour > 0 {
-			cost = fmt.Sprintf("%.2f", p.CostPerHour)
+			cost = costText(p.CostPerHour)
 		}
 		switch {
 		case !p.Usable:

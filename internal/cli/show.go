@@ -217,7 +217,7 @@ func (a *app) showRun(v runView) error {
 		row("time", "%s", text)
 	}
 	if v.Cost > 0 {
-		row("cost", "%.2f", v.Cost)
+		row("cost", "%s", costText(v.Cost))
 	}
 	for _, at := range v.Attempts {
 		w.gap()
@@ -226,7 +226,7 @@ func (a *app) showRun(v runView) error {
 			row("  chosen", "%s", at.Why)
 		}
 		if at.Cost > 0 {
-			row("  cost", "%.2f", at.Cost)
+			row("  cost", "%s", costText(at.Cost))
 		}
 		row("  hosts", "%s", orDash(strings.Join(at.Hosts, ", ")))
 		if at.ExitCode != nil {

@@ -189,6 +189,15 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", v, units[i])
 }
 
+// costText is a cost as people read it, in the currency of the sites file: what costs
+// something never costs 0.00.
+func costText(c float64) string {
+	if c > 0 && c < 0.005 {
+		return "<0.01"
+	}
+	return fmt.Sprintf("%.2f", c)
+}
+
 // durationText is a duration as people read it. A clock that was put back in
 // the meantime makes none of them negative.
 func durationText(d time.Duration) string {

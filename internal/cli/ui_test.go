@@ -63,3 +63,11 @@ func TestALongStepTellsItsRate(t *testing.T) {
 		}
 	})
 }
+
+func TestCostText(t *testing.T) {
+	for cost, want := range map[float64]string{0: "0.00", 0.0001: "<0.01", 0.005: "0.01", 0.5: "0.50", 1234.5: "1234.50"} {
+		if got := costText(cost); got != want {
+			t.Errorf("%v: %q, not %q", cost, got, want)
+		}
+	}
+}
