@@ -3,7 +3,11 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -75,6 +79,7 @@ func (b *bench) eight(rounds int) error {
 	const count = 8
 	rounds = max(rounds/10, 1)
 	var took [2][2][]time.Duration // by number of guests, and how they start
+	var idle [2][]float64          // with all of them: parts of the processors' time
 	for range rounds {
 		for i, guests := range []int{1, count} {
 			size := newSize(1024)
@@ -82,18 +87,56 @@ func (b *bench) eight(rounds int) error {
 				if err := b.guests(guests, size); err != nil {
 					return err
 				}
+				before, err := processors()
+				if err != nil {
+					return err
+				}
 				is, err := b.once(b.bee, "run", "-q", "guests.yaml")
 				if err != nil {
 					return err
 				}
-				if turn != 1 {
-					took[i][turn/2] = append(took[i][turn/2], is)
+				after, err := processors()
+				if err != nil {
+					return err
+				}
+				if turn == 1 {
+					continue
+				}
+				took[i][turn/2] = append(took[i][turn/2], is)
+				if guests == count {
+					idle[turn/2] = append(idle[turn/2], (after.idle-before.idle)/(after.all-before.all))
 				}
 			}
 		}
 	}
 	for how, name := range []string{"for the first time", "from a template"} {
 		b.row(fmt.Sprintf("`bee run` of `true` in %d virtual machines of one host, %s", count, name), middle(took[1][how]), "one machine", middle(took[0][how]))
+		slices.Sort(idle[how])
+		b.rows = append(b.rows, [4]string{"the same: part of the processors' time that was idle", fmt.Sprintf("%.3f", idle[how][len(idle[how])/2]), "–", "–"})
 	}
 	return nil
+}
+
+// usage is what this machine's processors have done since it was booted, in ticks.
+type usage struct{ idle, all float64 }
+
+// processors reads the first line of /proc/stat (proc(5)).
+func processors() (u usage, err error) {
+	raw, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return u, err
+	}
+	line, _, _ := strings.Cut(string(raw), "\n")
+	const idle, waiting, guests = 3, 4, 8 // what guests take is also counted before
+	for i, word := range strings.Fields(line)[1:] {
+		ticks, err := strconv.ParseFloat(word, 64)
+		if err != nil || i >= guests {
+			return u, err
+		}
+		u.all += ticks
+		if i == idle || i == waiting {
+			u.idle += ticks
+		}
+	}
+	return u, nil
 }
