@@ -2,6 +2,7 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,25 +40,43 @@ func layers(t *testing.T, manifest string) (size int64) {
 }
 
 // TestABundleRunsFromAnywhere: it is moved after it was made, and nothing tells it
-// where it lies or what there is; it is started by a link. It boots as far as its firmware.
+// where it lies or what there is; it is started by a link, also where there is no other
+// library than its own. It boots as far as its firmware.
 func TestABundleRunsFromAnywhere(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.Once(t)
 	b := testkit.NewBee(t)
 	made := strings.TrimSpace(b.Must("vm", "bundle", filepath.Join(b.Work, "qemu")))
-	moved := filepath.Join(b.Work, "a b")
-	if err := os.Rename(filepath.Dir(made), moved); err != nil {
+	root := filepath.Join(b.Work, "root")
+	moved, link := filepath.Join(root, "a b"), filepath.Join(root, "bin", "linked")
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "bin"), 0o755), os.Rename(filepath.Dir(made), moved),
+		os.Symlink(filepath.Join("..", "a b", filepath.Base(made)), link)); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(b.Work, "linked")
-	if err := os.Symlink(filepath.Join("a b", filepath.Base(made)), link); err != nil {
+	starts := func(c *exec.Cmd) {
+		t.Helper()
+		c.Args = append(c.Args, "-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg", "-monitor", "stdio")
+		c.Dir, c.Stdin = "/", strings.NewReader("info status\nquit\n")
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "VM status: running") {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	bare := exec.Command(link)
+	bare.Env = []string{}
+	starts(bare)
+
+	// A host that has another libc, or none.
+	busybox, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "bin", "busybox"), busybox, 0o755)
+	}
+	for _, name := range []string{"sh", "dirname", "readlink"} {
+		err = errors.Join(err, os.Symlink("busybox", filepath.Join(root, "bin", name)))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(link, "-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg", "-monitor", "stdio")
-	c.Dir, c.Env, c.Stdin = "/", []string{}, strings.NewReader("info status\nquit\n")
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "VM status: running") {
-		t.Errorf("%v: %s", err, out)
-	}
+	starts(exec.Command("unshare", "--map-root-user", testkit.RequireTool(t, "chroot"), root, "/bin/linked"))
 }
 
 // TestGuestImages brings a guest image to a registry and back, into another
