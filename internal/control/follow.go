@@ -31,7 +31,9 @@ const (
 	// give it up sooner, and a host that sleeps takes no connection: all of this is
 	// for a lone node on an overloaded host.
 	answerTimeout = 3 * time.Second // less than a silent connection lives
-	silentTries   = 4
+	// tellsWhy is how long a site may take to tell why it has taken hosts back.
+	tellsWhy    = 5 * time.Second
+	silentTries = 4
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
@@ -62,6 +64,9 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	}
 	if core.KindNamed(result.Kind) == core.Stopped && !a.stopAsked() { // its user's word would be on record
 		a.unasked(result)
+	}
+	if result.TakenBack {
+		a.timed(ctx, protocol.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
 	}
 	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
 	a.account(ctx, result)
@@ -110,6 +115,25 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	}
 	a.showRest(ctx)
 	return out, a.handOn(ctx, out)
+}
+
+// whyTakenBack has the result say why the site has taken the hosts back, as far as it
+// tells soon.
+func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, tellsWhy)
+	defer cancel()
+	for {
+		switch status, err := a.lease.Status(ctx); {
+		case err != nil || status.Live:
+			return err
+		case !status.Ending:
+			result.Message += " (" + status.Reason + ")"
+			return nil
+		}
+		if err := sleep(ctx, tellsWhy/20); err != nil {
+			return err
+		}
+	}
 }
 
 // unasked has the result of a head that was told to end, and not by the run's user, say

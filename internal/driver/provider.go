@@ -98,6 +98,8 @@ type Status struct {
 	// still, where the site has them do so: they do not answer then, and go on
 	// later.
 	Reason string
+	// Ending tells that the site is about to take the hosts back, and may say only later why.
+	Ending bool
 	// Ends is when the site takes the hosts back, as it says now: later than Deadline where
 	// it has had them stand still. Zero: as it said at first.
 	Ends time.Time

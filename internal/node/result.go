@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ func (h *head) conclude(err error) *protocol.Result {
 		h.mu.Lock()
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
 		h.mu.Unlock()
+		r.TakenBack = errors.Is(err, errTakenBack)
 	}
 	globs := h.volumeGlobs()
 	saved := h.awaitSaving()

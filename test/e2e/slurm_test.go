@@ -240,7 +240,7 @@ func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
 	if out, err := farm.Do("scancel", "--user="+fmt.Sprint(os.Getuid())); err != nil {
 		t.Fatal(err, out)
 	}
-	if v := b.Await(id, 60*time.Second); v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "taken its hosts back") {
+	if v := b.Await(id, 60*time.Second); v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "taken its hosts back (") || !strings.Contains(v.Error.Message, "the job was cancelled") {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
 }

@@ -401,6 +401,9 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 	Host    string `json:"host,omitempty"` // the host at fault, if one is
+	// TakenBack tells that the site has given notice that it takes its hosts back. It
+	// knows why, and nodes do not.
+	TakenBack bool `json:"taken_back,omitempty"`
 	// Outputs are the files and directories that match Plan.Outputs.
 	Outputs []OutputMatch `json:"outputs,omitempty"`
 	// Runtime that was used, by rank.

@@ -87,7 +87,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		return driver.Status{}, err
 	}
 	if j.gone() {
-		return driver.Status{Reason: l.words(j.ending())}, nil
+		return driver.Status{Reason: l.words(j.ending()), Ending: j != nil && j.state == completing}, nil
 	}
 	if l.look() != nil && j.again() {
 		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
@@ -262,7 +262,7 @@ func (l *lease) endJobs(ctx context.Context) error {
 		}
 		left := 0
 		for _, j := range list {
-			tidying := j.state == "COMPLETING"
+			tidying := j.state == completing
 			if j.over() || tidying && time.Since(begun) > completingTimeout {
 				continue
 			}

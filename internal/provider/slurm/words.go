@@ -2,11 +2,15 @@ package slurm
 
 import "strings"
 
+// completing is the state of a job whose nodes are tidied up: Slurm tells how it ended
+// only after that.
+const completing = "COMPLETING"
+
 // over tells whether a job has ended; what is still tidied up on its nodes has
 // not.
 func (j *job) over() bool {
 	switch j.state {
-	case "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
+	case "PENDING", "CONFIGURING", "RUNNING", completing, "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
 		return false
 	}
 	return true
@@ -14,7 +18,7 @@ func (j *job) over() bool {
 
 // gone tells that the job's nodes are not to be had any more, or will not be
 // in a moment. Slurm forgets a job some minutes after its end: then it is nil.
-func (j *job) gone() bool { return j == nil || j.over() || j.state == "COMPLETING" }
+func (j *job) gone() bool { return j == nil || j.over() || j.state == completing }
 
 // again tells, of a job that had its nodes, that it has them no more and waits
 // for others.
@@ -36,9 +40,9 @@ func (j *job) ending() string {
 		return "Slurm knows the job no more"
 	}
 	words := map[string]string{
-		"CANCELLED":     "the job was cancelled",
+		"CANCELLED":     "the job was cancelled, as by `scancel`",
 		"COMPLETED":     "the job has ended",
-		"COMPLETING":    "the job is ending",
+		completing:      "the job is ending",
 		"FAILED":        "the job has failed",
 		"TIMEOUT":       "the job's time was over",
 		"DEADLINE":      "the job's deadline was over",
