@@ -211,6 +211,13 @@ func TestHostsThatNobodyCameFor(t *testing.T) {
 				if run.State != c.state || asked != min(c.missed+1, missedInARow) || slices.ContainsFunc(told, func(what string) bool { return what != "attend" }) {
 					t.Errorf("asked for %d times, told %q: %+v", asked, told, run)
 				}
+				attempts, err := w.Store.Attempts(t.Context(), run.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if q := attempts[0].Phases[protocol.PhaseQueue]; c.dies && (q < 25*time.Hour-time.Minute || q > 25*time.Hour+time.Minute) {
+					t.Errorf("the first attempt is told to have waited for %s, it did for 25 hours", q)
+				}
 				if text := history(t, w, run.ID); !strings.Contains(text, "given back soon and asked for again if it is not") || !strings.Contains(text, "no bee came") {
 					t.Errorf("its history: %s", text)
 				}
