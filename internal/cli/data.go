@@ -60,7 +60,10 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 			if _, err := os.Lstat(image); err == nil && !force {
 				return &core.Error{Kind: core.Busy, Op: "make data image", Object: image, Err: fs.ErrExist, Remedy: "Give another name, or --force to replace it."}
 			}
-			before, err := dataimage.DigestOf(c.Context(), dir)
+			before, err := "", dataimage.Fits(image, dir, bytes)
+			if err == nil {
+				before, err = dataimage.DigestOf(c.Context(), dir)
+			}
 			if errors.Is(err, fs.ErrPermission) {
 				return &core.Error{Kind: core.Invalid, Op: "load directory", Object: dir, Err: err, Remedy: "All of it goes into the image: make it readable, or move it out of the directory."}
 			} else if err != nil {

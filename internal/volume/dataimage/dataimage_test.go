@@ -193,6 +193,54 @@ func TestWrongSizes(t *testing.T) {
 	}
 }
 
+// TestHolesAreNotRead: of files that are nothing else, it would take hours. Where they are
+// written as zeros, the digest is the same.
+func TestHolesAreNotRead(t *testing.T) {
+	digests := map[string]string{}
+	for name, size := range map[string]int64{"holes": 10 << 20, "zeros": 10 << 20, "another place": 10 << 20, "longer": 10<<20 + zeroBlock, "most": largest} {
+		dir := t.TempDir()
+		f, err := os.Create(filepath.Join(dir, "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]int64{"another place": 2 * zeroBlock}[name]
+		if name == "zeros" {
+			_, err = f.Write(make([]byte, size))
+		}
+		_, werr := f.WriteAt([]byte("here"), 5*zeroBlock-2+at)
+		if err := errors.Join(err, werr, f.Truncate(size), f.Close()); errors.Is(err, unix.EFBIG) {
+			continue // this file system has none of 16 TiB
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if digests[name], err = DigestOf(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		i := opened(t, load(t, dir, 0))
+		if got, err := i.Digest(t.Context()); got != digests[name] || err != nil || i.Size() > 1<<30 {
+			t.Errorf("%s: the image of %d bytes holds %s, not %s: %v", name, i.Size(), got, digests[name], err)
+		}
+	}
+	if digests["holes"] != digests["zeros"] || digests["holes"] == digests["another place"] || digests["holes"] == digests["longer"] {
+		t.Errorf("digests are %v", digests)
+	}
+}
+
+func TestAFileOfSixteenTerabytesIsRefused(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "bee-test-") // ext4 itself has none
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	f, err := os.Create(filepath.Join(dir, "file"))
+	if err := errors.Join(err, f.Truncate(largest+1), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := Fits("image", dir, 0); !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), f.Name()) || core.Remedy(err) == "" {
+		t.Error(err)
+	}
+}
+
 func TestWhatIsNoImage(t *testing.T) {
 	whole, err := os.ReadFile(load(t, t.TempDir(), LeastSize))
 	if err != nil {

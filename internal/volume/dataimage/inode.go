@@ -2,7 +2,10 @@ package dataimage
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -128,34 +131,64 @@ func (i *Image) block(n *Inode, number int64) ([]byte, error) {
 
 // content reads a file, holes as zeros.
 type content struct {
-	i       *Image
-	extents []extent // those not behind us
+	in      io.ReaderAt // at whose places its extents are
+	extents []extent    // those not behind us
 	at, end int64
 }
 
 func (i *Image) open(n *Inode) (*content, error) {
 	list, err := i.extents(n)
-	return &content{i: i, extents: list, end: n.Size}, err
+	return &content{in: i.file, extents: list, end: n.Size}, err
+}
+
+// contentOf is that of a file of this host.
+func contentOf(f *os.File) (*content, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	c := &content{in: f, end: info.Size()}
+	for at := int64(0); at < c.end; {
+		from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break // only a hole is left
+		}
+		to := from
+		if err == nil {
+			to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "find holes of", Path: f.Name(), Err: err}
+		}
+		c.extents = append(c.extents, extent{from: from, length: to - from, at: from})
+		at = to
+	}
+	return c, nil
+}
+
+// hole is how many bytes come next that lie in no extent.
+func (c *content) hole() int64 {
+	for len(c.extents) > 0 && c.extents[0].from+c.extents[0].length <= c.at {
+		c.extents = c.extents[1:]
+	}
+	if len(c.extents) == 0 || c.extents[0].from > c.end {
+		return c.end - c.at
+	}
+	return max(0, c.extents[0].from-c.at)
 }
 
 func (c *content) Read(b []byte) (int, error) {
 	if c.at >= c.end {
 		return 0, io.EOF
 	}
-	for len(c.extents) > 0 && c.extents[0].from+c.extents[0].length <= c.at {
-		c.extents = c.extents[1:]
-	}
 	b = b[:min(int64(len(b)), c.end-c.at)]
-	switch {
-	case len(c.extents) == 0:
+	if hole := c.hole(); hole > 0 {
+		b = b[:min(int64(len(b)), hole)]
 		clear(b)
-	case c.extents[0].from > c.at:
-		b = b[:min(int64(len(b)), c.extents[0].from-c.at)]
-		clear(b)
-	default:
+	} else {
 		x := c.extents[0]
 		b = b[:min(int64(len(b)), x.from+x.length-c.at)]
-		if _, err := io.ReadFull(io.NewSectionReader(c.i.file, x.at+c.at-x.from, int64(len(b))), b); err != nil {
+		if _, err := io.ReadFull(io.NewSectionReader(c.in, x.at+c.at-x.from, int64(len(b))), b); err != nil {
 			return 0, err
 		}
 	}

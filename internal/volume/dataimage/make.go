@@ -26,16 +26,9 @@ const journalSize = 64 << 20
 // holds what a directory does. The file appears when it is whole and on the
 // disk; it takes only the space of what is in it.
 func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
-	bytes, files, err := measure(dir)
+	size, misfit, err := fit(file, dir, size)
 	if err != nil {
-		return fileError("read directory", dir, err)
-	}
-	needs := need(bytes, files)
-	if size == 0 {
-		size = needs
-	}
-	if size < LeastSize {
-		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf("%s too little for a file system", plainly(size)), Remedy: "Give it a size of at least 64M."}
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(file), ".bee-image-")
 	if err != nil {
@@ -61,11 +54,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	case code != 0 && full(said) && spaceLeft(file) < blockSize:
 		return &core.Error{Kind: core.Transient, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
 	case code != 0 && full(said):
-		return &core.Error{
-			Kind: core.Invalid, Op: "make data image", Object: file,
-			Err:    fmt.Errorf("what is to go into it has %d MiB in %d files, and does not fit into %d MiB", bytes>>20, files, size>>20),
-			Remedy: fmt.Sprintf("Give it more: at least %d MiB.", needs>>20),
-		}
+		return misfit
 	case code != 0:
 		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(said)}
 	}
@@ -76,6 +65,36 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 		return fileError("make data image", file, err)
 	}
 	return filestream.SyncDir(filepath.Dir(file))
+}
+
+// Fits refuses what Make would, for want of size, after it has read the directory.
+func Fits(file, dir string, size int64) error {
+	_, _, err := fit(file, dir, size)
+	return err
+}
+
+// fit gives the size of an image, and what to say where that turns out to be too little.
+func fit(file, dir string, size int64) (_ int64, misfit, err error) {
+	refuse := func(remedy, why string, args ...any) error {
+		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf(why, args...), Remedy: remedy}
+	}
+	bytes, files, err := measure(dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	needs := need(bytes, files)
+	if size == 0 {
+		size = needs
+	}
+	if size < LeastSize {
+		return 0, nil, refuse("Give it a size of at least 64M.", "%s too little for a file system", plainly(size))
+	}
+	misfit = refuse(fmt.Sprintf("Give it more: at least %d MiB.", needs>>20),
+		"what is to go into it has %d MiB in %d files, and does not fit into %d MiB", bytes>>20, files, size>>20)
+	if bytes > size {
+		return 0, nil, misfit
+	}
+	return size, misfit, nil
 }
 
 // plainly tells a size that is wrong, with its verb.
@@ -92,6 +111,8 @@ const (
 	// ratio is how many bytes of an image there are to one file: mke2fs' own,
 	// so that a disk's worth of small files fits.
 	ratio = 16384
+	// largest is the size of a file that has all the blocks that ext4 can number.
+	largest = (1<<32 - 1) * blockSize
 )
 
 // arguments of mke2fs. All that its configuration could say is said here, so
@@ -115,8 +136,10 @@ func need(bytes, files int64) int64 {
 	return (LeastSize + journalSize + data + data/16) &^ (1<<20 - 1)
 }
 
-// measure sums up a directory: bytes on the disk, so that holes do not count.
+// measure sums up a directory, without the holes of its files.
 func measure(dir string) (bytes, files int64, err error) {
+	type inode struct{ device, number uint64 }
+	seen := map[inode]bool{} // of files with several names
 	err = filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -126,9 +149,34 @@ func measure(dir string) (bytes, files int64, err error) {
 			return err
 		}
 		files++
-		bytes += min(st.Blocks*512, st.Size)
-		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Blocks*512 < st.Size/2 { // holes, or a file system that compresses
-			bytes += st.Size / 64
+		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
+			id := inode{uint64(st.Dev), st.Ino}
+			if seen[id] {
+				return nil
+			}
+			seen[id] = true
+		}
+		if st.Size > largest {
+			return &core.Error{
+				Kind: core.Invalid, Op: "make data image of", Object: p, Err: errors.New("it has 16 TiB or more, which no file of such an image may have"),
+				Remedy: "Split it, or move it out of the directory.",
+			}
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Blocks*512 >= st.Size {
+			bytes += st.Size
+			return nil
+		}
+		f, err := os.Open(p) // it has holes, or its file system compresses
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		c, err := contentOf(f)
+		if err != nil {
+			return err
+		}
+		for _, x := range c.extents {
+			bytes += x.length
 		}
 		return nil
 	})

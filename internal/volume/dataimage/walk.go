@@ -1,6 +1,7 @@
 package dataimage
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,19 +60,58 @@ type sum struct{ h hash.Hash }
 
 func newSum() sum { return sum{sha256.New()} }
 
-func (s sum) add(name string, mode fs.FileMode, target string, r io.Reader) error {
+func (s sum) add(ctx context.Context, name string, mode fs.FileMode, target string, c *content) error {
 	if mode&(fs.ModeDevice|fs.ModeSocket) != 0 {
 		return nil // nobody's data: see Unload
 	}
 	fmt.Fprintf(s.h, "%q %v %q", name, mode, target) //nolint:errcheck // a hash takes all
-	if r != nil {
-		inner := sha256.New()
-		if _, err := io.Copy(inner, r); err != nil {
+	if c != nil {
+		if err := s.addContent(ctx, c); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.h, " %x", inner.Sum(nil)) //nolint:errcheck // a hash takes all
 	}
 	fmt.Fprintln(s.h) //nolint:errcheck // a hash takes all
+	return nil
+}
+
+// zeroBlock is how many zeros at once, from a multiple of it on, a digest has as their
+// place alone.
+const zeroBlock = 64 << 10
+
+// addContent adds where a file has blocks of zeros, and the digest of all else. Holes need
+// not be read so, which would take hours of a file that is nothing else, and where they are
+// written as zeros, the digest is the same.
+func (s sum) addContent(ctx context.Context, c *content) error {
+	inner := sha256.New()
+	block, zeros := make([]byte, zeroBlock), make([]byte, zeroBlock)
+	behind := int64(0) // what was added last
+	gap := func(to int64) {
+		if to > behind {
+			fmt.Fprintf(s.h, " %d-%d", behind, to) //nolint:errcheck // a hash takes all
+		}
+	}
+	for c.at < c.end {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if whole := c.hole() / zeroBlock * zeroBlock; whole > 0 {
+			c.at += whole
+			continue
+		}
+		from := c.at
+		n, err := io.ReadFull(c, block[:min(zeroBlock, c.end-from)])
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(block[:n], zeros) {
+			continue
+		}
+		gap(from)
+		inner.Write(block[:n])
+		behind = c.at
+	}
+	gap(c.end)
+	fmt.Fprintf(s.h, " %x", inner.Sum(nil)) //nolint:errcheck // a hash takes all
 	return nil
 }
 
@@ -88,15 +128,15 @@ func (i *Image) Digest(ctx context.Context) (string, error) {
 			if err != nil {
 				return err
 			}
-			return s.add(name, e.Mode().Type(), target, nil)
+			return s.add(ctx, name, e.Mode().Type(), target, nil)
 		case e.Mode().IsRegular():
 			c, err := i.open(e.inode)
 			if err != nil {
 				return err
 			}
-			return s.add(name, e.Mode(), "", c)
+			return s.add(ctx, name, e.Mode(), "", c)
 		}
-		return s.add(name, e.Mode(), "", nil)
+		return s.add(ctx, name, e.Mode(), "", nil)
 	})
 	return s.String(), err
 }
@@ -125,16 +165,20 @@ func DigestOf(ctx context.Context, dir string) (string, error) {
 			if err != nil {
 				return err
 			}
-			return s.add(name, info.Mode().Type(), target, nil)
+			return s.add(ctx, name, info.Mode().Type(), target, nil)
 		case info.Mode().IsRegular():
 			f, err := os.Open(p)
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			return s.add(name, info.Mode(), "", f)
+			c, err := contentOf(f)
+			if err != nil {
+				return err
+			}
+			return s.add(ctx, name, info.Mode(), "", c)
 		}
-		return s.add(name, info.Mode(), "", nil)
+		return s.add(ctx, name, info.Mode(), "", nil)
 	})
 	return s.String(), err
 }
