@@ -216,7 +216,7 @@ func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) 
 			return e.write(dir)
 		})
 	}
-	return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: errors.New("there is none that is whole")})
+	return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: errors.New("there is none that is whole"), Remedy: "`bee vm snapshot` did not end well there: have it save the machines again, while their run goes on, or name another directory."})
 }
 
 // machines names the run that had the machines of a run with this submission first.
