@@ -103,7 +103,7 @@ func (f *Fabric) AttachRings(rank int, l net.Listener) error {
 		l.Close()
 		return err
 	}
-	p.guest = rings{vhost.Serve(l, f.log, p.takeOne)}
+	p.guest = rings{vhost.Serve(l, f.log, p.takeAll())}
 	return f.add(p)
 }
 

@@ -63,10 +63,7 @@ func (b *burst) give(i int, frame []byte) {
 
 // straight tells whether a frame for a guest that has a queue may be tried without
 // it, which spares a copy and waking somebody: so are those of one guest at a time.
-func (b *burst) straight(p *port) bool {
-	_, can := p.guest.(*datagrams)
-	return can && b.toGuest != nil && (p == b.guest || len(b.toGuest.frames) == 0)
-}
+func (b *burst) straight(p *port) bool { return p == b.guest || len(b.toGuest.frames) == 0 }
 
 // queue tells whether there was room.
 func (b *burst) queue(o *outbox, frame []byte) bool {
@@ -92,7 +89,7 @@ func (b *burst) wake() {
 func (b *burst) through() {
 	b.wake() // before the guest may hold us up
 	switch {
-	case b.toGuest == nil || len(b.toGuest.frames) == 0:
+	case len(b.toGuest.frames) == 0:
 	case b.guest.out == nil:
 		b.guest.put(b.toGuest)
 	default:

@@ -25,24 +25,19 @@ type port struct {
 
 // device is a guest's, to which a port leads.
 type device interface {
-	io.WriteCloser
-	// give hands over frames, all if it can, and tells how many it did and
-	// their bytes.
+	io.Closer
+	// give hands over frames, waiting for room, and tells how many it did and their
+	// bytes.
 	give(*batch) (frames, bytes int)
+	// offer hands over the first ones, as far as that can be done at once.
+	offer(*batch) (frames, bytes int)
 }
 
-// rings are a guest that is given one frame after the other.
+// rings are a guest whose memory the switch has mapped.
 type rings struct{ *vhost.Device }
 
-func (r rings) give(b *batch) (frames, bytes int) {
-	for _, frame := range b.frames {
-		if n, err := r.Write(frame); err == nil {
-			frames++
-			bytes += n
-		}
-	}
-	return frames, bytes
-}
+func (r rings) give(b *batch) (frames, bytes int)  { return r.Give(b.frames) }
+func (r rings) offer(b *batch) (frames, bytes int) { return r.Offer(b.frames) }
 
 func (f *Fabric) newPort(rank int) (*port, error) {
 	if rank < 0 || f.place.hostOf(rank) != f.place.Host {
@@ -64,11 +59,15 @@ func (p *port) read(d *datagrams) {
 	d.receive(func(frame []byte) { p.take(b, frame) }, b.through)
 }
 
-// takeOne deals with a frame that comes alone.
-func (p *port) takeOne(frame []byte) {
-	b := burst{f: p.f, from: byPort(p.index)}
-	p.take(&b, frame)
-	b.through()
+// takeAll deals with frames of the guest's that came at once.
+func (p *port) takeAll() func(frames [][]byte) {
+	b := &burst{f: p.f, from: byPort(p.index), toGuest: newBatch()}
+	return func(frames [][]byte) {
+		for _, frame := range frames {
+			p.take(b, frame)
+		}
+		b.through()
+	}
 }
 
 // take deals with a frame of the guest's.
@@ -82,11 +81,9 @@ func (p *port) take(b *burst, frame []byte) {
 	if answer := answerARP(frame[header:], p.rank); answer != nil {
 		p.answered.Add(1)
 		b.wake() // before the guest may hold us up
-		if _, err := p.guest.Write(append(make([]byte, header), answer...)); err != nil {
-			p.to.Dropped.Add(1) // it is asked for again
-			return
-		}
-		p.to.add(1, len(answer))
+		one := newBatch()
+		one.add(append(make([]byte, header), answer...))
+		p.put(one)
 		return
 	}
 	b.forward(frame)
@@ -104,9 +101,9 @@ func (p *port) put(b *batch) {
 // nothing waits for it; the rest waits.
 func (p *port) offer(b *batch) {
 	given, bytes := 0, 0
-	if d, ok := p.guest.(*datagrams); ok && p.out.idle() {
-		given, bytes = d.offer(b)
-		p.to.add(given, bytes)
+	if p.out.idle() {
+		given, bytes = p.guest.offer(b)
+		p.to.add(given, bytes-given*p.f.header)
 	}
 	for _, frame := range b.frames[given:] {
 		ok, first := p.out.add(frame)

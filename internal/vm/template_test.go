@@ -46,7 +46,11 @@ func newNeighbor(t *testing.T) *neighbor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Device = vhost.Serve(l, slog.New(slog.DiscardHandler), n.take)
+	n.Device = vhost.Serve(l, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+		for _, frame := range frames {
+			n.take(frame)
+		}
+	})
 	t.Cleanup(func() { n.Close() })
 	return n
 }
@@ -60,7 +64,7 @@ func (n *neighbor) take(frame []byte) {
 		copy(answer[ethernet+6:], "\x02bee!!\x08\x06")
 		answer = append(append(answer, frame[arp:arp+7]...), 2)
 		answer = append(append(answer, "\x02bee!!"...), frame[arp+24:arp+28]...)
-		go n.Write(append(answer, frame[arp+8:arp+18]...))
+		go n.Give([][]byte{append(answer, frame[arp+8:arp+18]...)})
 	case bytes.Equal(kind, []byte{8, 0}) && frame[ip+9] == 17:
 		select {
 		case n.hears <- bytes.Clone(frame[ip+20+8:]):

@@ -282,7 +282,17 @@ func device(t testing.TB, take func([]byte)) (*Device, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Serve(l, slog.New(slog.DiscardHandler), take)
+	d := Serve(l, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+		for _, f := range frames {
+			take(f)
+		}
+	})
 	t.Cleanup(func() { d.Close() })
 	return d, path
+}
+
+// give tells whether the guest was given a frame.
+func give(d *Device, frame []byte) bool {
+	n, bytes := d.Give([][]byte{frame})
+	return n == 1 && bytes == len(frame)
 }

@@ -14,75 +14,99 @@ const (
 	batchBytes  = 1 << 20
 )
 
-// receive puts a frame into buffers of the guest's. It is not done where there
-// are too few, and the guest then tells when it gives more.
-func (s *session) receive(frame []byte) (done bool, err error) {
+// receive puts frames into buffers of the guest's, and tells how many. Where not all
+// are in, there was no room for the next, and the guest tells when it gives more,
+// or else err says what is wrong with it.
+func (s *session) receive(frames [][]byte) (done int, err error) {
 	r := &s.rings[receiving]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.running() {
-		return false, ErrStopped
+		return 0, errStopped
 	}
-	if frame[0] != 0 && s.acked&featGuestChecksum == 0 || frame[1] != 0 && s.acked&featGuestSegments == 0 {
-		return false, fmt.Errorf("the guest's driver takes no unfinished frames (features %#x)", s.acked)
-	}
-	need := len(frame) - HeaderSize + s.headerSize()
 	for {
-		seen := r.available()
-		room, count := 0, uint16(0)
-		for room < need && count < seen-r.next && (count == 0 || s.acked&featMergeBuffers != 0) {
-			if seen-r.next > r.num {
-				return false, fmt.Errorf("a ring of %d with %d buffers available", r.num, seen-r.next)
-			}
-			parts, err := r.chain(s.memory, r.head(r.next+count), true)
-			if err != nil {
-				return false, err
-			}
-			for _, p := range parts {
-				room += len(p.data)
-			}
-			count++
-		}
-		if room >= need {
-			s.fill(r, frame, count)
-			return true, nil
-		}
-		if count > 0 && (s.acked&featMergeBuffers == 0 || count == r.num) {
-			return false, fmt.Errorf("the guest's buffers, %d bytes, are too small for a frame of %d", room, need)
-		}
-		if !r.await(s.events(), seen) {
-			return false, nil
+		seen, n, err := s.fill(r, frames[done:])
+		if done += n; err != nil || done == len(frames) || !r.await(s.events(), seen) {
+			return done, err
 		}
 	}
 }
 
-// fill copies a frame into the next count buffers, which have room for it.
-func (s *session) fill(r *ring, frame []byte, count uint16) {
-	var header [ringHeader]byte
-	copy(header[:], frame[:HeaderSize])
-	binary.LittleEndian.PutUint16(header[HeaderSize:], count)
-	rest := [2][]byte{header[:s.headerSize()], frame[HeaderSize:]}
-	for i := range count {
-		head, written := r.head(r.next), 0
-		parts, err := r.chain(s.memory, head, true)
+// fill puts frames into the buffers that are there, up to the index seen, and
+// hands them to the guest all at once.
+func (s *session) fill(r *ring, frames [][]byte) (seen uint16, done int, err error) {
+	seen = r.available()
+	if have := seen - r.next; have > r.num {
+		return seen, 0, fmt.Errorf("a ring of %d with %d buffers available", r.num, have)
+	}
+	used := uint16(0)
+	for _, frame := range frames {
+		var n uint16
+		if n, err = s.buffers(r, frame, seen); n == 0 || err != nil {
+			break
+		}
+		s.scatter(r, frame, used)
+		r.next += n
+		used += n
+		done++
+	}
+	if used > 0 {
+		r.publish(used, s.events(), s.logs())
+	}
+	return seen, done, err
+}
+
+// buffers finds those for a frame, which are the ring's chains then, and tells how
+// many; zero: there are too few.
+func (s *session) buffers(r *ring, frame []byte, seen uint16) (count uint16, err error) {
+	if len(frame) <= HeaderSize || len(frame) > MaxFrame {
+		return 0, fmt.Errorf("a frame of %d bytes cannot be", len(frame)-HeaderSize)
+	}
+	if frame[0] != 0 && s.acked&featGuestChecksum == 0 || frame[1] != 0 && s.acked&featGuestSegments == 0 {
+		return 0, fmt.Errorf("the guest's driver takes no unfinished frames (features %#x)", s.acked)
+	}
+	need, merges := len(frame)-HeaderSize+s.headerSize(), s.acked&featMergeBuffers != 0
+	r.forget()
+	for room := 0; room < need; count++ {
+		if count > 0 && !merges || count == r.num {
+			return 0, fmt.Errorf("the guest's buffers, %d bytes, are too small for a frame of %d", room, need)
+		}
+		if count == seen-r.next {
+			return 0, nil
+		}
+		parts, err := r.chain(s.memory, r.head(r.next+count), true)
 		if err != nil {
-			parts = nil // it changed meanwhile: the guest's own fault, and loss
+			return 0, err
 		}
 		for _, p := range parts {
+			room += len(p.data)
+		}
+	}
+	return count, nil
+}
+
+// scatter copies a frame into the ring's chains, and notes them as used, that many
+// places after what is published.
+func (s *session) scatter(r *ring, frame []byte, offset uint16) {
+	var header [ringHeader]byte
+	copy(header[:], frame[:HeaderSize])
+	binary.LittleEndian.PutUint16(header[HeaderSize:], uint16(len(r.chains)))
+	rest := [2][]byte{header[:s.headerSize()], frame[HeaderSize:]}
+	for i, c := range r.chains {
+		written := 0
+		for _, p := range r.buffers[c.from:c.to] {
 			n := 0
 			for k := range rest {
-				c := copy(p.data[n:], rest[k])
-				rest[k], n = rest[k][c:], n+c
+				moved := copy(p.data[n:], rest[k])
+				rest[k], n = rest[k][moved:], n+moved
 			}
 			if log := s.logs(); log != nil {
 				log.mark(p.guest, n)
 			}
 			written += n
 		}
-		r.use(i, head, written)
-		r.next++
+		r.use(offset+uint16(i), c.head, written)
 	}
-	r.publish(count, s.events(), s.logs())
 }
 
 // send passes on what the guest sends, until the session ends.
@@ -91,19 +115,14 @@ func (s *session) send() {
 	b := &batch{data: make([]byte, 0, batchBytes+MaxFrame)}
 	for {
 		more, err := s.collect(r, b)
-		for _, frame := range b.frames {
-			s.device.take(frame)
+		if len(b.frames) > 0 {
+			s.device.take(b.frames)
 		}
 		if err != nil {
 			s.fail(fmt.Errorf("take the guest's frames: %w", err))
 			return
 		}
-		if more {
-			continue
-		}
-		select {
-		case <-r.kicked:
-		case <-s.done:
+		if !more && !r.wait(s.done) {
 			return
 		}
 	}
@@ -131,6 +150,7 @@ func (s *session) collect(r *ring, b *batch) (more bool, err error) {
 	count := uint16(0)
 	for count < have && len(b.frames) < batchFrames && len(b.data) < batchBytes {
 		head := r.head(r.next)
+		r.forget()
 		parts, err := r.chain(s.memory, head, false)
 		if err != nil {
 			return false, err

@@ -33,7 +33,7 @@ const maxRing = 32768
 // write anything there at any time: what counts is read once, and checked.
 type ring struct {
 	mu      sync.Mutex
-	kicked  chan struct{} // holds one: something may have become available
+	changed chan struct{} // holds one: it may run now, or no more
 	num     uint16
 	at      [3]uint64 // where desc, used and avail are in the hypervisor
 	desc    []byte
@@ -46,8 +46,17 @@ type ring struct {
 	enabled bool
 	kick    *os.File
 	call    *os.File
+	count   [8]byte // of kicks, when it is read
 	fence   atomic.Int32
-	buffers []segment // of the chain that is dealt with
+	buffers []segment // of the chains that are dealt with
+	chains  []chain
+}
+
+// chain is one of the driver's buffers: its first descriptor, and which of the ring's
+// segments are its parts.
+type chain struct {
+	head     uint16
+	from, to int
 }
 
 // segment is a part of a buffer, in memory here and in the guest.
@@ -69,11 +78,13 @@ func (r *ring) head(i uint16) uint16 {
 	return binary.LittleEndian.Uint16(r.avail[4+2*int(i%r.num):])
 }
 
-// chain gives the parts of the buffer that begins at a descriptor: those that
-// the device shall write, or read.
+// forget has no chains dealt with any more.
+func (r *ring) forget() { r.buffers, r.chains = r.buffers[:0], r.chains[:0] }
+
+// chain adds the one that begins at a descriptor to those that are dealt with, and
+// gives its parts: those that the device shall write, or read.
 func (r *ring) chain(m memory, head uint16, writable bool) ([]segment, error) {
-	r.buffers = r.buffers[:0]
-	table, i := r.desc, head
+	table, i, from := r.desc, head, len(r.buffers)
 	for steps := 0; ; steps++ {
 		if steps > maxRing || int(i)*descSize+descSize > len(table) {
 			return nil, fmt.Errorf("descriptor %d leads nowhere", i)
@@ -100,7 +111,8 @@ func (r *ring) chain(m memory, head uint16, writable bool) ([]segment, error) {
 			}
 		}
 		if flags&descNext == 0 {
-			return r.buffers, nil
+			r.chains = append(r.chains, chain{head, from, len(r.buffers)})
+			return r.buffers[from:], nil
 		}
 		i = next
 	}
@@ -129,7 +141,7 @@ func (r *ring) publish(n uint16, events bool, log dirty) {
 		wanted = r.filled-event-1 < r.filled-old
 	}
 	if wanted && r.call != nil {
-		r.call.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) //nolint:errcheck // full: the call is pending
+		r.call.Write(one) //nolint:errcheck // full: the call is pending
 	}
 }
 
@@ -143,32 +155,55 @@ func (r *ring) await(events bool, seen uint16) (already bool) {
 	return r.available() != seen
 }
 
+// stop stops the ring if it still has a kick, which cannot be heard.
+func (r *ring) stop(kick *os.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kick == kick {
+		r.kick = replace(r.kick, nil)
+	}
+}
+
 // halt stops the ring, and gives the place where it stood.
 func (r *ring) halt() uint16 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kick != nil {
-		r.kick.Close()
-		r.kick = nil
-	}
+	r.kick = replace(r.kick, nil)
 	r.signal()
 	return r.next
 }
 
+// signal has whoever waits look again.
 func (r *ring) signal() {
 	select {
-	case r.kicked <- struct{}{}:
+	case r.changed <- struct{}{}:
 	default:
+	}
+	if r.kick != nil {
+		r.kick.Write(one) //nolint:errcheck // full: it is kicked already
 	}
 }
 
-// hear passes on the driver's kicks until the ring is halted.
-func (r *ring) hear(kick *os.File) {
-	b := make([]byte, 8)
-	for {
-		if _, err := kick.Read(b); err != nil {
-			return
+// one is what is written to an event's file.
+var one = []byte{1, 0, 0, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // a constant
+
+// wait waits until the driver kicks, or the ring starts, stops or is another one,
+// and tells whether it may still run. One goroutine at a time waits for a ring: the
+// kick wakes it, and nobody in between.
+func (r *ring) wait(done <-chan struct{}) bool {
+	r.mu.Lock()
+	kick := r.kick
+	r.mu.Unlock()
+	if kick != nil {
+		if _, err := kick.Read(r.count[:]); err != nil {
+			r.stop(kick)
 		}
-		r.signal()
+		return true
+	}
+	select {
+	case <-r.changed:
+		return true
+	case <-done:
+		return false
 	}
 }

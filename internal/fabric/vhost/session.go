@@ -89,7 +89,7 @@ type session struct {
 func newSession(d *Device, c *net.UnixConn) *session {
 	s := &session{device: d, c: c, done: make(chan struct{})}
 	for i := range s.rings {
-		s.rings[i].kicked = make(chan struct{}, 1)
+		s.rings[i].changed = make(chan struct{}, 1)
 	}
 	return s
 }
@@ -348,7 +348,6 @@ func (s *session) ring(request uint32, p []byte, files []*os.File) (reply []byte
 		if s.acked&featProtocol == 0 {
 			r.enabled = true
 		}
-		go r.hear(r.kick)
 	default:
 		return nil, errors.New("an unknown request")
 	}

@@ -9,7 +9,6 @@ package vhost
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -24,13 +23,13 @@ const HeaderSize = 10
 // segment of TCP and IP, or the largest MTU, needs.
 const MaxFrame = HeaderSize + 14 + 4 + 65536
 
-// ErrStopped tells of a frame for a guest whose device takes none: it is not
-// up yet, or the machine is halted.
-var ErrStopped = errors.New("the guest's device is stopped")
+// errStopped tells of frames for a guest whose device takes none: it is not up
+// yet, or the machine is halted.
+var errStopped = errors.New("the guest's device is stopped")
 
 // Device is the other side of one guest's device.
 type Device struct {
-	take     func(frame []byte)
+	take     func(frames [][]byte)
 	log      *slog.Logger
 	listener net.Listener
 	writing  sync.Mutex // frames to the guest, one after the other
@@ -41,11 +40,11 @@ type Device struct {
 }
 
 // Serve takes the hypervisor's connection from a listener of Unix sockets, and
-// calls take for each frame of the guest's, from one goroutine; the frame is
-// take's only until it returns. Of several connections the last one counts: a
+// calls take for the guest's frames, as many at a time as are there, from one
+// goroutine; they are take's only until it returns. Of several connections the last one counts: a
 // machine that is started anew connects anew. Who can connect can speak for the
 // guest: the listener has to be the user's own.
-func Serve(l net.Listener, log *slog.Logger, take func(frame []byte)) *Device {
+func Serve(l net.Listener, log *slog.Logger, take func(frames [][]byte)) *Device {
 	d := &Device{take: take, log: log, listener: l}
 	go d.accept()
 	return d
@@ -79,33 +78,54 @@ func (d *Device) accept() {
 	}
 }
 
-// Write gives the guest a frame that its header precedes. It waits while the
-// guest has no room, and fails with ErrStopped where the device takes none.
-func (d *Device) Write(frame []byte) (int, error) {
-	if len(frame) <= HeaderSize || len(frame) > MaxFrame {
-		return 0, fmt.Errorf("a frame of %d bytes cannot be", len(frame)-HeaderSize)
-	}
+// Give hands frames to the guest, each with its header before it, in their order.
+// It waits while the guest has no room, and tells how many there were and their
+// bytes, headers included; what the device does not take is lost.
+func (d *Device) Give(frames [][]byte) (given, bytes int) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	for {
-		d.mu.Lock()
-		s := d.current
-		d.mu.Unlock()
-		if s == nil {
-			return 0, ErrStopped
-		}
-		done, err := s.receive(frame)
-		if err != nil {
-			return 0, err
-		}
-		if done {
-			return len(frame), nil
-		}
-		select {
-		case <-s.rings[receiving].kicked:
-		case <-s.done:
+	for len(frames) > 0 {
+		s, n, err := d.put(frames)
+		given, bytes = given+n, bytes+length(frames[:n])
+		switch frames = frames[n:]; {
+		case errors.Is(err, errStopped):
+			return given, bytes
+		case err != nil:
+			frames = frames[1:] // it is lost, and what follows may not be
+		case len(frames) > 0:
+			s.rings[receiving].wait(s.done)
 		}
 	}
+	return given, bytes
+}
+
+// Offer hands frames to the guest like Give, and stops at the first for which it has
+// no room, or which it does not take. It does not wait, not even for one who does.
+func (d *Device) Offer(frames [][]byte) (given, bytes int) {
+	if !d.writing.TryLock() {
+		return 0, 0
+	}
+	defer d.writing.Unlock()
+	_, given, _ = d.put(frames)
+	return given, length(frames[:given])
+}
+
+func (d *Device) put(frames [][]byte) (s *session, given int, err error) {
+	d.mu.Lock()
+	s = d.current
+	d.mu.Unlock()
+	if s == nil {
+		return nil, 0, errStopped
+	}
+	given, err = s.receive(frames)
+	return s, given, err
+}
+
+func length(frames [][]byte) (n int) {
+	for _, f := range frames {
+		n += len(f)
+	}
+	return n
 }
 
 // Close ends the device; the guest's driver then sends to nobody.

@@ -48,7 +48,7 @@ func TestFramesPassBothWays(t *testing.T) {
 						t.Fatalf("frame %d of %d bytes arrived as one of %d", i, size, len(f)-HeaderSize)
 					}
 					before := guest.seen[receiving]
-					go d.Write(want)
+					go give(d, want)
 					f, ok := guest.receive(soon)
 					if !ok || !bytes.Equal(f, want) {
 						t.Fatalf("frame %d of %d bytes to the guest: got %d bytes, %t", i, size, len(f), ok)
@@ -64,11 +64,8 @@ func TestAGuestWithoutRoomHoldsUp(t *testing.T) {
 	d, path := device(t, func([]byte) {})
 	guest := connect(t, path, 1526, usual)
 	frame := append(make([]byte, HeaderSize), frameOf(9000)...)
-	written := make(chan error, 1)
-	go func() {
-		_, err := d.Write(frame)
-		written <- err
-	}()
+	written := make(chan bool, 1)
+	go func() { written <- give(d, frame) }()
 	for range 6 { // it takes six buffers, and not one before
 		if _, ok := guest.receive(10 * time.Millisecond); ok {
 			t.Fatal("a frame arrived that has no room")
@@ -78,9 +75,54 @@ func TestAGuestWithoutRoomHoldsUp(t *testing.T) {
 	if f, ok := guest.receive(soon); !ok || !bytes.Equal(f, frame) {
 		t.Fatal("the frame did not arrive when it had room")
 	}
-	if err := <-written; err != nil {
-		t.Fatal(err)
+	if !<-written {
+		t.Fatal("the frame that arrived was not given")
 	}
+}
+
+// TestManyFramesAtOnce: those for which there is room arrive, and nobody who only offers
+// some waits for the rest, or for one who does.
+func TestManyFramesAtOnce(t *testing.T) {
+	d, path := device(t, func([]byte) {})
+	guest := connect(t, path, 1526, usual)
+	var frames [][]byte
+	for range 5 {
+		frames = append(frames, append(make([]byte, HeaderSize), frameOf(2000)...)) // two buffers each
+	}
+	arrive := func(frames [][]byte) {
+		t.Helper()
+		for i, want := range frames {
+			if f, ok := guest.receive(soon); !ok || !bytes.Equal(f, want) {
+				t.Fatalf("frame %d came as one of %d bytes, %t", i, len(f), ok)
+			}
+		}
+	}
+	guest.room(7)
+	if n, bytes := d.Offer(frames); n != 3 || bytes != 3*len(frames[0]) {
+		t.Fatalf("%d frames of %d bytes were given, want 3", n, bytes)
+	}
+	arrive(frames[:3])
+	given := make(chan int, 1)
+	go func() {
+		n, _ := d.Give(frames)
+		given <- n
+	}()
+	guest.room(2) // and one was left
+	arrive(frames[:1])
+	if n, _ := d.Offer(frames); n != 0 {
+		t.Fatalf("%d frames overtook those that wait", n)
+	}
+	guest.room(7)
+	arrive(frames[1:])
+	if n := <-given; n != len(frames) {
+		t.Fatalf("%d frames were given, want %d", n, len(frames))
+	}
+	// One that cannot be is lost alone.
+	guest.room(4)
+	if n, _ := d.Give([][]byte{frames[0], make([]byte, HeaderSize), frames[1]}); n != 2 {
+		t.Fatalf("%d frames were given, want 2", n)
+	}
+	arrive(frames[:2])
 }
 
 func TestAHaltedDeviceGoesOnWhereItWas(t *testing.T) {
@@ -90,16 +132,13 @@ func TestAHaltedDeviceGoesOnWhereItWas(t *testing.T) {
 	frame := append(make([]byte, HeaderSize), frameOf(60)...)
 	for round := range 3 {
 		guest.room(1)
-		if _, err := d.Write(frame); err != nil {
-			t.Fatal(err)
+		if !give(d, frame) {
+			t.Fatal("a frame was not given")
 		}
 		guest.send(uint16(round), make([]byte, HeaderSize), frame[HeaderSize:], 1<<20)
 		<-got
-		waiting := make(chan error, 1)
-		go func() {
-			_, err := d.Write(frame) // has no room, and shall not wait for it
-			waiting <- err
-		}()
+		waiting := make(chan bool, 1)
+		go func() { waiting <- give(d, frame) }() // has no room, and shall not wait for it
 		var from [ringCount]uint16
 		for i := range from {
 			from[i] = binary.LittleEndian.Uint16(guest.ask(getVringBase, u32(uint32(i), 0))[4:])
@@ -107,11 +146,8 @@ func TestAHaltedDeviceGoesOnWhereItWas(t *testing.T) {
 				t.Fatalf("ring %d stopped at %d after %d frames", i, from[i], round+1)
 			}
 		}
-		if err := <-waiting; !errors.Is(err, ErrStopped) {
-			t.Fatalf("a frame for a halted guest: %v", err)
-		}
-		if _, err := d.Write(frame); !errors.Is(err, ErrStopped) {
-			t.Fatalf("a frame for a halted guest: %v", err)
+		if <-waiting || give(d, frame) {
+			t.Fatal("a halted guest was given a frame")
 		}
 		guest.table()
 		guest.start(from)
@@ -138,8 +174,8 @@ func TestChangedPagesAreNoted(t *testing.T) {
 	guest.ask(setLogBase, u64(uint64(size), 0), file)
 	guest.tell(setFeatures, u64(features))
 	guest.room(1)
-	if _, err := d.Write(append(make([]byte, HeaderSize), frameOf(5000)...)); err != nil {
-		t.Fatal(err)
+	if !give(d, append(make([]byte, HeaderSize), frameOf(5000)...)) {
+		t.Fatal("a frame was not given")
 	}
 	guest.receive(soon)
 	first := guestBase/pageSize + receivedAt/pageSize
@@ -225,7 +261,7 @@ func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{1514, 65294} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			to, toPath := device(b, func([]byte) {})
-			_, fromPath := device(b, func(f []byte) { to.Write(f) })
+			_, fromPath := device(b, func(f []byte) { give(to, f) })
 			sender, receiver := connect(b, fromPath, 2000, usual), connect(b, toPath, 4096, usual)
 			receiver.room(ringSize)
 			frame := frameOf(size)

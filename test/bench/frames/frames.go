@@ -32,8 +32,8 @@ type Result struct {
 }
 
 func main() {
-	if len(os.Args) == 7 && os.Args[1] == switchesArg {
-		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]))
+	if len(os.Args) == 3 && os.Args[1] == switchesArg {
+		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2]))
 		os.Exit(1)
 	}
 	if len(os.Args) == 2 && os.Args[1] == aloneArg {
@@ -151,7 +151,7 @@ func crowds(pattern string, size int, span time.Duration) []Result {
 func crowd(kind, pattern string, size int, span time.Duration) Result {
 	best := Result{What: kind, Size: size, Hosts: crowdSize, Shape: pattern}
 	for _, window := range []int{2, 8} {
-		ends, undo, err := mesh(kind)
+		ends, undo, err := crowdOf(kind)
 		if err != nil {
 			best.Note = err.Error()
 			return best

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +21,26 @@ import (
 // process, as it is with hypervisors, so that their processor time is known.
 const switchesArg = "switches"
 
-// switches are BEE's own, in a process of their own, joined by TCP as between
-// hosts.
-func switches(kind string, hosts, guests, lanes int, secure bool) ([]end, func(), error) {
+// mesh is what switches are there, of how many hosts and guests of each, and by how
+// many connections, encrypted or not, and guests of which kind they are joined.
+type mesh struct {
+	Kind, Attached       string
+	Hosts, Guests, Lanes int
+	Secure               bool
+}
+
+// make starts the switches in a process of their own, joined by TCP as between hosts.
+func (m mesh) make() ([]end, func(), error) {
+	order, err := json.Marshal(m)
+	if err != nil {
+		return nil, nil, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "endpoints")
-	c := exec.Command("/proc/self/exe", switchesArg, kind, strconv.Itoa(hosts), strconv.Itoa(guests), strconv.Itoa(lanes), strconv.FormatBool(secure))
+	c := exec.Command("/proc/self/exe", switchesArg, string(order))
 	c.Stderr = os.Stderr
 	c.ExtraFiles = []*os.File{theirs}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -47,8 +59,8 @@ func switches(kind string, hosts, guests, lanes int, secure bool) ([]end, func()
 		c.Wait() //nolint:errcheck // we killed it
 		child.Store(0)
 	}
-	for range hosts * guests {
-		e, err := receiveEnd(pair[0])
+	for range m.Hosts * m.Guests {
+		e, err := m.receiveEnd(pair[0])
 		if err != nil {
 			undo()
 			return nil, nil, err
@@ -58,7 +70,7 @@ func switches(kind string, hosts, guests, lanes int, secure bool) ([]end, func()
 	return ends, undo, nil
 }
 
-func receiveEnd(from int) (end, error) {
+func (m mesh) receiveEnd(from int) (end, error) {
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(from, make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
@@ -75,25 +87,20 @@ func receiveEnd(from int) (end, error) {
 	file := os.NewFile(uintptr(fds[0]), "guest")
 	defer file.Close()
 	c, err := net.FileConn(file)
+	if err == nil && m.Attached == fabric.Rings {
+		return newRings(c.(*net.UnixConn)) //nolint:forcetypeassert // that is what it is
+	}
 	return packets{c}, err
 }
 
 // beSwitches sends the endpoints' sockets, and ends by being killed.
-func beSwitches(kind, hosts, guests, lanes, secure string) error {
-	h, err := strconv.Atoi(hosts)
-	if err != nil {
-		return err
-	}
-	g, err := strconv.Atoi(guests)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(lanes)
-	if err != nil {
+func beSwitches(order string) error {
+	var m mesh
+	if err := json.Unmarshal([]byte(order), &m); err != nil {
 		return err
 	}
 	debug.SetGCPercent(40) // as a node does
-	files, err := makeSwitches(kind, h, g, n, secure == "true")
+	files, err := m.join()
 	if err != nil {
 		return err
 	}
@@ -105,26 +112,31 @@ func beSwitches(kind, hosts, guests, lanes, secure string) error {
 	select {}
 }
 
-func makeSwitches(kind string, hosts, guests, lanes int, secure bool) ([]*os.File, error) {
+// join gives the endpoints' sockets of all guests.
+func (m mesh) join() ([]*os.File, error) {
 	authority, err := wire.NewAuthority()
 	if err != nil {
 		return nil, err
 	}
 	var all []*fabric.Fabric
 	var files []*os.File
-	for host := range hosts {
-		f := fabric.New(kind, fabric.Sockets, fabric.Place{Host: host, Hosts: hosts, Guests: guests}, slog.New(slog.DiscardHandler))
+	for host := range m.Hosts {
+		f := fabric.New(m.Kind, m.Attached, fabric.Place{Host: host, Hosts: m.Hosts, Guests: m.Guests}, slog.New(slog.DiscardHandler))
 		all = append(all, f)
-		for g := range guests {
-			file, err := f.Attach(host*guests + g)
+		attach := f.Attach
+		if m.Attached == fabric.Rings {
+			attach = func(rank int) (*os.File, error) { return attachRings(f, rank) }
+		}
+		for g := range m.Guests {
+			file, err := attach(host*m.Guests + g)
 			if err != nil {
 				return nil, err
 			}
 			files = append(files, file)
 		}
-		for _, above := range fabric.Above(kind, host) {
-			for lane := range lanes {
-				a, b, err := connect(authority, secure)
+		for _, above := range fabric.Above(m.Kind, host) {
+			for lane := range m.Lanes {
+				a, b, err := connect(authority, m.Secure)
 				if err != nil {
 					return nil, err
 				}
@@ -138,6 +150,23 @@ func makeSwitches(kind string, hosts, guests, lanes int, secure bool) ([]*os.Fil
 		}
 	}
 	return files, nil
+}
+
+// attachRings gives the hypervisor's end of a connection to the port of a guest.
+func attachRings(f *fabric.Fabric, rank int) (*os.File, error) {
+	l, err := net.Listen("unix", fmt.Sprintf("@bee-frames-%d-%d", os.Getpid(), rank))
+	if err != nil {
+		return nil, err
+	}
+	if err := f.AttachRings(rank, l); err != nil {
+		return nil, err
+	}
+	c, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)) //nolint:forcetypeassert // that is what it is
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.File()
 }
 
 // connect gives both ends of a TCP connection, by mutual TLS if secure.

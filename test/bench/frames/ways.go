@@ -29,11 +29,14 @@ type way struct {
 
 func ways() []way {
 	return []way{
-		{"switch, two hosts, TLS", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, 1, true) }},
-		{"switch, two hosts, plain", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 1, 1, false) }},
-		{"switch, one host", 0, 0, func() ([]end, func(), error) { return switches(fabric.Switch, 1, 2, 1, false) }},
-		{"switch, four flows by one connection", 0, 4, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 4, 1, true) }},
-		{"switch, four flows by four connections", 0, 4, func() ([]end, func(), error) { return switches(fabric.Switch, 2, 4, 4, true) }},
+		{"switch, two hosts, TLS", 0, 0, mesh{fabric.Switch, fabric.Rings, 2, 1, 1, true}.make},
+		{"switch, two hosts, plain", 0, 0, mesh{fabric.Switch, fabric.Rings, 2, 1, 1, false}.make},
+		{"switch, one host", 0, 0, mesh{fabric.Switch, fabric.Rings, 1, 2, 1, false}.make},
+		{"switch by sockets, two hosts, TLS", 0, 0, mesh{fabric.Switch, fabric.Sockets, 2, 1, 1, true}.make},
+		{"switch by sockets, two hosts, plain", 0, 0, mesh{fabric.Switch, fabric.Sockets, 2, 1, 1, false}.make},
+		{"switch by sockets, one host", 0, 0, mesh{fabric.Switch, fabric.Sockets, 1, 2, 1, false}.make},
+		{"switch, four flows by one connection", 0, 4, mesh{fabric.Switch, fabric.Sockets, 2, 4, 1, true}.make},
+		{"switch, four flows by four connections", 0, 4, mesh{fabric.Switch, fabric.Sockets, 2, 4, 4, true}.make},
 		{"QEMU socket multicast", 0, 0, func() ([]end, func(), error) { return multicast(2) }},
 		{"QEMU stream pair", 0, 0, stream},
 		{"vde_switch", 1500, 0, vde},
@@ -308,12 +311,12 @@ func meshes() []string {
 // with what knows none.
 const plainSwitch = "switch, plain"
 
-func mesh(kind string) ([]end, func(), error) {
+func crowdOf(kind string) ([]end, func(), error) {
 	if kind == fabric.Multicast {
 		return multicast(crowdSize)
 	}
 	if kind == plainSwitch {
-		return switches(fabric.Switch, crowdSize, 1, 1, false)
+		return mesh{fabric.Switch, fabric.Sockets, crowdSize, 1, 1, false}.make()
 	}
-	return switches(kind, crowdSize, 1, 1, true)
+	return mesh{kind, fabric.Sockets, crowdSize, 1, 1, true}.make()
 }
