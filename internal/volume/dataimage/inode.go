@@ -141,7 +141,20 @@ func (i *Image) open(n *Inode) (*content, error) {
 	return &content{in: i.file, extents: list, end: n.Size}, err
 }
 
-// contentOf is that of a file of this host.
+// withContent has use read that of a file of this host.
+func withContent(path string, use func(*content) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, err := contentOf(f)
+	if err != nil {
+		return err
+	}
+	return use(c)
+}
+
 func contentOf(f *os.File) (*content, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -166,19 +166,12 @@ func measure(dir string) (bytes, files int64, err error) {
 			bytes += st.Size
 			return nil
 		}
-		f, err := os.Open(p) // it has holes, or its file system compresses
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		c, err := contentOf(f)
-		if err != nil {
-			return err
-		}
-		for _, x := range c.extents {
-			bytes += x.length
-		}
-		return nil
+		return withContent(p, func(c *content) error { // it has holes, or its file system compresses
+			for _, x := range c.extents {
+				bytes += x.length
+			}
+			return nil
+		})
 	})
 	return bytes, files, err
 }

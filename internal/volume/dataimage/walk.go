@@ -167,16 +167,7 @@ func DigestOf(ctx context.Context, dir string) (string, error) {
 			}
 			return s.add(ctx, name, info.Mode().Type(), target, nil)
 		case info.Mode().IsRegular():
-			f, err := os.Open(p)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			c, err := contentOf(f)
-			if err != nil {
-				return err
-			}
-			return s.add(ctx, name, info.Mode(), "", c)
+			return withContent(p, func(c *content) error { return s.add(ctx, name, info.Mode(), "", c) })
 		}
 		return s.add(ctx, name, info.Mode(), "", nil)
 	})
