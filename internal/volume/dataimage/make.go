@@ -79,6 +79,9 @@ func fit(file, dir string, size int64) (_ int64, misfit, err error) {
 		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf(why, args...), Remedy: remedy}
 	}
 	bytes, files, err := measure(dir)
+	if _, told := errors.AsType[*core.Error](err); err != nil && !told {
+		err = fileError("read directory", dir, err)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
