@@ -92,10 +92,9 @@ func newDatagrams(f *os.File) (*datagrams, error) {
 	return &datagrams{Conn: c, raw: raw}, nil
 }
 
-// receive has take called for each frame that comes, and then done for all that
-// came at once, until the socket is closed.
-func (d *datagrams) receive(take func(frame []byte), done func()) {
-	b := newBatch()
+// receive has take called for all frames that come at once, until the socket is closed.
+func (d *datagrams) receive(take func(frames [][]byte)) {
+	b, frames := newBatch(), make([][]byte, mostAtOnce)
 	const room = maxFrame + 1
 	buf := make([]byte, mostAtOnce*room) // what no frame reaches is never backed by memory
 	for i := range mostAtOnce {
@@ -111,10 +110,10 @@ func (d *datagrams) receive(take func(frame []byte), done func()) {
 			longest := 1
 			for i := range n {
 				length := int(b.messages[i].length)
-				take(buf[i*room:][:length])
+				frames[i] = buf[i*room:][:length]
 				longest = max(longest, length)
 			}
-			done()
+			take(frames[:n])
 			if n < most {
 				return false // it was empty, and we are told of what has come since
 			}

@@ -138,7 +138,7 @@ func (f *Fabric) Attach(rank int) (*os.File, error) {
 		theirs.Close()
 		return nil, err
 	}
-	go p.read(d)
+	go d.receive(p.takeAll())
 	return theirs, nil
 }
 

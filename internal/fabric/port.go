@@ -53,13 +53,7 @@ func (p *port) close() {
 	})
 }
 
-// read takes the guest's frames from its socket until that is closed.
-func (p *port) read(d *datagrams) {
-	b := &burst{f: p.f, from: byPort(p.index), toGuest: newBatch()}
-	d.receive(func(frame []byte) { p.take(b, frame) }, b.through)
-}
-
-// takeAll deals with frames of the guest's that came at once.
+// takeAll gives what deals with frames of the guest's that come at once.
 func (p *port) takeAll() func(frames [][]byte) {
 	b := &burst{f: p.f, from: byPort(p.index), toGuest: newBatch()}
 	return func(frames [][]byte) {

@@ -21,8 +21,8 @@ import (
 // process, as it is with hypervisors, so that their processor time is known.
 const switchesArg = "switches"
 
-// mesh is what switches are there, of how many hosts and guests of each, and by how
-// many connections, encrypted or not, and guests of which kind they are joined.
+// mesh is which switches there are: of how many hosts, joined by how many connections,
+// encrypted or not, with how many guests of each, and how these are attached.
 type mesh struct {
 	Kind, Attached       string
 	Hosts, Guests, Lanes int

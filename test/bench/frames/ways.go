@@ -307,8 +307,8 @@ func meshes() []string {
 	return []string{fabric.Switch, plainSwitch, fabric.Tree, fabric.Star, fabric.Multicast}
 }
 
-// plainSwitch is BEE's without TLS, which it never is in a run: to be compared
-// with what knows none.
+// plainSwitch is BEE's without TLS, as in runs that ask for it: to be compared with what
+// knows none.
 const plainSwitch = "switch, plain"
 
 func crowdOf(kind string) ([]end, func(), error) {
