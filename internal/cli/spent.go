@@ -91,13 +91,11 @@ func spent(r state.Run, attempts []state.Attempt, now time.Time) map[spentOn]tim
 		if i+1 < len(attempts) && until.After(attempts[i+1].Started) { // it is released while the next one goes on
 			until = attempts[i+1].Started
 		}
-		rest := until.Sub(at.Started)
 		for p, took := range at.Phases {
 			sums[phaseOf(p)] += took
-			rest -= took
 		}
 		sums[onNoSite] += at.Started.Sub(since)
-		switch {
+		switch rest := at.Nameless(until); {
 		case rest < 0: // the image is looked for before the attempt begins
 			sums[onNoSite] += rest
 		case at.Ended.IsZero() && r.Ended.IsZero():

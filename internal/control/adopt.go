@@ -78,7 +78,8 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		a.blame(out)
 	case !rec.Launched && !gone && queued(a.lease): // its place in the queue is kept
 		d.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", d.run.ID, site.Name))
-		a.rec.Phases[protocol.PhaseQueue] += a.nameless(time.Now()) // also while nobody looked
+		// Also while nobody looked. That the image took may lie before the attempt.
+		a.rec.Phases[protocol.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[protocol.PhaseImage])
 		work, cancel := d.untilStop(ctx)
 		defer cancel()
 		if err := d.getImage(work); err != nil {
@@ -123,18 +124,6 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 			return false, serr
 		}
 	}
-}
-
-// nameless is how much of the attempt's time until now no phase has. That the image took
-// may lie before it.
-func (a *attempt) nameless(now time.Time) time.Duration {
-	rest := now.Sub(a.rec.Started)
-	for p, took := range a.rec.Phases {
-		if p != protocol.PhaseImage {
-			rest -= took
-		}
-	}
-	return max(0, rest)
 }
 
 func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }

@@ -26,6 +26,16 @@ type Attempt struct {
 	Record
 }
 
+// Nameless is how much of the attempt's time until a moment no phase has. It is negative
+// where a phase began before the attempt, as the image's may.
+func (a Attempt) Nameless(until time.Time) time.Duration {
+	rest := until.Sub(a.Started)
+	for _, took := range a.Phases {
+		rest -= took
+	}
+	return rest
+}
+
 // Record is the part of an attempt that only people read.
 type Record struct {
 	Why      string                           `json:"why,omitempty"` // why this site
