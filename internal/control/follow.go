@@ -31,9 +31,7 @@ const (
 	// give it up sooner, and a host that sleeps takes no connection: all of this is
 	// for a lone node on an overloaded host.
 	answerTimeout = 3 * time.Second // less than a silent connection lives
-	// tellsWhy is how long a site may take to tell why it has taken hosts back.
-	tellsWhy    = 5 * time.Second
-	silentTries = 4
+	silentTries   = 4
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
@@ -115,25 +113,6 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	}
 	a.showRest(ctx)
 	return out, a.handOn(ctx, out)
-}
-
-// whyTakenBack has the result say why the site has taken the hosts back, as far as it
-// tells soon.
-func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
-	ctx, cancel := context.WithTimeout(ctx, tellsWhy)
-	defer cancel()
-	for {
-		switch status, err := a.lease.Status(ctx); {
-		case err != nil || status.Live:
-			return err
-		case !status.Ending:
-			result.Message += " (" + status.Reason + ")"
-			return nil
-		}
-		if err := sleep(ctx, tellsWhy/20); err != nil {
-			return err
-		}
-	}
 }
 
 // unasked has the result of a head that was told to end, and not by the run's user, say
@@ -256,65 +235,6 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
 	}
-}
-
-// stand notes that the site itself has the attempt's hosts stand still: they are
-// not away, however long that takes.
-func (a *attempt) stand(ctx context.Context, why string) {
-	a.away, a.silent = time.Time{}, time.Time{}
-	if !a.still {
-		a.still = true
-		a.note(ctx, fmt.Sprintf("site %s: %s", a.site.Name, why))
-	}
-}
-
-// proceed notes the end of that.
-func (a *attempt) proceed(ctx context.Context, status driver.Status) {
-	if !a.still {
-		return
-	}
-	a.still = false
-	text := fmt.Sprintf("site %s: its hosts go on", a.site.Name)
-	if a.lengthen(ctx, status.Ends) {
-		text += ", and are taken back as much later, at " + status.Ends.Local().Format(time.DateTime)
-	}
-	a.note(ctx, text)
-}
-
-// lengthen has the attempt take as much longer as its site now takes the hosts back
-// later. The head is told only once that is recorded: else the attempt might be taken
-// for ended while it computes.
-func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
-	first, span := a.lease.Deadline(), a.span()
-	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
-		return false
-	}
-	if a.rec.Span > 0 {
-		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
-		if err := a.put(ctx); err != nil {
-			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
-			return false
-		}
-	}
-	a.ends = ends
-	return true
-}
-
-// tellEnd tells a head that answers again of the later end of its slot.
-func (a *attempt) tellEnd(ctx context.Context, head Head) {
-	if a.still {
-		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
-			a.proceed(ctx, status)
-		}
-	}
-	if a.ends.IsZero() {
-		return
-	}
-	if err := head.Extend(ctx, a.ends); err != nil {
-		a.c.Log.Debug("the head was not told when its slot ends", "run", a.run.ID, "err", err)
-		return
-	}
-	a.ends = time.Time{}
 }
 
 // hangs tells whether a head that took the connection says nothing on it. A

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// What a site says of the hosts that it has given: that they stand still and go on, are
+// taken back later, and why they were.
+
+// tellsWhy is how long a site may take to tell why it has taken hosts back.
+const tellsWhy = 5 * time.Second
+
+// stand notes that the site itself has the attempt's hosts stand still: they are
+// not away, however long that takes.
+func (a *attempt) stand(ctx context.Context, why string) {
+	a.away, a.silent = time.Time{}, time.Time{}
+	if !a.still {
+		a.still = true
+		a.note(ctx, fmt.Sprintf("site %s: %s", a.site.Name, why))
+	}
+}
+
+// proceed notes the end of that.
+func (a *attempt) proceed(ctx context.Context, status driver.Status) {
+	if !a.still {
+		return
+	}
+	a.still = false
+	text := fmt.Sprintf("site %s: its hosts go on", a.site.Name)
+	if a.lengthen(ctx, status.Ends) {
+		text += ", and are taken back as much later, at " + status.Ends.Local().Format(time.DateTime)
+	}
+	a.note(ctx, text)
+}
+
+// lengthen has the attempt take as much longer as its site now takes the hosts back
+// later. The head is told only once that is recorded: else the attempt might be taken
+// for ended while it computes.
+func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
+	first, span := a.lease.Deadline(), a.span()
+	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
+		return false
+	}
+	if a.rec.Span > 0 {
+		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
+		if err := a.put(ctx); err != nil {
+			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
+			return false
+		}
+	}
+	a.ends = ends
+	return true
+}
+
+// tellEnd tells a head that answers again of the later end of its slot.
+func (a *attempt) tellEnd(ctx context.Context, head Head) {
+	if a.still {
+		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
+			a.proceed(ctx, status)
+		}
+	}
+	if a.ends.IsZero() {
+		return
+	}
+	if err := head.Extend(ctx, a.ends); err != nil {
+		a.c.Log.Debug("the head was not told when its slot ends", "run", a.run.ID, "err", err)
+		return
+	}
+	a.ends = time.Time{}
+}
+
+// whyTakenBack has the result say why the site has taken the hosts back, as far as it
+// tells soon.
+func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, tellsWhy)
+	defer cancel()
+	for {
+		switch status, err := a.lease.Status(ctx); {
+		case err != nil || status.Live:
+			return err
+		case !status.Ending:
+			result.Message += " (" + status.Reason + ")"
+			return nil
+		}
+		if err := sleep(ctx, tellsWhy/20); err != nil {
+			return err
+		}
+	}
+}
