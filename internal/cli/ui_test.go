@@ -50,11 +50,11 @@ func TestALongStepTellsItsRate(t *testing.T) {
 		p := &progress{out: &shown}
 		for i := range int64(3) {
 			p.report(protocol.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // in virtual time
 		}
 		for i := range int64(2) { // another, of which nobody knows the end
 			p.report(protocol.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // in virtual time
 		}
 		want := "bee: copying a 1.0 MB of 101.0 MB (0 %)\nbee: copying a 21.0 MB of 101.0 MB (20 %), 2.0 MB/s, 40s left\n" +
 			"bee: copying a 41.0 MB of 101.0 MB (40 %), 2.0 MB/s, 30s left\nbee: fetching b 1 B\nbee: fetching b 5.0 GB, 500.0 MB/s\n"

@@ -372,7 +372,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 			if is, err := a.dispensable(t.Context()); err != nil || !is {
 				t.Fatal(is, err)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // in virtual time
 		}
 		if most := int(awayPatience / heldLook); asked > most {
 			t.Errorf("the store was asked %d times, want %d at most", asked, most)
