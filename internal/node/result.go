@@ -40,7 +40,7 @@ func (h *head) conclude(err error) *protocol.Result {
 	saved()
 	uerr := h.unloadVolume()
 	if uerr != nil {
-		r.Exit, r.Continue = nil, false
+		r.Exit, r.Continue, r.TakenBack = nil, false, false
 		r.Kind, r.Message, r.Remedy = core.KindOf(uerr).String(), uerr.Error(), core.Remedy(uerr)
 		h.saved = false
 	}
