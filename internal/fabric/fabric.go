@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
@@ -55,7 +56,9 @@ type Fabric struct {
 	peers []*link                // by host; nil for those that this one is not linked to
 	ports []atomic.Pointer[port] // of this host's guests
 
-	store *store // for what waits
+	store   *store  // for what waits
+	buffers buffers // for what comes by links
+	loop    loop.Loop
 
 	mu      sync.Mutex
 	closed  bool
@@ -103,7 +106,7 @@ func (f *Fabric) AttachRings(rank int, l net.Listener) error {
 		l.Close()
 		return err
 	}
-	p.guest = rings{vhost.Serve(l, f.log, p.takeAll())}
+	p.guest = rings{vhost.Serve(l, &f.loop, f.log, p.takeAll())}
 	return f.add(p)
 }
 
@@ -150,10 +153,8 @@ func (f *Fabric) add(p *port) error {
 		p.close()
 		return errors.New("the fabric has that guest already, or is closed")
 	}
-	if f.crowded {
-		p.out = newOutbox(f.store)
-		go p.write()
-	}
+	p.out = newOutbox(f.store)
+	go p.write()
 	f.ports[p.index].Store(p)
 	return nil
 }
@@ -176,6 +177,7 @@ func (f *Fabric) Close() {
 			k.close()
 		}
 	}
+	f.loop.Close()
 }
 
 // hostName names a host by its first node, for people.

@@ -42,16 +42,15 @@ func (b *burst) forward(frame []byte) {
 	}
 }
 
-// give hands a frame to a guest. One that is alone on its host and takes nothing
-// holds up only links over which nothing comes but its own; what it is sent then
-// waits, and is dropped, at the senders. Where others would wait behind it, it has
-// a queue of its own for what it has no room for at once.
+// give hands a frame to a guest. What it has no room for at once waits in a queue of its
+// own, and is dropped where that is full. For one that is alone on its host nothing is
+// read any more before that: what it is sent then waits, and is dropped, at the senders.
 func (b *burst) give(i int, frame []byte) {
 	p := b.f.ports[i].Load()
 	switch {
 	case p == nil:
 		b.f.unheard.Add(1)
-	case p.out == nil || b.straight(p):
+	case b.straight(p):
 		b.guest = p
 		if !b.toGuest.add(frame) {
 			b.through()
@@ -61,8 +60,8 @@ func (b *burst) give(i int, frame []byte) {
 	}
 }
 
-// straight tells whether a frame for a guest that has a queue may be tried without
-// it, which spares a copy and waking somebody: so are those of one guest at a time.
+// straight tells whether a frame for a guest may be tried without its queue, which spares
+// a copy and waking somebody: so are those of one guest at a time.
 func (b *burst) straight(p *port) bool { return p == b.guest || len(b.toGuest.frames) == 0 }
 
 // queue tells whether there was room.
@@ -80,19 +79,15 @@ func (b *burst) queue(o *outbox, frame []byte) bool {
 
 func (b *burst) wake() {
 	for _, o := range b.filled[:b.fills] {
-		o.rouse()
+		o.leave()
 	}
 	b.fills = 0
 }
 
 // through sends all of it on its way.
 func (b *burst) through() {
-	b.wake() // before the guest may hold us up
-	switch {
-	case len(b.toGuest.frames) == 0:
-	case b.guest.out == nil:
-		b.guest.put(b.toGuest)
-	default:
+	b.wake()
+	if len(b.toGuest.frames) > 0 {
 		b.guest.offer(b.toGuest)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // On a lane each frame is preceded by its length, four bytes, as QEMU's stream
@@ -54,7 +56,18 @@ type Lane struct {
 	last    bool
 	begun   time.Time
 	heard   atomic.Int64 // last, in nanoseconds since then
-	waiting atomic.Bool  // for something to come, not for the guest to take it
+	waiting atomic.Bool  // for something to come, not for others
+
+	carrier *loop.Conn   // what carries c; nil: something else than TCP, which knows no loop
+	source  *loop.Source // of what comes; nil likewise
+	in      []byte       // what came and is not whole; nil: nothing
+	burst   burst
+
+	forwarding sync.Mutex // held while what came is forwarded
+	over       bool       // nothing is any more; guarded by it
+
+	writing sync.Mutex // held by who writes
+	open    bool       // frames may be; guarded by it
 
 	after sync.WaitGroup // what other lanes have to deliver first
 	ready chan struct{}  // closed when they have
@@ -66,9 +79,8 @@ type Lane struct {
 	dead  bool
 
 	// Of the other end's, likewise.
-	era     byte
-	begins  bool          // it is known
-	stopped chan struct{} // closed when nothing is forwarded any more
+	era    byte
+	begins bool // it is known
 }
 
 // question is on its way to the other end and back, behind frames.
@@ -77,9 +89,61 @@ type question struct {
 	answered func()
 }
 
-func newLane(k *link, slot int, c net.Conn) *Lane {
+func newLane(k *link, slot int, c net.Conn) (*Lane, error) {
 	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
-	return &Lane{link: k, slot: slot, c: c, clear: !secure, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), stopped: make(chan struct{}), begun: time.Now()}
+	l := &Lane{link: k, slot: slot, c: c, clear: !secure, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), begun: time.Now()}
+	l.burst = burst{f: k.f, from: way(k.host), toGuest: newBatch()}
+	l.waiting.Store(true)
+	if err := l.board(); err != nil {
+		return nil, err
+	}
+	if l.carrier != nil {
+		l.out.atOnce = l.atOnce
+		l.source = k.f.loop.Add(l.look)
+	}
+	return l, nil
+}
+
+// board has the loop carry the connection, if it is, or is carried by, one of TCP.
+func (l *Lane) board() (err error) {
+	by := func(c net.Conn) (net.Conn, error) {
+		t, ok := c.(*net.TCPConn)
+		if !ok {
+			return c, nil
+		}
+		own, err := loop.NewConn(t)
+		if err != nil {
+			return nil, err
+		}
+		l.carrier = own
+		return own, nil
+	}
+	if secure, ok := l.c.(interface {
+		Carry(by func(net.Conn) (net.Conn, error)) error
+	}); ok {
+		return secure.Carry(by)
+	}
+	c, err := by(l.c)
+	if err == nil {
+		l.c = c
+	}
+	return err
+}
+
+// begin has the lane send, and hear.
+func (l *Lane) begin() {
+	go l.write()
+	go l.watch()
+	if l.carrier == nil {
+		go func() {
+			for !l.look(loop.Own) {
+			}
+		}()
+	} else if err := l.carrier.Of(l.source); err != nil {
+		l.fail(err)
+	} else {
+		l.source.Call() // TLS may have read what followed its handshake
+	}
 }
 
 // Done is closed when the lane has broken.
@@ -99,15 +163,20 @@ func (l *Lane) hear() { l.heard.Store(int64(time.Since(l.begun))) }
 // close ends the lane; what was written still arrives.
 func (l *Lane) close() { l.end(net.ErrClosed, l.c.Close) }
 
-// fail ends the lane at once. What was written and has not arrived shall not: the
-// flow that it is of goes on by another one.
+// fail ends the lane at once; nothing that came by it is forwarded when it returns. What
+// was written and has not arrived shall not: the flow that it is of goes on by another one.
 func (l *Lane) fail(err error) { l.end(err, func() error { return abort(l.c) }) }
 
 func (l *Lane) end(err error, shut func() error) {
 	l.once.Do(func() {
+		l.source.Close()
 		shut() //nolint:errcheck // it has ended
 		l.last, l.err = l.link.drop(l), err
 		close(l.done)
+		l.forwarding.Lock()
+		l.over = true
+		l.forwarding.Unlock()
+		l.link.forget(l)
 		if !errors.Is(err, net.ErrClosed) {
 			f := l.link.f
 			f.log.Warn("the fabric lost a connection", "to", f.hostName(l.link.host), "lane", l.slot, "err", err)
@@ -161,17 +230,15 @@ func (l *Lane) write() {
 	defer l.out.close()
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
-	err := l.beat() // before anything is in its way
+	err := l.alone(l.beat) // before anything is in its way
 	for ready := l.ready; err == nil; {
 		select {
 		case <-ready:
-			ready, err = nil, l.drain()
+			ready, err = nil, l.alone(func() error { l.open = true; return l.drain() })
 		case <-l.out.wake:
-			if err = l.signs(); err == nil && ready == nil {
-				err = l.drain()
-			}
+			err = l.alone(l.drain)
 		case <-beats.C:
-			err = l.beat()
+			err = l.alone(l.beat)
 		case <-l.done:
 			return
 		}
@@ -179,14 +246,49 @@ func (l *Lane) write() {
 	l.fail(err)
 }
 
+// alone does something as the only one who writes.
+func (l *Lane) alone(do func() error) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return do()
+}
+
+// drain sends what waits, but for frames before it is their turn. Callers hold writing.
 func (l *Lane) drain() error {
-	return l.out.drain(func(frames []byte) error {
-		if err := l.signs(); err != nil {
-			return err
-		}
-		_, err := l.c.Write(frames)
+	if err := l.signs(); err != nil || !l.open {
 		return err
-	})
+	}
+	return l.out.drain(l.send)
+}
+
+func (l *Lane) send(frames []byte) error {
+	if err := l.signs(); err != nil {
+		return err
+	}
+	_, err := l.c.Write(frames)
+	return err
+}
+
+// atOnce sends what waits on behalf of who gave it, without waiting, so that nobody has
+// to be woken for it, and tells whether nothing is left.
+func (l *Lane) atOnce() bool {
+	if !l.writing.TryLock() {
+		return false
+	}
+	defer l.writing.Unlock()
+	for l.open {
+		switch n := l.out.first(); {
+		case n == 0:
+			return true
+		case n > l.carrier.Room():
+			return false
+		}
+		if _, err := l.out.next(l.send); err != nil {
+			go l.fail(err) // who gave it may hold what that needs
+			return true
+		}
+	}
+	return false
 }
 
 // signs writes the answers that are owed, and the wish if there is one.
@@ -226,28 +328,56 @@ func (l *Lane) say(sign uint32) error {
 	return err
 }
 
-// readBuffer holds the largest frame, and takes many small ones at once. There
-// is one for each lane, of which a host may have many.
+// readBuffer holds the largest frame, and takes many small ones at once.
 const readBuffer = 72 << 10
 
-func (l *Lane) read() {
-	defer l.link.stop(l)
-	b := &burst{f: l.link.f, from: way(l.link.host), toGuest: newBatch()}
-	buf := make([]byte, readBuffer)
-	for have := 0; ; {
-		l.waiting.Store(true)
-		n, err := l.c.Read(buf[have:])
-		if l.waiting.Store(false); n > 0 {
-			l.hear()
-		}
-		have += n
-		used, wrong := l.take(b, buf[:have])
-		if err = cmp.Or(wrong, err); err != nil {
-			l.fail(err)
-			return
-		}
-		have = copy(buf, buf[used:have]) // the beginning of a frame
+// look forwards some of what has come, and tells whether that was all.
+func (l *Lane) look(turn loop.Turn) (dry bool) {
+	if turn == loop.Heard {
+		l.carrier.Heard()
 	}
+	if p := l.link.f.alone(); p != nil && p.out.deep.Load() {
+		if turn != loop.Own {
+			return false
+		}
+		l.waiting.Store(false)
+		p.out.settle()
+		l.waiting.Store(true)
+	}
+	if l.in == nil {
+		l.in = l.link.f.buffers.get()
+	}
+	n, err := l.c.Read(l.in[len(l.in):cap(l.in)])
+	dry = errors.Is(err, loop.ErrNothing)
+	if dry {
+		err = nil
+	}
+	if l.in = l.in[:len(l.in)+n]; n > 0 {
+		l.hear()
+		used, wrong := l.forward()
+		err = cmp.Or(wrong, err)
+		l.in = l.in[:copy(l.in, l.in[used:])] // the beginning of a frame
+	}
+	if len(l.in) == 0 {
+		l.link.f.buffers.put(l.in)
+		l.in = nil
+	}
+	if err != nil {
+		l.fail(err)
+	}
+	return dry || err != nil
+}
+
+// forward is take, unless the lane has ended.
+func (l *Lane) forward() (used int, err error) {
+	l.forwarding.Lock()
+	defer l.forwarding.Unlock()
+	if l.over {
+		return 0, net.ErrClosed
+	}
+	l.waiting.Store(false)
+	defer l.waiting.Store(true)
+	return l.take(&l.burst, l.in)
 }
 
 // take forwards the frames that are there as a whole, and tells how many bytes

@@ -168,6 +168,8 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 	cables := []*cable{lay(t, a, b, 0), lay(t, a, b, 1)}
 	of := func(lane int) int { // a flow that is its own
 		k := a.f.peers[1]
+		k.mu.RLock()
+		defer k.mu.RUnlock()
 		for flow := range 1000 {
 			if k.ways[bucketOf(udp(1, 0, flow, 0, 0))] == k.lanes[lane] {
 				return flow

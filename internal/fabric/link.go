@@ -107,11 +107,12 @@ func (f *Fabric) Link(host, lane int, c net.Conn) (*Lane, error) {
 		return nil, errors.New("the fabric is closed")
 	}
 	k := f.peers[host]
-	l := newLane(k, lane, c)
+	l, err := newLane(k, lane, c)
+	if err != nil {
+		return nil, err
+	}
 	k.add(l)
-	go l.write()
-	go l.read()
-	go l.watch()
+	l.begin()
 	return l, nil
 }
 
@@ -174,17 +175,15 @@ func (k *link) heed(l *Lane, eras []byte) bool {
 	k.mu.Unlock()
 	for _, other := range gone {
 		other.fail(errGivenUp)
-		<-other.stopped
 	}
 	return taken
 }
 
-// stop says that a lane forwards nothing any more.
-func (k *link) stop(l *Lane) {
+// forget is for a lane that forwards nothing any more.
+func (k *link) forget(l *Lane) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.readers = slices.DeleteFunc(k.readers, func(other *Lane) bool { return other == l })
-	close(l.stopped)
 }
 
 // drop takes a lane out, and tells whether it was the last. What it took along is

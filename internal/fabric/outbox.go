@@ -71,6 +71,35 @@ func (s *store) trim() {
 	s.spare = s.spare[:keep]
 }
 
+// buffers are for what has come by a lane and is not forwarded yet, of which most lanes
+// have nothing most of the time.
+type buffers struct {
+	mu    sync.Mutex
+	spare [][]byte
+}
+
+// mostSpare is how many of them are kept: as many as those who read at once.
+const mostSpare = 4
+
+func (b *buffers) get() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last := len(b.spare) - 1; last >= 0 {
+		one := b.spare[last]
+		b.spare = b.spare[:last]
+		return one
+	}
+	return make([]byte, 0, readBuffer)
+}
+
+func (b *buffers) put(one []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.spare) < mostSpare {
+		b.spare = append(b.spare, one[:0])
+	}
+}
+
 // outbox holds the frames that wait for a way out, one after another with their
 // lengths before them. It is bounded: what does not fit is refused.
 type outbox struct {
@@ -80,12 +109,16 @@ type outbox struct {
 	taken   int      // chunks on their way out
 	closed  bool
 	deep    atomic.Bool   // deepChunks wait
+	shallow sync.Cond     // they do no longer
 	wake    chan struct{} // holds one
+	atOnce  func() bool   // sends all that waits, or tells that not all is gone; nil: it cannot
 }
 
 func newOutbox(in *store) *outbox {
 	in.serve(1)
-	return &outbox{in: in, wake: make(chan struct{}, 1)}
+	o := &outbox{in: in, wake: make(chan struct{}, 1)}
+	o.shallow.L = &o.mu
+	return o
 }
 
 // add tells whether there was room for a frame, and whether it is the first that
@@ -104,7 +137,7 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 			return false, false
 		}
 		o.pending = append(o.pending, c)
-		o.deep.Store(len(o.pending) >= deepChunks)
+		o.sound()
 		last++
 	}
 	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(len(frame)))
@@ -136,6 +169,23 @@ func (o *outbox) rouse() {
 	}
 }
 
+// leave has what waits go on its way: at once, or by who is told of it.
+func (o *outbox) leave() {
+	if o.atOnce == nil || !o.atOnce() {
+		o.rouse()
+	}
+}
+
+// first is how many bytes the chunk has that has waited longest.
+func (o *outbox) first() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pending) == 0 {
+		return 0
+	}
+	return len(o.pending[0])
+}
+
 // idle tells whether all that was added has been used.
 func (o *outbox) idle() bool {
 	o.mu.Lock()
@@ -146,17 +196,26 @@ func (o *outbox) idle() bool {
 // drain gives what waits to use, many frames at once, until nothing waits any
 // more or use fails; more comes in behind.
 func (o *outbox) drain(use func(frames []byte) error) error {
-	for c := o.take(); c != nil; c = o.take() {
-		err := use(c)
-		o.mu.Lock()
-		o.taken--
-		o.mu.Unlock()
-		o.in.put(c)
-		if err != nil {
+	for {
+		some, err := o.next(use)
+		if err != nil || !some {
 			return err
 		}
 	}
-	return nil
+}
+
+// next gives use the chunk that has waited longest, and tells whether there was one.
+func (o *outbox) next(use func(frames []byte) error) (some bool, err error) {
+	c := o.take()
+	if c == nil {
+		return false, nil
+	}
+	err = use(c)
+	o.mu.Lock()
+	o.taken--
+	o.mu.Unlock()
+	o.in.put(c)
+	return true, err
 }
 
 // take gives the chunk that has waited longest, or nil.
@@ -168,9 +227,26 @@ func (o *outbox) take() []byte {
 	}
 	c := o.pending[0]
 	o.pending = slices.Delete(o.pending, 0, 1)
-	o.deep.Store(len(o.pending) >= deepChunks)
+	o.sound()
 	o.taken++
 	return c
+}
+
+// sound finds out how deep it is. Callers hold mu.
+func (o *outbox) sound() {
+	deep := len(o.pending) >= deepChunks
+	if o.deep.Swap(deep) && !deep {
+		o.shallow.Broadcast()
+	}
+}
+
+// settle waits until not much waits any more.
+func (o *outbox) settle() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.deep.Load() {
+		o.shallow.Wait()
+	}
 }
 
 // close lets go of all that waits.
@@ -181,4 +257,5 @@ func (o *outbox) close() {
 	o.in.put(o.pending...)
 	o.in.serve(-1)
 	o.pending = nil
+	o.sound()
 }

@@ -16,7 +16,7 @@ type port struct {
 	rank     int
 	index    int // on this host
 	guest    device
-	out      *outbox // nil where nobody else waits behind this guest
+	out      *outbox // what it has no room for at once
 	done     chan struct{}
 	once     sync.Once
 	from, to Counter
@@ -44,6 +44,15 @@ func (f *Fabric) newPort(rank int) (*port, error) {
 		return nil, fmt.Errorf("guest %d is not on host %d", rank, f.place.Host)
 	}
 	return &port{f: f, rank: rank, index: rank - f.place.First(f.place.Host), done: make(chan struct{})}, nil
+}
+
+// alone gives the port of a guest that is alone on its host, for which all comes that
+// comes by links.
+func (f *Fabric) alone() *port {
+	if f.crowded {
+		return nil
+	}
+	return f.ports[0].Load()
 }
 
 func (p *port) close() {
@@ -74,10 +83,7 @@ func (p *port) take(b *burst, frame []byte) {
 	p.from.add(1, len(frame)-header)
 	if answer := answerARP(frame[header:], p.rank); answer != nil {
 		p.answered.Add(1)
-		b.wake() // before the guest may hold us up
-		one := newBatch()
-		one.add(append(make([]byte, header), answer...))
-		p.put(one)
+		b.give(p.index, append(make([]byte, header), answer...))
 		return
 	}
 	b.forward(frame)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -46,7 +47,9 @@ func newNeighbor(t *testing.T) *neighbor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Device = vhost.Serve(l, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+	in := &loop.Loop{}
+	t.Cleanup(in.Close)
+	n.Device = vhost.Serve(l, in, slog.New(slog.DiscardHandler), func(frames [][]byte) {
 		for _, frame := range frames {
 			n.take(frame)
 		}

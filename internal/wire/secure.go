@@ -41,6 +41,15 @@ func (i *Identity) SecureServer(c net.Conn, purposes ...string) *Secure {
 	return &Secure{Conn: tls.Server(g, config), beneath: g, spare: &i.spare}
 }
 
+// Carry has by replace the connection beneath TLS. Nobody reads or writes meanwhile.
+func (s *Secure) Carry(by func(net.Conn) (net.Conn, error)) error {
+	c, err := by(s.beneath.Conn)
+	if err == nil {
+		s.beneath.Conn = c
+	}
+	return err
+}
+
 // NetConn is the connection beneath TLS.
 func (s *Secure) NetConn() net.Conn { return s.beneath.Conn }
 

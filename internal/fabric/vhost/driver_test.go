@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // driver is what a hypervisor and the driver of its guest are for the device:
@@ -282,7 +284,9 @@ func device(t testing.TB, take func([]byte)) (*Device, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Serve(l, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+	in := &loop.Loop{}
+	t.Cleanup(in.Close)
+	d := Serve(l, in, slog.New(slog.DiscardHandler), func(frames [][]byte) {
 		for _, f := range frames {
 			take(f)
 		}

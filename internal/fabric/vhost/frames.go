@@ -3,6 +3,8 @@ package vhost
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // Headers in the rings are followed by the number of buffers of a frame.
@@ -109,23 +111,32 @@ func (s *session) scatter(r *ring, frame []byte, offset uint16) {
 	}
 }
 
-// send passes on what the guest sends, until the session ends.
-func (s *session) send() {
-	r := &s.rings[sending]
-	b := &batch{data: make([]byte, 0, batchBytes+MaxFrame)}
-	for {
-		more, err := s.collect(r, b)
-		if len(b.frames) > 0 {
-			s.device.take(b.frames)
-		}
-		if err != nil {
-			s.fail(fmt.Errorf("take the guest's frames: %w", err))
-			return
-		}
-		if !more && !r.wait(s.done) {
-			return
-		}
+// hasRoom wakes who waits for the guest to give buffers.
+func (s *session) hasRoom(turn loop.Turn) (dry bool) {
+	if turn == loop.Heard {
+		s.rings[receiving].heard()
 	}
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// send passes on a batch of what the guest sends, if there is one.
+func (s *session) send(turn loop.Turn) (dry bool) {
+	r := &s.rings[sending]
+	if turn == loop.Heard {
+		r.heard()
+	}
+	more, err := s.collect(r, &s.sent)
+	if len(s.sent.frames) > 0 {
+		s.device.take(s.sent.frames)
+	}
+	if err != nil {
+		s.fail(fmt.Errorf("take the guest's frames: %w", err))
+	}
+	return !more || err != nil
 }
 
 // batch is some frames with their headers, all in one piece of memory.

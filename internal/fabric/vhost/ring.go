@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // The guest's two rings.
@@ -33,7 +34,7 @@ const maxRing = 32768
 // write anything there at any time: what counts is read once, and checked.
 type ring struct {
 	mu      sync.Mutex
-	changed chan struct{} // holds one: it may run now, or no more
+	source  *loop.Source // of kicks
 	num     uint16
 	at      [3]uint64 // where desc, used and avail are in the hypervisor
 	desc    []byte
@@ -44,9 +45,8 @@ type ring struct {
 	next    uint16 // of the available ring, ours to take
 	filled  uint16 // index of the used ring, as published
 	enabled bool
-	kick    *os.File
-	call    *os.File
-	count   [8]byte // of kicks, when it is read
+	kick    atomic.Pointer[loop.Event]
+	call    *loop.Event
 	fence   atomic.Int32
 	buffers []segment // of the chains that are dealt with
 	chains  []chain
@@ -66,7 +66,7 @@ type segment struct {
 }
 
 // running tells whether the ring may be used. Callers hold mu.
-func (r *ring) running() bool { return r.kick != nil && r.enabled && r.used != nil }
+func (r *ring) running() bool { return r.kick.Load() != nil && r.enabled && r.used != nil }
 
 func word(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } //nolint:gosec // aligned: see memory.whole
 
@@ -141,7 +141,7 @@ func (r *ring) publish(n uint16, events bool, log dirty) {
 		wanted = r.filled-event-1 < r.filled-old
 	}
 	if wanted && r.call != nil {
-		r.call.Write(one) //nolint:errcheck // full: the call is pending
+		r.call.Set()
 	}
 }
 
@@ -155,55 +155,36 @@ func (r *ring) await(events bool, seen uint16) (already bool) {
 	return r.available() != seen
 }
 
-// stop stops the ring if it still has a kick, which cannot be heard.
-func (r *ring) stop(kick *os.File) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kick == kick {
-		r.kick = replace(r.kick, nil)
-	}
-}
-
 // halt stops the ring, and gives the place where it stood.
 func (r *ring) halt() uint16 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kick = replace(r.kick, nil)
-	r.signal()
+	r.kickBy(nil) //nolint:errcheck // it is not heard of any more
 	return r.next
 }
 
-// signal has whoever waits look again.
-func (r *ring) signal() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
+// kickBy has another event be the driver's kick. Callers hold mu.
+func (r *ring) kickBy(kick *loop.Event) (err error) {
+	if kick == nil {
+		r.source.Watch(-1) //nolint:errcheck // it hears of nothing
+	} else {
+		err = kick.Of(r.source)
 	}
-	if r.kick != nil {
-		r.kick.Write(one) //nolint:errcheck // full: it is kicked already
-	}
+	r.kick.Load().Close()
+	r.kick.Store(kick)
+	r.source.Call()
+	return err
 }
 
-// one is what is written to an event's file.
-var one = []byte{1, 0, 0, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // a constant
+// callBy has the driver called by another event. Callers hold mu.
+func (r *ring) callBy(call *loop.Event) {
+	r.call.Close()
+	r.call = call
+}
 
-// wait waits until the driver kicks, or the ring starts, stops or is another one,
-// and tells whether it may still run. One goroutine at a time waits for a ring: the
-// kick wakes it, and nobody in between.
-func (r *ring) wait(done <-chan struct{}) bool {
-	r.mu.Lock()
-	kick := r.kick
-	r.mu.Unlock()
-	if kick != nil {
-		if _, err := kick.Read(r.count[:]); err != nil {
-			r.stop(kick)
-		}
-		return true
-	}
-	select {
-	case <-r.changed:
-		return true
-	case <-done:
-		return false
+// heard takes the driver's kick as dealt with.
+func (r *ring) heard() {
+	if kick := r.kick.Load(); kick != nil {
+		kick.Clear()
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // Features of virtio and vhost that we know, by their bits.
@@ -77,7 +79,8 @@ type session struct {
 	device *Device
 	c      *net.UnixConn
 	rings  [ringCount]ring
-	done   chan struct{}
+	room   chan struct{} // holds one: the guest may have some, or takes nothing any more
+	sent   batch
 	once   sync.Once
 
 	// What follows changes with the locks of both rings held.
@@ -87,10 +90,9 @@ type session struct {
 }
 
 func newSession(d *Device, c *net.UnixConn) *session {
-	s := &session{device: d, c: c, done: make(chan struct{})}
-	for i := range s.rings {
-		s.rings[i].changed = make(chan struct{}, 1)
-	}
+	s := &session{device: d, c: c, room: make(chan struct{}, 1), sent: batch{data: make([]byte, 0, batchBytes+MaxFrame)}}
+	s.rings[receiving].source = d.loop.Add(s.hasRoom)
+	s.rings[sending].source = d.loop.Add(s.send)
 	return s
 }
 
@@ -120,9 +122,9 @@ func (s *session) fail(err error) {
 			s.device.log.Warn("the guest's network device failed", "err", err)
 		}
 		s.c.Close()
-		close(s.done)
 		for i := range s.rings {
 			s.rings[i].halt()
+			s.rings[i].source.Close()
 		}
 		s.change(func() {
 			s.memory.unmap()
@@ -131,7 +133,7 @@ func (s *session) fail(err error) {
 			for i := range s.rings {
 				r := &s.rings[i]
 				r.desc, r.avail, r.used = nil, nil, nil
-				r.call = replace(r.call, nil)
+				r.callBy(nil)
 			}
 		})
 	})
@@ -153,16 +155,8 @@ func (s *session) forget() {
 	}
 }
 
-func replace(old, now *os.File) *os.File {
-	if old != nil {
-		old.Close()
-	}
-	return now
-}
-
 // serve answers the hypervisor until it leaves.
 func (s *session) serve() {
-	go s.send()
 	for {
 		if err := s.message(); err != nil {
 			s.fail(err)
@@ -339,11 +333,21 @@ func (s *session) ring(request uint32, p []byte, files []*os.File) (reply []byte
 	case setVringEnable:
 		r.enabled = value != 0
 	case setVringCall:
-		r.call = replace(r.call, keep(files))
+		call, err := keep(files)
+		if err != nil {
+			return nil, err
+		}
+		r.callBy(call)
 	case setVringKick:
-		r.kick = replace(r.kick, keep(files))
-		if r.kick == nil {
-			return nil, errors.New("a ring without kicks is not for us")
+		kick, err := keep(files)
+		if kick == nil && err == nil {
+			err = errors.New("a ring without kicks is not for us")
+		}
+		if err == nil {
+			err = r.kickBy(kick)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if s.acked&featProtocol == 0 {
 			r.enabled = true
@@ -351,18 +355,18 @@ func (s *session) ring(request uint32, p []byte, files []*os.File) (reply []byte
 	default:
 		return nil, errors.New("an unknown request")
 	}
-	r.signal()
+	r.source.Call()
 	return nil, nil
 }
 
-// keep takes a message's file over.
-func keep(files []*os.File) *os.File {
+// keep takes a message's event over, if it has one.
+func keep(files []*os.File) (*loop.Event, error) {
 	if len(files) == 0 {
-		return nil
+		return nil, nil
 	}
 	f := files[0]
 	files[0] = nil
-	return f
+	return loop.EventOf(f)
 }
 
 // place finds a ring in the guest's memory: number and flags, 4 bytes each,

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 // HeaderSize is that of what precedes each frame here: the first ten bytes of
@@ -30,6 +32,7 @@ var errStopped = errors.New("the guest's device is stopped")
 // Device is the other side of one guest's device.
 type Device struct {
 	take     func(frames [][]byte)
+	loop     *loop.Loop
 	log      *slog.Logger
 	listener net.Listener
 	writing  sync.Mutex // frames to the guest, one after the other
@@ -40,12 +43,12 @@ type Device struct {
 }
 
 // Serve takes the hypervisor's connection from a listener of Unix sockets, and
-// calls take for the guest's frames, as many at a time as are there, from one
-// goroutine; they are take's only until it returns. Of several connections the last one counts: a
+// calls take for the guest's frames, as many at a time as are there, in a loop, from one
+// goroutine at a time; they are take's only until it returns, and it does not wait. Of several connections the last one counts: a
 // machine that is started anew connects anew. Who can connect can speak for the
 // guest: the listener has to be the user's own.
-func Serve(l net.Listener, log *slog.Logger, take func(frames [][]byte)) *Device {
-	d := &Device{take: take, log: log, listener: l}
+func Serve(l net.Listener, in *loop.Loop, log *slog.Logger, take func(frames [][]byte)) *Device {
+	d := &Device{take: take, loop: in, log: log, listener: l}
 	go d.accept()
 	return d
 }
@@ -93,7 +96,7 @@ func (d *Device) Give(frames [][]byte) (given, bytes int) {
 		case err != nil:
 			frames = frames[1:] // it is lost, and what follows may not be
 		case len(frames) > 0:
-			s.rings[receiving].wait(s.done)
+			<-s.room
 		}
 	}
 	return given, bytes
