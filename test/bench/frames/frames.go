@@ -32,8 +32,8 @@ type Result struct {
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == switchesArg {
-		fmt.Fprintln(os.Stderr, "frames:", beSwitches(os.Args[2]))
+	if len(os.Args) == 3 && os.Args[1] == switchArg {
+		fmt.Fprintln(os.Stderr, "frames:", beSwitch(os.Args[2]))
 		os.Exit(1)
 	}
 	if len(os.Args) == 2 && os.Args[1] == aloneArg {

@@ -53,7 +53,11 @@ func alone() error {
 		if err != nil {
 			return err
 		}
-		if _, err := f.Link(host, 0, own.SecureServer(c, "frames")); err != nil {
+		secure := own.SecureServer(c, "frames")
+		if err := secure.Handshake(); err != nil {
+			return err
+		}
+		if _, err := f.Link(host, 0, secure); err != nil {
 			return err
 		}
 	}
@@ -80,17 +84,23 @@ func invite(addr string) (*wire.Identity, invitation, error) {
 	if err != nil {
 		return nil, invitation{}, err
 	}
-	i := invitation{Addr: addr, CA: authority.Certificate()}
-	cert, key, err := authority.Issue("node-0")
+	first, err := keyOf(authority, 0)
 	if err != nil {
-		return nil, i, err
+		return nil, invitation{}, err
 	}
-	own, err := wire.NewIdentity(i.CA, cert, key)
+	own, err := wire.NewIdentity(first.CA, first.Cert, first.Key)
 	if err != nil {
-		return nil, i, err
+		return nil, invitation{}, err
 	}
-	i.Cert, i.Key, err = authority.Issue("node-1")
-	return own, i, err
+	others, err := keyOf(authority, 1)
+	others.Addr = addr
+	return own, others, err
+}
+
+// keyOf makes the key of a host's switch.
+func keyOf(authority *wire.Authority, host int) (invitation, error) {
+	cert, key, err := authority.Issue(fmt.Sprint("node-", host))
+	return invitation{CA: authority.Certificate(), Cert: cert, Key: key}, err
 }
 
 // memory gives the resident memory of a switch with many links, in MB, while

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -17,9 +18,9 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// switchesArg has this program be the switches between endpoints of another
-// process, as it is with hypervisors, so that their processor time is known.
-const switchesArg = "switches"
+// switchArg has this program be the switch between endpoints of another process, as it
+// is with hypervisors, so that its processor time is known.
+const switchArg = "switch"
 
 // mesh is which switches there are: of how many hosts, joined by how many connections,
 // encrypted or not, with how many guests of each, and how these are attached.
@@ -29,45 +30,91 @@ type mesh struct {
 	Secure               bool
 }
 
-// make starts the switches in a process of their own, joined by TCP as between hosts.
-func (m mesh) make() ([]end, func(), error) {
-	order, err := json.Marshal(m)
+// order is what the switch of one host has to know.
+type order struct {
+	mesh
+	Host     int
+	Key      invitation
+	Switches []string // where those before it listen
+}
+
+// make starts the switches in processes of their own, as they are on hosts, joined by
+// TCP.
+func (m mesh) make() (ends []end, undo func(), err error) {
+	var undos []func()
+	undo = func() {
+		closeAll(ends)
+		for _, u := range undos {
+			u()
+		}
+		children.Store(nil)
+	}
+	defer func() {
+		if err != nil {
+			undo()
+		}
+	}()
+	authority, err := wire.NewAuthority()
 	if err != nil {
-		return nil, nil, err
+		return nil, undo, err
+	}
+	var pids []int
+	var at []string
+	for host := range m.Hosts {
+		o := order{mesh: m, Host: host, Switches: at}
+		if o.Key, err = keyOf(authority, host); err != nil {
+			return nil, undo, err
+		}
+		c, from, err := o.start()
+		if err != nil {
+			return nil, undo, err
+		}
+		undos = append(undos, func() {
+			unix.Close(from)
+			c.Process.Kill()
+			c.Wait() //nolint:errcheck // we killed it
+		})
+		pids = append(pids, c.Process.Pid)
+		children.Store(&pids)
+		addr := make([]byte, 64)
+		n, err := unix.Read(from, addr)
+		if err != nil || n <= 0 {
+			return nil, undo, errors.Join(errors.New("a switch ended"), err)
+		}
+		at = append(at, string(addr[:n]))
+		for range m.Guests {
+			e, err := m.receiveEnd(from)
+			if err != nil {
+				return nil, undo, err
+			}
+			ends = append(ends, e)
+		}
+	}
+	return ends, undo, nil
+}
+
+// start starts a switch, and gives the socket by which it tells where it listens, and
+// gives its guests' ends, when it is linked to those before it.
+func (o order) start() (*exec.Cmd, int, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return nil, -1, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, -1, err
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "endpoints")
-	c := exec.Command("/proc/self/exe", switchesArg, string(order))
+	defer theirs.Close()
+	c := exec.Command("/proc/self/exe", switchArg, string(raw))
 	c.Stderr = os.Stderr
 	c.ExtraFiles = []*os.File{theirs}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = c.Start()
-	theirs.Close()
-	if err != nil {
+	if err := c.Start(); err != nil {
 		unix.Close(pair[0])
-		return nil, nil, err
+		return nil, -1, err
 	}
-	child.Store(int64(c.Process.Pid))
-	var ends []end
-	undo := func() {
-		closeAll(ends)
-		unix.Close(pair[0])
-		c.Process.Kill()
-		c.Wait() //nolint:errcheck // we killed it
-		child.Store(0)
-	}
-	for range m.Hosts * m.Guests {
-		e, err := m.receiveEnd(pair[0])
-		if err != nil {
-			undo()
-			return nil, nil, err
-		}
-		ends = append(ends, e)
-	}
-	return ends, undo, nil
+	return c, pair[0], nil
 }
 
 func (m mesh) receiveEnd(from int) (end, error) {
@@ -78,7 +125,7 @@ func (m mesh) receiveEnd(from int) (end, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil || len(messages) == 0 {
-		return nil, errors.Join(errors.New("the switches ended"), err)
+		return nil, errors.Join(errors.New("a switch ended"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -93,63 +140,89 @@ func (m mesh) receiveEnd(from int) (end, error) {
 	return packets{c}, err
 }
 
-// beSwitches sends the endpoints' sockets, and ends by being killed.
-func beSwitches(order string) error {
-	var m mesh
-	if err := json.Unmarshal([]byte(order), &m); err != nil {
+// beSwitch is one host's, and ends by being killed.
+func beSwitch(raw string) error {
+	var o order
+	if err := json.Unmarshal([]byte(raw), &o); err != nil {
 		return err
 	}
 	debug.SetGCPercent(40) // as a node does
-	files, err := m.join()
+	id, err := wire.NewIdentity(o.Key.CA, o.Key.Cert, o.Key.Key)
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if err := unix.Sendmsg(3, []byte{0}, unix.UnixRights(int(f.Fd())), nil, 0); err != nil {
+	f := fabric.New(o.Kind, o.Attached, fabric.Place{Host: o.Host, Hosts: o.Hosts, Guests: o.Guests}, slog.New(slog.DiscardHandler))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go o.accept(f, l, id)
+	for _, above := range fabric.Above(o.Kind, o.Host) {
+		for lane := range o.Lanes {
+			if err := o.dial(f, above, lane, id); err != nil {
+				return err
+			}
+		}
+	}
+	const endpoints = 3
+	if _, err := unix.Write(endpoints, []byte(l.Addr().String())); err != nil {
+		return err
+	}
+	attach := f.Attach
+	if o.Attached == fabric.Rings {
+		attach = func(rank int) (*os.File, error) { return attachRings(f, rank) }
+	}
+	for g := range o.Guests {
+		file, err := attach(o.Host*o.Guests + g)
+		if err != nil {
+			return err
+		}
+		if err := unix.Sendmsg(endpoints, []byte{0}, unix.UnixRights(int(file.Fd())), nil, 0); err != nil {
 			return err
 		}
 	}
 	select {}
 }
 
-// join gives the endpoints' sockets of all guests.
-func (m mesh) join() ([]*os.File, error) {
-	authority, err := wire.NewAuthority()
+// accept takes the lanes of those after this one, which say whose and which they are.
+func (o order) accept(f *fabric.Fabric, l net.Listener, id *wire.Identity) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		var whose [2]byte
+		if _, err = io.ReadFull(c, whose[:]); err == nil {
+			_, err = f.Link(int(whose[0]), int(whose[1]), o.secured(c, func() *wire.Secure { return id.SecureServer(c, "frames") }))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "frames:", err)
+		}
+	}
+}
+
+func (o order) dial(f *fabric.Fabric, host, lane int, id *wire.Identity) error {
+	c, err := net.Dial("tcp", o.Switches[host])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []*fabric.Fabric
-	var files []*os.File
-	for host := range m.Hosts {
-		f := fabric.New(m.Kind, m.Attached, fabric.Place{Host: host, Hosts: m.Hosts, Guests: m.Guests}, slog.New(slog.DiscardHandler))
-		all = append(all, f)
-		attach := f.Attach
-		if m.Attached == fabric.Rings {
-			attach = func(rank int) (*os.File, error) { return attachRings(f, rank) }
-		}
-		for g := range m.Guests {
-			file, err := attach(host*m.Guests + g)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, file)
-		}
-		for _, above := range fabric.Above(m.Kind, host) {
-			for lane := range m.Lanes {
-				a, b, err := connect(authority, m.Secure)
-				if err != nil {
-					return nil, err
-				}
-				if _, err := f.Link(above, lane, a); err != nil {
-					return nil, err
-				}
-				if _, err := all[above].Link(host, lane, b); err != nil {
-					return nil, err
-				}
-			}
-		}
+	if _, err := c.Write([]byte{byte(o.Host), byte(lane)}); err != nil {
+		return err
 	}
-	return files, nil
+	_, err = f.Link(host, lane, o.secured(c, func() *wire.Secure { return id.SecureClient(c, fmt.Sprint("node-", host), "frames") }))
+	return err
+}
+
+// secured gives a connection as the mesh has them.
+func (o order) secured(c net.Conn, by func() *wire.Secure) net.Conn {
+	if !o.Secure {
+		return c
+	}
+	s := by()
+	if err := s.Handshake(); err != nil {
+		fmt.Fprintln(os.Stderr, "frames:", err)
+	}
+	return s
 }
 
 // attachRings gives the hypervisor's end of a connection to the port of a guest.
@@ -169,8 +242,8 @@ func attachRings(f *fabric.Fabric, rank int) (*os.File, error) {
 	return c.File()
 }
 
-// connect gives both ends of a TCP connection, by mutual TLS if secure.
-func connect(authority *wire.Authority, secure bool) (net.Conn, net.Conn, error) {
+// connect gives both ends of a TCP connection.
+func connect() (net.Conn, net.Conn, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -181,23 +254,5 @@ func connect(authority *wire.Authority, secure bool) (net.Conn, net.Conn, error)
 		return nil, nil, err
 	}
 	b, err := l.Accept()
-	if err != nil || !secure {
-		return a, b, err
-	}
-	var ids []*wire.Identity
-	for _, name := range []string{"node-0", "node-1"} {
-		cert, key, err := authority.Issue(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		id, err := wire.NewIdentity(authority.Certificate(), cert, key)
-		if err != nil {
-			return nil, nil, err
-		}
-		ids = append(ids, id)
-	}
-	server, client := ids[0].SecureServer(b, "frames"), ids[1].SecureClient(a, "node-0", "frames")
-	shaken := make(chan error, 1)
-	go func() { shaken <- server.Handshake() }()
-	return client, server, errors.Join(client.Handshake(), <-shaken)
+	return a, b, err
 }

@@ -105,7 +105,7 @@ func (g grouped) Wait(until time.Time)          { g.SetReadDeadline(until) }
 // stream joins two endpoints directly, each frame after its length, as QEMU's
 // stream back end does. There is no switch on the way.
 func stream() ([]end, func(), error) {
-	a, b, err := connect(nil, false)
+	a, b, err := connect()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,19 +140,26 @@ func (f *framed) Receive(b []byte) (int, error) {
 
 func (f *framed) Wait(until time.Time) { f.SetReadDeadline(until) }
 
-// child is the process that forwards, if one does: its processor time counts.
-var child atomic.Int64 //nolint:gochecknoglobals // this program measures one way at a time
+// children are the processes that forward, if some do: their processor time counts.
+var children atomic.Pointer[[]int] //nolint:gochecknoglobals // this program measures one way at a time
 
-func childTime() float64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.Load()))
-	if err != nil {
+func childTime() (seconds float64) {
+	pids := children.Load()
+	if pids == nil {
 		return 0
 	}
-	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-	var user, system float64
-	fmt.Sscan(f[11], &user)   //nolint:errcheck // the kernel writes numbers
-	fmt.Sscan(f[12], &system) //nolint:errcheck // see above
-	return (user + system) / 100
+	for _, pid := range *pids {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+		var user, system float64
+		fmt.Sscan(f[11], &user)   //nolint:errcheck // the kernel writes numbers
+		fmt.Sscan(f[12], &system) //nolint:errcheck // see above
+		seconds += (user + system) / 100
+	}
+	return seconds
 }
 
 // vde joins two endpoints by VDE's switch, in the protocol of its library: a
@@ -173,14 +180,14 @@ func vde() ([]end, func(), error) {
 		os.RemoveAll(dir)
 		return nil, nil, err
 	}
-	child.Store(int64(c.Process.Pid))
+	children.Store(&[]int{c.Process.Pid})
 	var ends []end
 	undo := func() {
 		closeAll(ends)
 		in.Close()
 		c.Process.Kill()
 		c.Wait() //nolint:errcheck // we killed it
-		child.Store(0)
+		children.Store(nil)
 		os.RemoveAll(dir)
 	}
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -316,7 +323,7 @@ func crowdOf(kind string) ([]end, func(), error) {
 		return multicast(crowdSize)
 	}
 	if kind == plainSwitch {
-		return mesh{fabric.Switch, fabric.Sockets, crowdSize, 1, 1, false}.make()
+		return mesh{fabric.Switch, fabric.Rings, crowdSize, 1, 1, false}.make()
 	}
-	return mesh{kind, fabric.Sockets, crowdSize, 1, 1, true}.make()
+	return mesh{kind, fabric.Rings, crowdSize, 1, 1, true}.make()
 }
