@@ -283,6 +283,8 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 		e.Kind, e.Remedy = core.Unsupported, "Name one that QEMU on the hosts knows: `"+qemu.Program()+" -cpu help` lists them; `vm: {cpu: max}` has all that the host offers."
 	case strings.Contains(text, "SMP CPUs"):
 		e.Kind, e.Remedy = core.Unsupported, "Set `vm: {cpus: …}` to fewer."
+	case over && text == "":
+		e.Remedy = "QEMU said nothing: `" + strings.Join(vm.made.Program, " ") + " --version` on that host tells whether it runs there at all."
 	case over && vm.made.Accel == KVM && strings.Contains(strings.ToLower(text), "kvm"):
 		e.Kind, e.Remedy = core.Unsupported, "`vm: {accel: auto}` uses KVM only where it works; `bee doctor` tells why it does not."
 	}
