@@ -35,6 +35,8 @@ const (
 	// word is there again, or told of, within two seconds.
 	beat    = 250 * time.Millisecond
 	silence = time.Second
+	// beatsAsked is of how many beats one is a question.
+	beatsAsked = 40
 )
 
 var (
@@ -68,6 +70,8 @@ type Lane struct {
 
 	writing sync.Mutex // held by who writes
 	open    bool       // frames may be; guarded by it
+	spoke   bool       // they were since the last beat; likewise
+	beats   int        // likewise
 
 	after sync.WaitGroup // what other lanes have to deliver first
 	ready chan struct{}  // closed when they have
@@ -265,6 +269,7 @@ func (l *Lane) send(frames []byte) error {
 	if err := l.signs(); err != nil {
 		return err
 	}
+	l.spoke = true
 	_, err := l.c.Write(frames)
 	return err
 }
@@ -306,19 +311,27 @@ func (l *Lane) signs() error {
 	return nil
 }
 
-// beat has the other end hear of this one, and find out how long that takes.
+// beat has the other end hear of this one, unless it hears frames, and find out how long
+// that takes, at first and then now and again.
 func (l *Lane) beat() error {
 	if err := l.signs(); err != nil {
 		return err
 	}
-	l.link.mu.Lock()
-	ask := len(l.asked) == 0
+	k := l.link
+	k.mu.Lock()
+	ask := len(l.asked) == 0 && (k.trip == 0 || l.beats%beatsAsked == 0)
 	if ask {
 		l.asked = append(l.asked, question{time.Now(), func() {}})
 	}
-	l.link.mu.Unlock()
-	if ask {
+	k.mu.Unlock()
+	l.beats++
+	spoke := l.spoke
+	l.spoke = false
+	switch {
+	case ask:
 		return l.say(signAsk)
+	case spoke:
+		return nil
 	}
 	return l.say(signLife)
 }
