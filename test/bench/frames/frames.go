@@ -54,16 +54,8 @@ func main() {
 	}
 	only := strings.Join(os.Args[min(2, len(os.Args)):], " ") // to look at one way or pattern while one works on it
 	out := json.NewEncoder(os.Stdout)
-	for _, w := range ways() {
-		if !strings.Contains(w.name, only) {
-			continue
-		}
-		for _, size := range []int{1500, 64000} {
-			if w.most > 0 && size > w.most {
-				continue
-			}
-			out.Encode(pairOf(w, size, span)) //nolint:errcheck // a pipe
-		}
+	for _, r := range pairs(only, span) {
+		out.Encode(r) //nolint:errcheck // a pipe
 	}
 	if strings.Contains("memory", only) {
 		out.Encode(memory(span)) //nolint:errcheck // a pipe
@@ -99,6 +91,47 @@ func windows(size int) []int {
 	return []int{8, 32, 256}
 }
 
+// turns are how often each is measured, one after the other: what else the machine does
+// changes meanwhile, for all of them alike.
+const turns = 3
+
+// median gives the one in the middle of several measurements, and the time on the way
+// likewise.
+func median(some []Result) Result {
+	slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Micros, b.Micros) })
+	micros := some[len(some)/2].Micros
+	slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Gbit, b.Gbit) })
+	r := some[len(some)/2]
+	r.Micros = micros
+	return r
+}
+
+// pairs gives the median of each way's turns between two endpoints.
+func pairs(only string, span time.Duration) (medians []Result) {
+	type size struct {
+		way
+		bytes int
+	}
+	var chosen []size
+	for _, w := range ways() {
+		for _, bytes := range []int{1500, 64000} {
+			if strings.Contains(w.name, only) && (w.most == 0 || bytes <= w.most) {
+				chosen = append(chosen, size{w, bytes})
+			}
+		}
+	}
+	all := make([][]Result, len(chosen))
+	for range turns {
+		for i, c := range chosen {
+			all[i] = append(all[i], pairOf(c.way, c.bytes, span/turns))
+		}
+	}
+	for _, some := range all {
+		medians = append(medians, median(some))
+	}
+	return medians
+}
+
 // pairOf measures one way between two endpoints.
 func pairOf(w way, size int, span time.Duration) Result {
 	best := Result{What: w.name, Size: size, Hosts: 2, Shape: "pair"}
@@ -126,10 +159,6 @@ func pairOf(w way, size int, span time.Duration) Result {
 	return best
 }
 
-// turns are how often each kind is measured among many, one after the other: what
-// else the machine does changes meanwhile, for all of them alike.
-const turns = 3
-
 // crowds gives the median of each kind's turns.
 func crowds(pattern string, size int, span time.Duration) []Result {
 	kinds := meshes()
@@ -141,8 +170,7 @@ func crowds(pattern string, size int, span time.Duration) []Result {
 	}
 	var medians []Result
 	for _, some := range all {
-		slices.SortFunc(some, func(a, b Result) int { return cmp.Compare(a.Gbit, b.Gbit) })
-		medians = append(medians, some[turns/2])
+		medians = append(medians, median(some))
 	}
 	return medians
 }
