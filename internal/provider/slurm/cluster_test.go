@@ -364,3 +364,16 @@ func TestReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatQueues: a job that waits does so in several states, and is not taken for one
+// whose nodes are starting.
+func TestWhatQueues(t *testing.T) {
+	for state, queued := range map[string]bool{
+		"PENDING": true, "REQUEUED": true, "REQUEUE_HOLD": true, "REQUEUE_FED": true, "SPECIAL_EXIT": true, "RESV_DEL_HOLD": true,
+		"CONFIGURING": false, "RUNNING": false, "SUSPENDED": false, "STOPPED": false, "COMPLETING": false, "CANCELLED": false,
+	} {
+		if j := (&job{state: state}); j.queued() != queued || queued && j.over() {
+			t.Errorf("%s: queued %t, over %t", state, j.queued(), j.over())
+		}
+	}
+}

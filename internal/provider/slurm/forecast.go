@@ -86,7 +86,7 @@ func (p *provider) limited(ctx context.Context) *job {
 		return nil // the forecast is told without
 	}
 	for _, j := range list {
-		if j.state == "PENDING" && j.limited() {
+		if j.queued() && j.limited() {
 			return &j
 		}
 	}

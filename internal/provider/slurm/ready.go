@@ -41,9 +41,9 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{}, err
 	case j.gone():
 		return driver.Waiting{}, l.lost(j.ending())
-	case j.state == "PENDING" && j.hopeless():
+	case j.queued() && j.hopeless():
 		return driver.Waiting{}, l.lost(j.waiting())
-	case j.state == "PENDING":
+	case j.queued():
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
 	case j.state == "CONFIGURING":
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil

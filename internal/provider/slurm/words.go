@@ -20,11 +20,14 @@ func (j *job) over() bool {
 // in a moment. Slurm forgets a job some minutes after its end: then it is nil.
 func (j *job) gone() bool { return j == nil || j.over() || j.state == completing }
 
+// queued tells that it waits for nodes, however it came to that, or is held.
+func (j *job) queued() bool {
+	return j.state == "PENDING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT" || j.state == "RESV_DEL_HOLD"
+}
+
 // again tells, of a job that had its nodes, that it has them no more and waits
 // for others.
-func (j *job) again() bool {
-	return j.state == "PENDING" || j.state == "CONFIGURING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT"
-}
+func (j *job) again() bool { return j.queued() || j.state == "CONFIGURING" }
 
 // still tells that Slurm has stopped the job's processes, and will have them go on.
 func (j *job) still() bool { return j.state == "SUSPENDED" || j.state == "STOPPED" }
