@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -91,7 +92,7 @@ func New(kind, attached string, place Place, log *slog.Logger) *Fabric {
 	for _, host := range linked {
 		f.peers[host] = newLink(f, host)
 	}
-	go f.keepRates()
+	go f.tend()
 	return f
 }
 
@@ -157,6 +158,39 @@ func (f *Fabric) add(p *port) error {
 	go p.write()
 	f.ports[p.index].Store(p)
 	return nil
+}
+
+// tend looks after all lanes at each beat, and once a second finds out what passed, and
+// whether links want more lanes, until the switch is closed.
+func (f *Fabric) tend() {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	last, counted := time.Now(), time.Now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-f.done:
+			return
+		}
+		now := time.Now()
+		stopped, second := now.Sub(last) > 2*beat, now.Sub(counted) >= time.Second
+		last = now
+		for _, k := range f.peers {
+			if k == nil {
+				continue
+			}
+			for _, l := range k.all() {
+				l.tend(stopped)
+			}
+			if second {
+				k.look()
+			}
+		}
+		if second {
+			f.rate(now.Sub(counted))
+			counted = now
+		}
+	}
 }
 
 // Close ends all links and ports.

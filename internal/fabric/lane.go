@@ -71,18 +71,19 @@ type Lane struct {
 	writing sync.Mutex // held by who writes
 	open    bool       // frames may be; guarded by it
 	spoke   bool       // they were since the last beat; likewise
-	beats   int        // likewise
+	due     atomic.Int32
 
 	after sync.WaitGroup // what other lanes have to deliver first
 	ready chan struct{}  // closed when they have
 	owed  atomic.Int32   // answers
 	wish  atomic.Bool    // to be told
 
-	// Questions that are not answered yet; guarded by link.mu, as is dead.
+	// Questions that are not answered yet; guarded by link.mu, as what follows.
 	asked []question
 	dead  bool
+	beats int
 
-	// Of the other end's, likewise.
+	// Of the other end's.
 	era    byte
 	begins bool // it is known
 }
@@ -136,8 +137,8 @@ func (l *Lane) board() (err error) {
 
 // begin has the lane send, and hear.
 func (l *Lane) begin() {
+	l.remind() // before anything is in its way
 	go l.write()
-	go l.watch()
 	if l.carrier == nil {
 		go func() {
 			for !l.look(loop.Own) {
@@ -232,17 +233,13 @@ func (l *Lane) answer() error {
 // write sends what waits, many frames at once, while more comes in behind.
 func (l *Lane) write() {
 	defer l.out.close()
-	beats := time.NewTicker(beat)
-	defer beats.Stop()
-	err := l.alone(l.beat) // before anything is in its way
+	var err error
 	for ready := l.ready; err == nil; {
 		select {
 		case <-ready:
 			ready, err = nil, l.alone(func() error { l.open = true; return l.drain() })
 		case <-l.out.wake:
 			err = l.alone(l.drain)
-		case <-beats.C:
-			err = l.alone(l.beat)
 		case <-l.done:
 			return
 		}
@@ -282,13 +279,18 @@ func (l *Lane) atOnce() bool {
 	}
 	defer l.writing.Unlock()
 	for l.open {
-		switch n := l.out.first(); {
-		case n == 0:
+		n := l.out.first()
+		if n == 0 && l.due.Load() == nothingDue {
 			return true
-		case n > l.carrier.Room():
+		}
+		if room := l.carrier.Room(); n > room || room == 0 {
 			return false
 		}
-		if _, err := l.out.next(l.send); err != nil {
+		err := l.signs()
+		if n > 0 && err == nil {
+			_, err = l.out.next(l.send)
+		}
+		if err != nil {
 			go l.fail(err) // who gave it may hold what that needs
 			return true
 		}
@@ -296,7 +298,15 @@ func (l *Lane) atOnce() bool {
 	return false
 }
 
-// signs writes the answers that are owed, and the wish if there is one.
+// What is due at a beat.
+const (
+	nothingDue = iota
+	lifeDue
+	questionDue
+)
+
+// signs writes the answers that are owed, the wish if there is one, and what is due.
+// Callers hold writing.
 func (l *Lane) signs() error {
 	if l.wish.Swap(false) {
 		if err := l.say(signWish); err != nil {
@@ -308,32 +318,47 @@ func (l *Lane) signs() error {
 			return err
 		}
 	}
-	return nil
-}
-
-// beat has the other end hear of this one, unless it hears frames, and find out how long
-// that takes, at first and then now and again.
-func (l *Lane) beat() error {
-	if err := l.signs(); err != nil {
-		return err
+	due := l.due.Swap(nothingDue)
+	if due == nothingDue {
+		return nil
 	}
-	k := l.link
-	k.mu.Lock()
-	ask := len(l.asked) == 0 && (k.trip == 0 || l.beats%beatsAsked == 0)
-	if ask {
-		l.asked = append(l.asked, question{time.Now(), func() {}})
-	}
-	k.mu.Unlock()
-	l.beats++
 	spoke := l.spoke
 	l.spoke = false
 	switch {
-	case ask:
+	case due == questionDue:
 		return l.say(signAsk)
-	case spoke:
-		return nil
+	case !spoke: // or else it has heard of us
+		return l.say(signLife)
 	}
-	return l.say(signLife)
+	return nil
+}
+
+// tend is what is to be done at each beat: it ends a lane over which nothing comes any
+// more, unless we were stopped ourselves. The other end is to hear of this one, and how
+// long that takes is found out, at first and then now and again.
+func (l *Lane) tend(stopped bool) {
+	if stopped || !l.waiting.Load() {
+		l.hear()
+	} else if time.Since(l.Heard()) >= silence {
+		go l.fail(errSilent)
+		return
+	}
+	l.remind()
+}
+
+// remind has a sign of life be due, or a question.
+func (l *Lane) remind() {
+	k := l.link
+	k.mu.Lock()
+	ask := !l.dead && len(l.asked) == 0 && (k.trip == 0 || l.beats%beatsAsked == 0)
+	l.beats++
+	if ask { // before any that are put behind frames from now on, as it goes ahead of these
+		l.asked = append(l.asked, question{time.Now(), func() {}})
+		l.due.Store(questionDue)
+	}
+	k.mu.Unlock()
+	l.due.CompareAndSwap(nothingDue, lifeDue)
+	l.out.leave()
 }
 
 func (l *Lane) say(sign uint32) error {
@@ -446,27 +471,4 @@ func (l *Lane) told(b *burst, sign int, rest []byte) error {
 		}
 	}
 	return nil
-}
-
-// watch ends a lane over which nothing comes any more.
-func (l *Lane) watch() {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case now := <-ticker.C:
-			// When we were stopped ourselves, the other is given its time.
-			stopped := now.Sub(last) > 2*beat
-			last = now
-			if stopped || !l.waiting.Load() {
-				l.hear()
-			} else if time.Since(l.Heard()) >= silence {
-				l.fail(errSilent)
-				return
-			}
-		case <-l.done:
-			return
-		}
-	}
 }

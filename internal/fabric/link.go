@@ -65,18 +65,12 @@ func (f *Fabric) Wanted(host int) <-chan int { return f.peers[host].wanted }
 // Linked tells whether there is a way to another host's switch.
 func (f *Fabric) Linked(host int) bool { return f.peers[host].count() > 0 }
 
-func (k *link) count() int {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.living()
-}
+func (k *link) count() int { return len(k.all()) }
 
 // inClear is how many lanes are not encrypted.
 func (k *link) inClear() (n int) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for _, l := range k.lanes {
-		if l != nil && l.clear {
+	for _, l := range k.all() {
+		if l.clear {
 			n++
 		}
 	}
@@ -205,15 +199,22 @@ func (k *link) drop(l *Lane) (last bool) {
 	return k.living() == 0
 }
 
+// all gives the lanes that there are.
+func (k *link) all() (lanes []*Lane) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, l := range k.lanes {
+		if l != nil {
+			lanes = append(lanes, l)
+		}
+	}
+	return lanes
+}
+
 // close ends all lanes.
 func (k *link) close() {
-	k.mu.RLock()
-	lanes := k.lanes
-	k.mu.RUnlock()
-	for _, l := range lanes {
-		if l != nil {
-			l.close()
-		}
+	for _, l := range k.all() {
+		l.close()
 	}
 }
 

@@ -34,27 +34,10 @@ func (r *rated) rate(took time.Duration) {
 	r.before = now
 }
 
-// keepRates finds out once a second what passed in the last one, and whether links
-// want more lanes, until the switch is closed.
-func (f *Fabric) keepRates() {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-ticker.C:
-		case <-f.done:
-			return
-		}
-		now := time.Now()
-		for _, c := range f.counters() {
-			c.rate(now.Sub(last))
-		}
-		for _, k := range f.peers {
-			if k != nil {
-				k.look()
-			}
-		}
-		last = now
+// rate finds out what passed since the last time.
+func (f *Fabric) rate(took time.Duration) {
+	for _, c := range f.counters() {
+		c.rate(took)
 	}
 }
 
