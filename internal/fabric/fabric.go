@@ -154,7 +154,11 @@ func (f *Fabric) add(p *port) error {
 		p.close()
 		return errors.New("the fabric has that guest already, or is closed")
 	}
-	p.out = newOutbox(f.store)
+	least := leastChunks
+	if !f.crowded { // what comes is not read any more before it has much
+		least = queueLimit / chunkSize
+	}
+	p.out = newOutbox(f.store, least)
 	go p.write()
 	f.ports[p.index].Store(p)
 	return nil

@@ -70,7 +70,7 @@ type Lane struct {
 
 	writing sync.Mutex // held by who writes
 	open    bool       // frames may be; guarded by it
-	spoke   bool       // they were since the last beat; likewise
+	spoke   time.Time  // when they were last; likewise
 	due     atomic.Int32
 
 	after sync.WaitGroup // what other lanes have to deliver first
@@ -96,12 +96,13 @@ type question struct {
 
 func newLane(k *link, slot int, c net.Conn) (*Lane, error) {
 	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
-	l := &Lane{link: k, slot: slot, c: c, clear: !secure, out: newOutbox(k.f.store), done: make(chan struct{}), ready: make(chan struct{}), begun: time.Now()}
+	l := &Lane{link: k, slot: slot, c: c, clear: !secure, done: make(chan struct{}), ready: make(chan struct{}), begun: time.Now()}
 	l.burst = burst{f: k.f, from: way(k.host), toGuest: newBatch()}
 	l.waiting.Store(true)
 	if err := l.board(); err != nil {
 		return nil, err
 	}
+	l.out = newOutbox(k.f.store, leastChunks)
 	if l.carrier != nil {
 		l.out.atOnce = l.atOnce
 		l.source = k.f.loop.Add(l.look)
@@ -266,37 +267,40 @@ func (l *Lane) send(frames []byte) error {
 	if err := l.signs(); err != nil {
 		return err
 	}
-	l.spoke = true
+	l.spoke = time.Now()
 	_, err := l.c.Write(frames)
 	return err
 }
 
-// atOnce sends what waits on behalf of who gave it, without waiting, so that nobody has
-// to be woken for it, and tells whether nothing is left.
+// atOnce sends some of what waits on behalf of who gave it, without waiting, so that
+// nobody has to be woken for it, and tells whether nothing is left.
 func (l *Lane) atOnce() bool {
 	if !l.writing.TryLock() {
 		return false
 	}
 	defer l.writing.Unlock()
-	for l.open {
-		n := l.out.first()
-		if n == 0 && l.due.Load() == nothingDue {
-			return true
-		}
-		if room := l.carrier.Room(); n > room || room == 0 {
-			return false
-		}
-		err := l.signs()
-		if n > 0 && err == nil {
-			_, err = l.out.next(l.send)
-		}
-		if err != nil {
-			go l.fail(err) // who gave it may hold what that needs
-			return true
-		}
+	if !l.open {
+		return false
 	}
-	return false
+	if l.silent() {
+		return true
+	}
+	room := l.carrier.Room()
+	if room == 0 {
+		return false
+	}
+	err := l.signs()
+	if err == nil {
+		_, err = l.out.next(room, l.send)
+	}
+	if err != nil {
+		go l.fail(err) // who gave it may hold what that needs
+	}
+	return err != nil || l.silent()
 }
+
+// silent tells whether it has nothing to say.
+func (l *Lane) silent() bool { return l.due.Load() == nothingDue && !l.out.waits() }
 
 // What is due at a beat.
 const (
@@ -322,22 +326,20 @@ func (l *Lane) signs() error {
 	if due == nothingDue {
 		return nil
 	}
-	spoke := l.spoke
-	l.spoke = false
 	switch {
 	case due == questionDue:
 		return l.say(signAsk)
-	case !spoke: // or else it has heard of us
+	case time.Since(l.spoke) > beat/2: // or else it has heard of us
 		return l.say(signLife)
 	}
 	return nil
 }
 
 // tend is what is to be done at each beat: it ends a lane over which nothing comes any
-// more, unless we were stopped ourselves. The other end is to hear of this one, and how
+// more, unless it was we who did not read. The other end is to hear of this one, and how
 // long that takes is found out, at first and then now and again.
 func (l *Lane) tend(stopped bool) {
-	if stopped || !l.waiting.Load() {
+	if stopped || !l.waiting.Load() || l.carrier != nil && l.carrier.Unread() {
 		l.hear()
 	} else if time.Since(l.Heard()) >= silence {
 		go l.fail(errSilent)

@@ -30,11 +30,11 @@ type store struct {
 	outboxes int
 }
 
-// get gives an empty chunk to an outbox that has some, or nil.
-func (s *store) get(has int) []byte {
+// get gives an empty chunk to an outbox that has some, of which some are its least, or nil.
+func (s *store) get(has, least int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if has >= queueLimit/chunkSize || has >= leastChunks && s.held >= storeChunks {
+	if has >= queueLimit/chunkSize || has >= least && s.held >= storeChunks {
 		return nil
 	}
 	s.held++
@@ -104,6 +104,7 @@ func (b *buffers) put(one []byte) {
 // lengths before them. It is bounded: what does not fit is refused.
 type outbox struct {
 	in      *store
+	least   int // chunks, that it gets however much others have
 	mu      sync.Mutex
 	pending [][]byte // the last one fills
 	taken   int      // chunks on their way out
@@ -114,9 +115,9 @@ type outbox struct {
 	atOnce  func() bool   // sends all that waits, or tells that not all is gone; nil: it cannot
 }
 
-func newOutbox(in *store) *outbox {
+func newOutbox(in *store, least int) *outbox {
 	in.serve(1)
-	o := &outbox{in: in, wake: make(chan struct{}, 1)}
+	o := &outbox{in: in, least: least, wake: make(chan struct{}, 1)}
 	o.shallow.L = &o.mu
 	return o
 }
@@ -132,7 +133,7 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 	last := len(o.pending) - 1
 	first = last < 0
 	if first || len(o.pending[last])+lengthSize+len(frame) > chunkSize {
-		c := o.in.get(o.taken + len(o.pending))
+		c := o.in.get(o.taken+len(o.pending), o.least)
 		if c == nil {
 			return false, false
 		}
@@ -154,7 +155,7 @@ func (o *outbox) sign(sign uint32, more ...byte) (first bool) {
 		return false
 	}
 	if first = len(o.pending) == 0; first {
-		o.pending = append(o.pending, o.in.get(0))
+		o.pending = append(o.pending, o.in.get(0, o.least))
 	}
 	last := &o.pending[len(o.pending)-1]
 	*last = append(binary.BigEndian.AppendUint32(*last, sign), more...)
@@ -176,14 +177,11 @@ func (o *outbox) leave() {
 	}
 }
 
-// first is how many bytes the chunk has that has waited longest.
-func (o *outbox) first() int {
+// waits tells whether something does.
+func (o *outbox) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.pending) == 0 {
-		return 0
-	}
-	return len(o.pending[0])
+	return len(o.pending) > 0
 }
 
 // idle tells whether all that was added has been used.
@@ -197,16 +195,17 @@ func (o *outbox) idle() bool {
 // more or use fails; more comes in behind.
 func (o *outbox) drain(use func(frames []byte) error) error {
 	for {
-		some, err := o.next(use)
+		some, err := o.next(queueLimit, use)
 		if err != nil || !some {
 			return err
 		}
 	}
 }
 
-// next gives use the chunk that has waited longest, and tells whether there was one.
-func (o *outbox) next(use func(frames []byte) error) (some bool, err error) {
-	c := o.take()
+// next gives use the chunk that has waited longest, if it has so many bytes at most, and
+// tells whether there was one.
+func (o *outbox) next(most int, use func(frames []byte) error) (some bool, err error) {
+	c := o.take(most)
 	if c == nil {
 		return false, nil
 	}
@@ -218,11 +217,11 @@ func (o *outbox) next(use func(frames []byte) error) (some bool, err error) {
 	return true, err
 }
 
-// take gives the chunk that has waited longest, or nil.
-func (o *outbox) take() []byte {
+// take gives the chunk that has waited longest, if it has so many bytes at most, or nil.
+func (o *outbox) take(most int) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.pending) == 0 {
+	if len(o.pending) == 0 || len(o.pending[0]) > most {
 		return nil
 	}
 	c := o.pending[0]

@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -47,6 +48,8 @@ func NewConn(c *net.TCPConn) (*Conn, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	// What is not sent yet has as much room as what is, which Room goes by.
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, math.MaxInt32) //nolint:errcheck // it is so by default
 	own := &Conn{local: c.LocalAddr(), remote: c.RemoteAddr(), alarm: alarm, fd: fd}
 	c.Close() // the poller's
 	return own, nil
@@ -153,6 +156,16 @@ func (c *Conn) Room() (room int) {
 		return nil
 	})
 	return room
+}
+
+// Unread tells whether something has come that was not read.
+func (c *Conn) Unread() (some bool) {
+	c.use("look at", func(fd int) error { //nolint:errcheck // then there is nothing
+		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+		some = err == nil && n > 0
+		return err
+	})
+	return some
 }
 
 // What the system tells of a socket's memory (SO_MEMINFO, linux/sock_diag.h).

@@ -23,16 +23,12 @@ func NewEvent() (*Event, error) {
 	return &Event{fd: fd}, nil
 }
 
-// EventOf takes over the one that a file is.
+// EventOf takes over the one that a file is, which does not block.
 func EventOf(f *os.File) (*Event, error) {
 	defer f.Close()
 	fd, err := duplicate(f)
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("fcntl", err)
 	}
 	return &Event{fd: fd}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,18 +153,26 @@ func (s *Source) Watch(fd int) error {
 	if s.closed {
 		return os.ErrClosed
 	}
+	return s.watch(fd)
+}
+
+// watch is Watch for who holds mu.
+func (s *Source) watch(fd int) error {
 	if s.fd >= 0 {
 		s.loop.control(unix.EPOLL_CTL_DEL, s.fd, 0, 0) //nolint:errcheck // it was added
 	}
 	if s.fd = fd; fd < 0 {
 		return nil
 	}
+	s.again = s.busy // who looks has it heard of when he rests
 	return s.loop.control(unix.EPOLL_CTL_ADD, fd, s.wanted(), s.number)
 }
 
+// wanted is what the system is to tell. That the other end is gone it tells always, but
+// so only once.
 func (s *Source) wanted() uint32 {
 	if s.busy {
-		return 0
+		return unix.EPOLLET
 	}
 	return unix.EPOLLIN
 }
@@ -173,8 +182,8 @@ func (s *Source) Close() {
 	if s == nil {
 		return
 	}
-	s.Watch(-1) //nolint:errcheck // then it is closed
 	s.mu.Lock()
+	s.watch(-1) //nolint:errcheck // there is nothing that could fail
 	s.closed = true
 	s.mu.Unlock()
 	s.loop.mu.Lock()
@@ -205,8 +214,8 @@ func (s *Source) setBusy(busy bool) {
 	}
 }
 
-// little is how often one looks on the loop's own thread.
-const little = 4
+// little is for how long one goes on to look on the loop's own thread.
+const little = 100 * time.Microsecond
 
 // heard looks, on the loop's thread, until the source is dry, or that takes too long.
 func (s *Source) heard() {
@@ -217,8 +226,9 @@ func (s *Source) heard() {
 	}
 	s.busy, s.again = true, false
 	s.mu.Unlock()
+	begun := time.Now()
 	dry := s.look(Heard)
-	for i := 1; i < little && !dry; i++ {
+	for !dry && time.Since(begun) < little {
 		dry = s.look(More)
 	}
 	s.mu.Lock()

@@ -167,11 +167,11 @@ func (r *ring) halt() uint16 {
 func (r *ring) kickBy(kick *loop.Event) (err error) {
 	if kick == nil {
 		r.source.Watch(-1) //nolint:errcheck // it hears of nothing
-	} else {
-		err = kick.Of(r.source)
+	} else if err = kick.Of(r.source); err != nil {
+		kick.Close()
+		kick = nil
 	}
-	r.kick.Load().Close()
-	r.kick.Store(kick)
+	r.kick.Swap(kick).Close()
 	r.source.Call()
 	return err
 }

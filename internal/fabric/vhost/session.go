@@ -115,28 +115,35 @@ func (s *session) headerSize() int {
 
 func (s *session) close() { s.fail(nil) }
 
-// fail ends the session. What it had mapped goes when nobody uses it.
+// fail ends the session.
 func (s *session) fail(err error) {
 	s.once.Do(func() {
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 			s.device.log.Warn("the guest's network device failed", "err", err)
 		}
-		s.c.Close()
+		s.c.Close() // which ends who serves it
 		for i := range s.rings {
 			s.rings[i].halt()
-			s.rings[i].source.Close()
 		}
-		s.change(func() {
-			s.memory.unmap()
-			s.memory = nil
-			s.forget()
-			for i := range s.rings {
-				r := &s.rings[i]
-				r.desc, r.avail, r.used = nil, nil, nil
-				r.callBy(nil)
-			}
-		})
 	})
+}
+
+// free lets go of all that the session has, when it has failed and no request is being
+// dealt with any more.
+func (s *session) free() {
+	s.change(func() {
+		s.memory.unmap()
+		s.memory = nil
+		s.forget()
+		for i := range s.rings {
+			r := &s.rings[i]
+			r.desc, r.avail, r.used = nil, nil, nil
+			r.kickBy(nil) //nolint:errcheck // it is not heard of any more
+			r.callBy(nil)
+			r.source.Close()
+		}
+	})
+	s.hasRoom(loop.More) // who waits for it finds out
 }
 
 // change has both rings stand still.
@@ -157,6 +164,7 @@ func (s *session) forget() {
 
 // serve answers the hypervisor until it leaves.
 func (s *session) serve() {
+	defer s.free()
 	for {
 		if err := s.message(); err != nil {
 			s.fail(err)
@@ -293,16 +301,13 @@ func (s *session) handle(request uint32, p []byte, files []*os.File) (reply []by
 func (s *session) remap(m memory) error {
 	s.memory.unmap()
 	s.memory = m
+	var errs []error
 	for i := range s.rings {
-		r := &s.rings[i]
-		if r.used == nil {
-			continue
-		}
-		if err := s.locate(r); err != nil {
-			return err
+		if r := &s.rings[i]; r.used != nil {
+			errs = append(errs, s.locate(r))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ring does what a request asks of one ring: its number precedes what else.

@@ -75,6 +75,7 @@ func (d *Device) accept() {
 		}
 		if closed {
 			s.close()
+			s.free()
 			return
 		}
 		go s.serve()
