@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 const (
@@ -20,8 +22,8 @@ const (
 
 // batch holds frames, wherever they lie, as the system wants to be told of them.
 type batch struct {
-	frames   [][]byte // at most mostAtOnce
-	at       int      // the next one to be sent
+	frames   []vhost.Frame // at most mostAtOnce
+	at       int           // the next one to be sent
 	given    int
 	bytes    int                   // that were given
 	all      func(fd uintptr) bool // sendAll and send, made once
@@ -37,7 +39,7 @@ type message struct {
 }
 
 func newBatch() *batch {
-	b := &batch{frames: make([][]byte, 0, mostAtOnce)}
+	b := &batch{frames: make([]vhost.Frame, 0, mostAtOnce)}
 	b.all = b.sendAll
 	b.some = func(fd uintptr) { b.send(fd) } //nolint:errcheck // what is not given is known
 	for i := range b.messages {
@@ -48,8 +50,8 @@ func newBatch() *batch {
 }
 
 // add tells whether there is room for more.
-func (b *batch) add(frame []byte) bool {
-	b.point(len(b.frames), frame)
+func (b *batch) add(frame vhost.Frame) bool {
+	b.point(len(b.frames), frame.Head) // from sockets, to which it matters, they come in one part
 	b.frames = append(b.frames, frame)
 	return len(b.frames) < mostAtOnce
 }
@@ -93,8 +95,8 @@ func newDatagrams(f *os.File) (*datagrams, error) {
 }
 
 // receive has take called for all frames that come at once, until the socket is closed.
-func (d *datagrams) receive(take func(frames [][]byte)) {
-	b, frames := newBatch(), make([][]byte, mostAtOnce)
+func (d *datagrams) receive(take func(frames []vhost.Frame)) {
+	b, frames := newBatch(), make([]vhost.Frame, mostAtOnce)
 	const room = maxFrame + 1
 	buf := make([]byte, mostAtOnce*room) // what no frame reaches is never backed by memory
 	for i := range mostAtOnce {
@@ -110,7 +112,7 @@ func (d *datagrams) receive(take func(frames [][]byte)) {
 			longest := 1
 			for i := range n {
 				length := int(b.messages[i].length)
-				frames[i] = buf[i*room:][:length]
+				frames[i].Head = buf[i*room:][:length]
 				longest = max(longest, length)
 			}
 			take(frames[:n])
@@ -141,7 +143,7 @@ func (d *datagrams) offer(b *batch) (frames, bytes int) {
 func (b *batch) send(fd uintptr) error {
 	n, err := b.call(unix.SYS_SENDMMSG, fd, b.at, len(b.frames))
 	for _, f := range b.frames[b.at:][:n] {
-		b.bytes += len(f)
+		b.bytes += f.Len()
 	}
 	b.at += n
 	b.given += n

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -118,7 +119,7 @@ type keeper struct {
 
 func (k keeper) give(b *batch) (frames, bytes int) {
 	for _, f := range b.frames {
-		k.came <- append([]byte{}, f...)
+		k.came <- f.AppendTo(nil)
 	}
 	return k.taker.give(b)
 }
@@ -149,7 +150,7 @@ func TestWhatGuestsLeaveToBeDoneGoesAlong(t *testing.T) {
 	}
 	for _, size := range []int{46, 1500, 9000, 65000} {
 		want := append([]byte{1, 1, 54, 0, 0xb4, 5, 34, 0, 16, 0}, frame(macOf(1), macOf(0), strings.Repeat("x", size))...)
-		hosts[0].ports[0].Load().takeAll()([][]byte{bytes.Clone(want)})
+		hosts[0].ports[0].Load().takeAll()([]vhost.Frame{{Head: bytes.Clone(want)}})
 		select {
 		case got := <-came:
 			if !bytes.Equal(got, want) {
@@ -342,7 +343,7 @@ func TestTrafficIsCounted(t *testing.T) {
 		const size = 1000
 		send := func(to, from int) {
 			raw := append(make([]byte, f.header), frame(macOf(to), macOf(from), string(make([]byte, size-ethernetHeader)))...)
-			f.ports[from-2].Load().takeAll()([][]byte{raw})
+			f.ports[from-2].Load().takeAll()([]vhost.Frame{{Head: raw}})
 		}
 		time.Sleep(time.Second / 2)
 		for range 3 {

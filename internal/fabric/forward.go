@@ -1,5 +1,7 @@
 package fabric
 
+import "github.com/bee-hpc/bee/internal/fabric/vhost"
+
 // burst is what came at once from one side. Who is given a part of it is woken,
 // or written to, when all of it is there.
 type burst struct {
@@ -13,9 +15,9 @@ type burst struct {
 
 // forward gives a frame to all whom it is for, but not back to where it came
 // from; the frame has to stay until the burst is through.
-func (b *burst) forward(frame []byte) {
+func (b *burst) forward(frame vhost.Frame) {
 	f := b.f
-	ethernet := frame[f.header:]
+	ethernet := frame.Head[f.header:]
 	f.learn(mac(ethernet[6:]), b.from)
 	if to, known := f.wayTo(mac(ethernet)); known {
 		switch {
@@ -45,7 +47,7 @@ func (b *burst) forward(frame []byte) {
 // give hands a frame to a guest. What it has no room for at once waits in a queue of its
 // own, and is dropped where that is full. For one that is alone on its host nothing is
 // read any more before that: what it is sent then waits, and is dropped, at the senders.
-func (b *burst) give(i int, frame []byte) {
+func (b *burst) give(i int, frame vhost.Frame) {
 	p := b.f.ports[i].Load()
 	switch {
 	case p == nil:
@@ -65,7 +67,7 @@ func (b *burst) give(i int, frame []byte) {
 func (b *burst) straight(p *port) bool { return p == b.guest || len(b.toGuest.frames) == 0 }
 
 // queue tells whether there was room.
-func (b *burst) queue(o *outbox, frame []byte) bool {
+func (b *burst) queue(o *outbox, frame vhost.Frame) bool {
 	ok, first := o.add(frame)
 	if first {
 		if b.fills == len(b.filled) {

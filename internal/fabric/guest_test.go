@@ -120,7 +120,7 @@ func (taker) Close() error                         { return nil }
 func (t taker) offer(b *batch) (frames, bytes int) { return t.give(b) }
 func (taker) give(b *batch) (frames, bytes int) {
 	for _, f := range b.frames {
-		frames, bytes = frames+1, bytes+len(f)
+		frames, bytes = frames+1, bytes+f.Len()
 	}
 	return frames, bytes
 }

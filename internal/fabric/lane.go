@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric/loop"
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // On a lane each frame is preceded by its length, four bytes, as QEMU's stream
@@ -446,7 +447,7 @@ func (l *Lane) take(b *burst, in []byte) (used int, err error) {
 		if len(in)-used-lengthSize < n {
 			break
 		}
-		b.forward(in[used+lengthSize:][:n])
+		b.forward(vhost.Frame{Head: in[used+lengthSize:][:n]})
 		frames++
 		bytes += n
 		used += lengthSize + n

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // Bounds of a link's lanes.
@@ -258,14 +260,14 @@ func (k *link) limit(cores int) int {
 }
 
 // send queues a frame for the other host.
-func (k *link) send(b *burst, frame []byte) {
-	flow := bucketOf(frame[k.f.header:])
+func (k *link) send(b *burst, frame vhost.Frame) {
+	flow := bucketOf(frame.Head[k.f.header:])
 	k.mu.RLock()
 	l := k.ways[flow]
 	sent := l != nil && b.queue(l.out, frame)
 	k.mu.RUnlock()
 	if sent {
-		k.sent.add(1, len(frame))
+		k.sent.add(1, frame.Len())
 	} else {
 		k.sent.Dropped.Add(1)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
 // Chunks are what outboxes are made of.
@@ -124,7 +126,8 @@ func newOutbox(in *store, least int) *outbox {
 
 // add tells whether there was room for a frame, and whether it is the first that
 // waits, whose way out has to be roused.
-func (o *outbox) add(frame []byte) (ok, first bool) {
+func (o *outbox) add(frame vhost.Frame) (ok, first bool) {
+	size := frame.Len()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -132,7 +135,7 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 	}
 	last := len(o.pending) - 1
 	first = last < 0
-	if first || len(o.pending[last])+lengthSize+len(frame) > chunkSize {
+	if first || len(o.pending[last])+lengthSize+size > chunkSize {
 		c := o.in.get(o.taken+len(o.pending), o.least)
 		if c == nil {
 			return false, false
@@ -141,8 +144,8 @@ func (o *outbox) add(frame []byte) (ok, first bool) {
 		o.sound()
 		last++
 	}
-	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(len(frame)))
-	o.pending[last] = append(c, frame...)
+	c := binary.BigEndian.AppendUint32(o.pending[last], uint32(size))
+	o.pending[last] = frame.AppendTo(c)
 	return true, first
 }
 

@@ -1,10 +1,14 @@
 package fabric
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/fabric/vhost"
+)
 
 // fill adds frames to an outbox until it refuses one, and tells how many it took.
 func fill(o *outbox) (frames int) {
-	for frame := make([]byte, 60000); ; frames++ {
+	for frame := (vhost.Frame{Head: make([]byte, 60000)}); ; frames++ {
 		if ok, _ := o.add(frame); !ok {
 			return frames
 		}
@@ -30,7 +34,7 @@ func TestWhoIsReadForHasRoom(t *testing.T) {
 // TestNoMoreIsTakenThanThereIsRoomFor, so that who sends does not wait.
 func TestNoMoreIsTakenThanThereIsRoomFor(t *testing.T) {
 	o := newOutbox(&store{}, leastChunks)
-	o.add(make([]byte, 100))
+	o.add(vhost.Frame{Head: make([]byte, 100)})
 	use := func(frames []byte) error { t.Errorf("%d bytes are taken", len(frames)); return nil }
 	if some, err := o.next(lengthSize+99, use); some || err != nil || !o.waits() {
 		t.Errorf("taken: %t, %v", some, err)

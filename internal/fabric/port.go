@@ -63,30 +63,30 @@ func (p *port) close() {
 }
 
 // takeAll gives what deals with frames of the guest's that come at once.
-func (p *port) takeAll() func(frames [][]byte) {
+func (p *port) takeAll() func(frames []vhost.Frame) {
 	b := &burst{f: p.f, from: byPort(p.index), toGuest: newBatch()}
-	return func(frames [][]byte) {
-		for _, frame := range frames {
-			p.take(b, frame)
+	return func(frames []vhost.Frame) {
+		for _, f := range frames {
+			p.take(b, f)
 		}
 		b.through()
 	}
 }
 
 // take deals with a frame of the guest's.
-func (p *port) take(b *burst, frame []byte) {
-	header := p.f.header
-	if len(frame) < header+ethernetHeader || len(frame) > maxFrame {
+func (p *port) take(b *burst, f vhost.Frame) {
+	header, size := p.f.header, f.Len()
+	if len(f.Head) < header+ethernetHeader || size > maxFrame {
 		p.from.Dropped.Add(1)
 		return
 	}
-	p.from.add(1, len(frame)-header)
-	if answer := answerARP(frame[header:], p.rank); answer != nil {
+	p.from.add(1, size-header)
+	if answer := answerARP(f.Head[header:], p.rank); answer != nil {
 		p.answered.Add(1)
-		b.give(p.index, append(make([]byte, header), answer...))
+		b.give(p.index, vhost.Frame{Head: append(make([]byte, header), answer...)})
 		return
 	}
-	b.forward(frame)
+	b.forward(f)
 }
 
 // put gives the guest a batch, which is empty then.
@@ -105,8 +105,8 @@ func (p *port) offer(b *batch) {
 		given, bytes = p.guest.offer(b)
 		p.to.add(given, bytes-given*p.f.header)
 	}
-	for _, frame := range b.frames[given:] {
-		ok, first := p.out.add(frame)
+	for _, f := range b.frames[given:] {
+		ok, first := p.out.add(f)
 		if !ok {
 			p.to.Dropped.Add(1)
 		}
@@ -130,7 +130,7 @@ func (p *port) write() {
 		p.out.drain(func(frames []byte) error { //nolint:errcheck // what is lost is counted
 			for len(frames) > 0 {
 				n := int(binary.BigEndian.Uint32(frames))
-				if !b.add(frames[lengthSize:][:n]) {
+				if !b.add(vhost.Frame{Head: frames[lengthSize:][:n]}) {
 					p.put(b)
 				}
 				frames = frames[lengthSize+n:]

@@ -49,9 +49,9 @@ func newNeighbor(t *testing.T) *neighbor {
 	}
 	in := &loop.Loop{}
 	t.Cleanup(in.Close)
-	n.Device = vhost.Serve(l, in, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+	n.Device = vhost.Serve(l, in, slog.New(slog.DiscardHandler), func(frames []vhost.Frame) {
 		for _, frame := range frames {
-			n.take(frame)
+			n.take(frame.AppendTo(nil))
 		}
 	})
 	t.Cleanup(func() { n.Close() })
@@ -67,7 +67,7 @@ func (n *neighbor) take(frame []byte) {
 		copy(answer[ethernet+6:], "\x02bee!!\x08\x06")
 		answer = append(append(answer, frame[arp:arp+7]...), 2)
 		answer = append(append(answer, "\x02bee!!"...), frame[arp+24:arp+28]...)
-		go n.Give([][]byte{append(answer, frame[arp+8:arp+18]...)})
+		go n.Give([]vhost.Frame{{Head: append(answer, frame[arp+8:arp+18]...)}})
 	case bytes.Equal(kind, []byte{8, 0}) && frame[ip+9] == 17:
 		select {
 		case n.hears <- bytes.Clone(frame[ip+20+8:]):

@@ -276,27 +276,42 @@ func (d *driver) receive(patience time.Duration) (frame []byte, ok bool) {
 
 const usual = features &^ featLog
 
-// device gives one on a fresh socket.
-func device(t testing.TB, take func([]byte)) (*Device, string) {
+// listen gives a listener on a fresh socket.
+func listen(t testing.TB) (net.Listener, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vhost")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l, path
+}
+
+// device gives one on a fresh socket.
+func device(t testing.TB, take func([]byte)) (*Device, string) {
+	t.Helper()
+	l, path := listen(t)
 	in := &loop.Loop{}
 	t.Cleanup(in.Close)
-	d := Serve(l, in, slog.New(slog.DiscardHandler), func(frames [][]byte) {
+	d := Serve(l, in, slog.New(slog.DiscardHandler), func(frames []Frame) {
 		for _, f := range frames {
-			take(f)
+			take(f.AppendTo(nil))
 		}
 	})
 	t.Cleanup(func() { d.Close() })
 	return d, path
 }
 
+// whole are frames in one part each.
+func whole(frames ...[]byte) (all []Frame) {
+	for _, f := range frames {
+		all = append(all, Frame{Head: f})
+	}
+	return all
+}
+
 // give tells whether the guest was given a frame.
 func give(d *Device, frame []byte) bool {
-	n, bytes := d.Give([][]byte{frame})
+	n, bytes := d.Give([]Frame{{Head: frame}})
 	return n == 1 && bytes == len(frame)
 }

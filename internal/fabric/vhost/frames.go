@@ -16,10 +16,42 @@ const (
 	batchBytes  = 1 << 20
 )
 
+// Frame is a frame behind its header, in the parts in which it lies. The first one holds
+// the header and what the frame says of itself, addresses and ports.
+type Frame struct {
+	Head []byte
+	Rest [][]byte
+}
+
+// headLength is that of what is copied of a long frame at least: the headers of all that
+// is told apart by them.
+const (
+	headLength = HeaderSize + 14 + 4 + 60 + 60
+	longFrame  = 4096
+)
+
+// Len is that of all parts, in bytes.
+func (f Frame) Len() int {
+	n := len(f.Head)
+	for _, p := range f.Rest {
+		n += len(p)
+	}
+	return n
+}
+
+// AppendTo adds all parts to some bytes.
+func (f Frame) AppendTo(b []byte) []byte {
+	b = append(b, f.Head...)
+	for _, p := range f.Rest {
+		b = append(b, p...)
+	}
+	return b
+}
+
 // receive puts frames into buffers of the guest's, and tells how many. Where not all
 // are in, there was no room for the next, and the guest tells when it gives more,
 // or else err says what is wrong with it.
-func (s *session) receive(frames [][]byte) (done int, err error) {
+func (s *session) receive(frames []Frame) (done int, err error) {
 	r := &s.rings[receiving]
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +68,7 @@ func (s *session) receive(frames [][]byte) (done int, err error) {
 
 // fill puts frames into the buffers that are there, up to the index seen, and
 // hands them to the guest all at once.
-func (s *session) fill(r *ring, frames [][]byte) (seen uint16, done int, err error) {
+func (s *session) fill(r *ring, frames []Frame) (seen uint16, done int, err error) {
 	seen = r.available()
 	if have := seen - r.next; have > r.num {
 		return seen, 0, fmt.Errorf("a ring of %d with %d buffers available", r.num, have)
@@ -60,14 +92,15 @@ func (s *session) fill(r *ring, frames [][]byte) (seen uint16, done int, err err
 
 // buffers finds those for a frame, which are the ring's chains then, and tells how
 // many; zero: there are too few.
-func (s *session) buffers(r *ring, frame []byte, seen uint16) (count uint16, err error) {
-	if len(frame) <= HeaderSize || len(frame) > MaxFrame {
-		return 0, fmt.Errorf("a frame of %d bytes cannot be", len(frame)-HeaderSize)
+func (s *session) buffers(r *ring, frame Frame, seen uint16) (count uint16, err error) {
+	size := frame.Len()
+	if len(frame.Head) < HeaderSize || size <= HeaderSize || size > MaxFrame {
+		return 0, fmt.Errorf("a frame of %d bytes cannot be", size-HeaderSize)
 	}
-	if frame[0] != 0 && s.acked&featGuestChecksum == 0 || frame[1] != 0 && s.acked&featGuestSegments == 0 {
+	if frame.Head[0] != 0 && s.acked&featGuestChecksum == 0 || frame.Head[1] != 0 && s.acked&featGuestSegments == 0 {
 		return 0, fmt.Errorf("the guest's driver takes no unfinished frames (features %#x)", s.acked)
 	}
-	need, merges := len(frame)-HeaderSize+s.headerSize(), s.acked&featMergeBuffers != 0
+	need, merges := size-HeaderSize+s.headerSize(), s.acked&featMergeBuffers != 0
 	r.forget()
 	for room := 0; room < need; count++ {
 		if count > 0 && !merges || count == r.num {
@@ -89,18 +122,22 @@ func (s *session) buffers(r *ring, frame []byte, seen uint16) (count uint16, err
 
 // scatter copies a frame into the ring's chains, and notes them as used, that many
 // places after what is published.
-func (s *session) scatter(r *ring, frame []byte, offset uint16) {
+func (s *session) scatter(r *ring, frame Frame, offset uint16) {
 	var header [ringHeader]byte
-	copy(header[:], frame[:HeaderSize])
+	copy(header[:], frame.Head[:HeaderSize])
 	binary.LittleEndian.PutUint16(header[HeaderSize:], uint16(len(r.chains)))
-	rest := [2][]byte{header[:s.headerSize()], frame[HeaderSize:]}
+	from := append(append(r.parts[:0], header[:s.headerSize()], frame.Head[HeaderSize:]), frame.Rest...)
+	r.parts = from
 	for i, c := range r.chains {
 		written := 0
 		for _, p := range r.buffers[c.from:c.to] {
 			n := 0
-			for k := range rest {
-				moved := copy(p.data[n:], rest[k])
-				rest[k], n = rest[k][moved:], n+moved
+			for len(from) > 0 && n < len(p.data) {
+				moved := copy(p.data[n:], from[0])
+				n += moved
+				if from[0] = from[0][moved:]; len(from[0]) == 0 {
+					from = from[1:]
+				}
 			}
 			if log := s.logs(); log != nil {
 				log.mark(p.guest, n)
@@ -129,62 +166,101 @@ func (s *session) send(turn loop.Turn) (dry bool) {
 	if turn == loop.Heard {
 		r.heard()
 	}
-	more, err := s.collect(r, &s.sent)
-	if len(s.sent.frames) > 0 {
-		s.device.take(s.sent.frames)
-	}
+	more, err := s.pass(r, &s.sent)
 	if err != nil {
 		s.fail(fmt.Errorf("take the guest's frames: %w", err))
 	}
 	return !more || err != nil
 }
 
-// batch is some frames with their headers, all in one piece of memory.
+// batch is some frames: their heads, and short ones as a whole, are in one piece of
+// memory, and the rest of long ones is where the guest has it.
 type batch struct {
 	data   []byte
-	frames [][]byte
+	rest   [][]byte
+	frames []Frame
+	bytes  int
 }
 
-// collect takes a batch from the ring, and says whether there may be more.
-func (s *session) collect(r *ring, b *batch) (more bool, err error) {
-	b.data, b.frames = b.data[:0], b.frames[:0]
+// pass takes a batch from the ring, has it dealt with, and gives the guest its buffers
+// back. It says whether there may be more.
+func (s *session) pass(r *ring, b *batch) (more bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.running() {
 		return false, nil
 	}
 	seen := r.available()
-	have := seen - r.next
-	if have > r.num {
-		return false, fmt.Errorf("a ring of %d with %d buffers available", r.num, have)
+	count, err := s.collect(r, b, seen)
+	if len(b.frames) > 0 {
+		s.device.take(b.frames)
 	}
-	count := uint16(0)
-	for count < have && len(b.frames) < batchFrames && len(b.data) < batchBytes {
-		head := r.head(r.next)
-		r.forget()
-		parts, err := r.chain(s.memory, head, false)
-		if err != nil {
-			return false, err
-		}
-		begin, skip := len(b.data), s.headerSize()-HeaderSize
-		for _, p := range parts {
-			if len(b.data)-begin+len(p.data) > MaxFrame+skip {
-				b.data = b.data[:begin] // nothing that long was agreed on
-				break
-			}
-			b.data = append(b.data, p.data...)
-		}
-		if frame := b.data[begin:]; len(frame) > HeaderSize+skip {
-			copy(frame[skip:], frame[:HeaderSize]) // the number of buffers says nothing here
-			b.frames = append(b.frames, frame[skip:])
-		}
-		r.use(count, head, 0)
-		count++
-		r.next++
+	if err != nil {
+		return false, err
 	}
 	if count > 0 {
 		r.publish(count, s.events(), s.logs())
 		return true, nil
 	}
 	return r.await(s.events(), seen), nil
+}
+
+// collect finds the frames of a batch, up to the index seen, and tells how many buffers
+// these are.
+func (s *session) collect(r *ring, b *batch, seen uint16) (count uint16, err error) {
+	b.data, b.rest, b.frames, b.bytes = b.data[:0], b.rest[:0], b.frames[:0], 0
+	have := seen - r.next
+	if have > r.num {
+		return 0, fmt.Errorf("a ring of %d with %d buffers available", r.num, have)
+	}
+	for count < have && len(b.frames) < batchFrames && b.bytes < batchBytes {
+		head := r.head(r.next)
+		r.forget()
+		parts, err := r.chain(s.memory, head, false)
+		if err != nil {
+			return count, err
+		}
+		b.add(parts, s.headerSize()-HeaderSize)
+		r.use(count, head, 0)
+		count++
+		r.next++
+	}
+	return count, nil
+}
+
+// add adds a frame that lies in some parts, behind a header that is some bytes longer
+// than here. What cannot be one is left out.
+func (b *batch) add(parts []segment, longer int) {
+	size := 0
+	for _, p := range parts {
+		size += len(p.data)
+	}
+	if size <= HeaderSize+longer || size > MaxFrame+longer { // nothing that long was agreed on
+		return
+	}
+	copied := size
+	if size > longFrame {
+		copied = headLength + longer
+	}
+	begin := len(b.data)
+	for len(b.data)-begin < copied {
+		p := parts[0].data
+		n := min(len(p), copied-(len(b.data)-begin))
+		b.data = append(b.data, p[:n]...)
+		if n < len(p) {
+			parts[0].data = p[n:]
+			break
+		}
+		parts = parts[1:]
+	}
+	f := Frame{Head: b.data[begin+longer:]}
+	copy(f.Head, b.data[begin:][:HeaderSize]) // the number of buffers says nothing here
+	if copied < size {
+		from := len(b.rest)
+		for _, p := range parts {
+			b.rest = append(b.rest, p.data)
+		}
+		f.Rest = b.rest[from:]
+	}
+	b.frames, b.bytes = append(b.frames, f), b.bytes+size
 }

@@ -50,6 +50,7 @@ type ring struct {
 	fence   atomic.Int32
 	buffers []segment // of the chains that are dealt with
 	chains  []chain
+	parts   [][]byte // of what is written there
 }
 
 // chain is one of the driver's buffers: its first descriptor, and which of the ring's

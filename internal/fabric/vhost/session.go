@@ -90,7 +90,7 @@ type session struct {
 }
 
 func newSession(d *Device, c *net.UnixConn) *session {
-	s := &session{device: d, c: c, room: make(chan struct{}, 1), sent: batch{data: make([]byte, 0, batchBytes+MaxFrame)}}
+	s := &session{device: d, c: c, room: make(chan struct{}, 1), sent: batch{data: make([]byte, 0, batchFrames*longFrame)}}
 	s.rings[receiving].source = d.loop.Add(s.hasRoom)
 	s.rings[sending].source = d.loop.Add(s.send)
 	return s
@@ -146,9 +146,10 @@ func (s *session) free() {
 	s.hasRoom(loop.More) // who waits for it finds out
 }
 
-// change has both rings stand still.
+// change has both rings stand still: first the one that gives, with whose lock held others
+// are given to.
 func (s *session) change(do func()) {
-	for i := range s.rings {
+	for _, i := range []int{sending, receiving} {
 		s.rings[i].mu.Lock()
 		defer s.rings[i].mu.Unlock()
 	}

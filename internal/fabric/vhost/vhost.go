@@ -31,7 +31,7 @@ var errStopped = errors.New("the guest's device is stopped")
 
 // Device is the other side of one guest's device.
 type Device struct {
-	take     func(frames [][]byte)
+	take     func(frames []Frame)
 	loop     *loop.Loop
 	log      *slog.Logger
 	listener net.Listener
@@ -44,10 +44,11 @@ type Device struct {
 
 // Serve takes the hypervisor's connection from a listener of Unix sockets, and
 // calls take for the guest's frames, as many at a time as are there, in a loop, from one
-// goroutine at a time; they are take's only until it returns, and it does not wait. Of several connections the last one counts: a
+// goroutine at a time; they are take's only until it returns, as long ones lie in the guest's
+// memory, and it does not wait. Of several connections the last one counts: a
 // machine that is started anew connects anew. Who can connect can speak for the
 // guest: the listener has to be the user's own.
-func Serve(l net.Listener, in *loop.Loop, log *slog.Logger, take func(frames [][]byte)) *Device {
+func Serve(l net.Listener, in *loop.Loop, log *slog.Logger, take func(frames []Frame)) *Device {
 	d := &Device{take: take, loop: in, log: log, listener: l}
 	go d.accept()
 	return d
@@ -85,7 +86,7 @@ func (d *Device) accept() {
 // Give hands frames to the guest, each with its header before it, in their order.
 // It waits while the guest has no room, and tells how many there were and their
 // bytes, headers included; what the device does not take is lost.
-func (d *Device) Give(frames [][]byte) (given, bytes int) {
+func (d *Device) Give(frames []Frame) (given, bytes int) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	for len(frames) > 0 {
@@ -105,7 +106,7 @@ func (d *Device) Give(frames [][]byte) (given, bytes int) {
 
 // Offer hands frames to the guest like Give, and stops at the first for which it has
 // no room, or which it does not take. It does not wait, not even for one who does.
-func (d *Device) Offer(frames [][]byte) (given, bytes int) {
+func (d *Device) Offer(frames []Frame) (given, bytes int) {
 	if !d.writing.TryLock() {
 		return 0, 0
 	}
@@ -114,7 +115,7 @@ func (d *Device) Offer(frames [][]byte) (given, bytes int) {
 	return given, length(frames[:given])
 }
 
-func (d *Device) put(frames [][]byte) (s *session, given int, err error) {
+func (d *Device) put(frames []Frame) (s *session, given int, err error) {
 	d.mu.Lock()
 	s = d.current
 	d.mu.Unlock()
@@ -125,9 +126,9 @@ func (d *Device) put(frames [][]byte) (s *session, given int, err error) {
 	return s, given, err
 }
 
-func length(frames [][]byte) (n int) {
+func length(frames []Frame) (n int) {
 	for _, f := range frames {
-		n += len(f)
+		n += f.Len()
 	}
 	return n
 }

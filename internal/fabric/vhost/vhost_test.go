@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
 const soon = 20 * time.Second
@@ -98,18 +101,18 @@ func TestManyFramesAtOnce(t *testing.T) {
 		}
 	}
 	guest.room(7)
-	if n, bytes := d.Offer(frames); n != 3 || bytes != 3*len(frames[0]) {
+	if n, bytes := d.Offer(whole(frames...)); n != 3 || bytes != 3*len(frames[0]) {
 		t.Fatalf("%d frames of %d bytes were given, want 3", n, bytes)
 	}
 	arrive(frames[:3])
 	given := make(chan int, 1)
 	go func() {
-		n, _ := d.Give(frames)
+		n, _ := d.Give(whole(frames...))
 		given <- n
 	}()
 	guest.room(2) // and one was left
 	arrive(frames[:1])
-	if n, _ := d.Offer(frames); n != 0 {
+	if n, _ := d.Offer(whole(frames...)); n != 0 {
 		t.Fatalf("%d frames overtook those that wait", n)
 	}
 	guest.room(7)
@@ -119,10 +122,45 @@ func TestManyFramesAtOnce(t *testing.T) {
 	}
 	// One that cannot be is lost alone.
 	guest.room(4)
-	if n, _ := d.Give([][]byte{frames[0], make([]byte, HeaderSize), frames[1]}); n != 2 {
+	if n, _ := d.Give(whole(frames[0], make([]byte, HeaderSize), frames[1])); n != 2 {
 		t.Fatalf("%d frames were given, want 2", n)
 	}
 	arrive(frames[:2])
+}
+
+// TestFramesPassFromGuestToGuest, long ones out of the memory of one into that of the
+// other, in whatever parts they lie in either.
+func TestFramesPassFromGuestToGuest(t *testing.T) {
+	for _, bufferLen := range []int{300, 1526, 70000} {
+		to, toPath := device(t, func([]byte) {})
+		l, fromPath := listen(t)
+		in := &loop.Loop{}
+		t.Cleanup(in.Close)
+		from := Serve(l, in, slog.New(slog.DiscardHandler), func(frames []Frame) {
+			if n, _ := to.Offer(frames); n != len(frames) {
+				t.Errorf("%d of %d frames had room", n, len(frames))
+			}
+		})
+		t.Cleanup(func() { from.Close() })
+		sender, receiver := connect(t, fromPath, 2000, usual), connect(t, toPath, bufferLen, usual)
+		receiver.room(ringSize)
+		for i := range 400 {
+			size := []int{60, 4000, 4085, 4097, 9000, 65294}[i%6]
+			if bufferLen*ringSize < size+ringHeader {
+				size = 4097
+			}
+			frame := frameOf(size)
+			sender.send(uint16(i%ringSize), headerWithAll, frame, []int{1 << 20, 4096, 100, 12}[i%4]*max(1, size/20000))
+			if _, _, ok := sender.done(sending, soon); !ok {
+				t.Fatal("a frame was not taken")
+			}
+			before := receiver.seen[receiving]
+			if f, ok := receiver.receive(soon); !ok || !bytes.Equal(f, append(bytes.Clone(headerWithAll), frame...)) {
+				t.Fatalf("frame %d of %d bytes came as one of %d, %t", i, size, len(f)-HeaderSize, ok)
+			}
+			receiver.room(int(receiver.seen[receiving] - before))
+		}
+	}
 }
 
 func TestAHaltedDeviceGoesOnWhereItWas(t *testing.T) {
