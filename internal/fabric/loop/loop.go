@@ -214,8 +214,11 @@ func (s *Source) setBusy(busy bool) {
 	}
 }
 
-// little is for how long one goes on to look on the loop's own thread.
-const little = 100 * time.Microsecond
+// For so long, and so often, one looks on the loop's own thread.
+const (
+	littleTime  = 100 * time.Microsecond
+	littleLooks = 4
+)
 
 // heard looks, on the loop's thread, until the source is dry, or that takes too long.
 func (s *Source) heard() {
@@ -228,7 +231,7 @@ func (s *Source) heard() {
 	s.mu.Unlock()
 	begun := time.Now()
 	dry := s.look(Heard)
-	for !dry && time.Since(begun) < little {
+	for i := 1; i < littleLooks && !dry && time.Since(begun) < littleTime; i++ {
 		dry = s.look(More)
 	}
 	s.mu.Lock()
