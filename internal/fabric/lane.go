@@ -286,19 +286,29 @@ func (l *Lane) atOnce() bool {
 	if l.silent() {
 		return true
 	}
-	room := l.carrier.Room()
-	if room == 0 {
-		return false
+	for range burstChunks {
+		room := l.carrier.Room()
+		if room == 0 {
+			return false
+		}
+		err := l.signs()
+		if err == nil {
+			_, err = l.out.next(room, l.send)
+		}
+		if err != nil {
+			go l.fail(err) // who gave it may hold what that needs
+			return true
+		}
+		if l.silent() {
+			return true
+		}
 	}
-	err := l.signs()
-	if err == nil {
-		_, err = l.out.next(room, l.send)
-	}
-	if err != nil {
-		go l.fail(err) // who gave it may hold what that needs
-	}
-	return err != nil || l.silent()
+	return false
 }
+
+// burstChunks are those of what a guest sends at once. More at a time would be what
+// others have added meanwhile.
+const burstChunks = 4
 
 // silent tells whether it has nothing to say.
 func (l *Lane) silent() bool { return l.due.Load() == nothingDue && !l.out.waits() }

@@ -216,7 +216,7 @@ func (s *Source) setBusy(busy bool) {
 
 // For so long, and so often, one looks on the loop's own thread.
 const (
-	littleTime  = 100 * time.Microsecond
+	littleTime  = 500 * time.Microsecond
 	littleLooks = 4
 )
 
@@ -229,10 +229,12 @@ func (s *Source) heard() {
 	}
 	s.busy, s.again = true, false
 	s.mu.Unlock()
-	begun := time.Now()
 	dry := s.look(Heard)
-	for i := 1; i < littleLooks && !dry && time.Since(begun) < littleTime; i++ {
-		dry = s.look(More)
+	if !dry {
+		begun := time.Now()
+		for i := 1; i < littleLooks && !dry && time.Since(begun) < littleTime; i++ {
+			dry = s.look(More)
+		}
 	}
 	s.mu.Lock()
 	rests := dry && !s.again

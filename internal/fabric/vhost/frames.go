@@ -13,7 +13,7 @@ const ringHeader = HeaderSize + 2
 // A batch of the guest's frames is taken from the ring at once.
 const (
 	batchFrames = 64
-	batchBytes  = 1 << 20
+	batchBytes  = 256 << 10
 )
 
 // Frame is a frame behind its header, in the parts in which it lies. The first one holds
@@ -192,15 +192,22 @@ func (s *session) pass(r *ring, b *batch) (more bool, err error) {
 	}
 	seen := r.available()
 	count, err := s.collect(r, b, seen)
+	back := func() {
+		if err == nil && count > 0 {
+			r.publish(count, s.events(), s.logs())
+			count = 0
+		}
+	}
+	more = err == nil && count > 0
+	if len(b.rest) == 0 { // all are copied, and the guest may fill its buffers meanwhile
+		back()
+	}
 	if len(b.frames) > 0 {
 		s.device.take(b.frames)
 	}
-	if err != nil {
-		return false, err
-	}
-	if count > 0 {
-		r.publish(count, s.events(), s.logs())
-		return true, nil
+	back()
+	if err != nil || more {
+		return more, err
 	}
 	return r.await(s.events(), seen), nil
 }
