@@ -106,8 +106,22 @@ func median(some []Result) Result {
 	return r
 }
 
+// byTurns gives the median of each of n measurements.
+func byTurns(n int, measure func(i int) Result) (medians []Result) {
+	all := make([][]Result, n)
+	for range turns {
+		for i := range all {
+			all[i] = append(all[i], measure(i))
+		}
+	}
+	for _, some := range all {
+		medians = append(medians, median(some))
+	}
+	return medians
+}
+
 // pairs gives the median of each way's turns between two endpoints.
-func pairs(only string, span time.Duration) (medians []Result) {
+func pairs(only string, span time.Duration) []Result {
 	type size struct {
 		way
 		bytes int
@@ -120,16 +134,7 @@ func pairs(only string, span time.Duration) (medians []Result) {
 			}
 		}
 	}
-	all := make([][]Result, len(chosen))
-	for range turns {
-		for i, c := range chosen {
-			all[i] = append(all[i], pairOf(c.way, c.bytes, span/turns))
-		}
-	}
-	for _, some := range all {
-		medians = append(medians, median(some))
-	}
-	return medians
+	return byTurns(len(chosen), func(i int) Result { return pairOf(chosen[i].way, chosen[i].bytes, span/turns) })
 }
 
 // pairOf measures one way between two endpoints.
@@ -162,17 +167,7 @@ func pairOf(w way, size int, span time.Duration) Result {
 // crowds gives the median of each kind's turns.
 func crowds(pattern string, size int, span time.Duration) []Result {
 	kinds := meshes()
-	all := make([][]Result, len(kinds))
-	for range turns {
-		for i, kind := range kinds {
-			all[i] = append(all[i], crowd(kind, pattern, size, span/turns))
-		}
-	}
-	var medians []Result
-	for _, some := range all {
-		medians = append(medians, median(some))
-	}
-	return medians
+	return byTurns(len(kinds), func(i int) Result { return crowd(kinds[i], pattern, size, span/turns) })
 }
 
 // crowd measures many endpoints at once.

@@ -56,18 +56,18 @@ func (m mesh) make() (ends []end, undo func(), err error) {
 	}()
 	authority, err := wire.NewAuthority()
 	if err != nil {
-		return nil, undo, err
+		return ends, undo, err
 	}
 	var pids []int
 	var at []string
 	for host := range m.Hosts {
 		o := order{mesh: m, Host: host, Switches: at}
 		if o.Key, err = keyOf(authority, host); err != nil {
-			return nil, undo, err
+			return ends, undo, err
 		}
 		c, from, err := o.start()
 		if err != nil {
-			return nil, undo, err
+			return ends, undo, err
 		}
 		undos = append(undos, func() {
 			unix.Close(from)
@@ -79,13 +79,13 @@ func (m mesh) make() (ends []end, undo func(), err error) {
 		addr := make([]byte, 64)
 		n, err := unix.Read(from, addr)
 		if err != nil || n <= 0 {
-			return nil, undo, errors.Join(errors.New("a switch ended"), err)
+			return ends, undo, errors.Join(errors.New("a switch ended"), err)
 		}
 		at = append(at, string(addr[:n]))
 		for range m.Guests {
 			e, err := m.receiveEnd(from)
 			if err != nil {
-				return nil, undo, err
+				return ends, undo, err
 			}
 			ends = append(ends, e)
 		}
@@ -193,7 +193,7 @@ func (o order) accept(f *fabric.Fabric, l net.Listener, id *wire.Identity) {
 		}
 		var whose [2]byte
 		if _, err = io.ReadFull(c, whose[:]); err == nil {
-			_, err = f.Link(int(whose[0]), int(whose[1]), o.secured(c, func() *wire.Secure { return id.SecureServer(c, "frames") }))
+			err = o.link(f, int(whose[0]), int(whose[1]), c, func() *wire.Secure { return id.SecureServer(c, "frames") })
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "frames:", err)
@@ -209,20 +209,20 @@ func (o order) dial(f *fabric.Fabric, host, lane int, id *wire.Identity) error {
 	if _, err := c.Write([]byte{byte(o.Host), byte(lane)}); err != nil {
 		return err
 	}
-	_, err = f.Link(host, lane, o.secured(c, func() *wire.Secure { return id.SecureClient(c, fmt.Sprint("node-", host), "frames") }))
-	return err
+	return o.link(f, host, lane, c, func() *wire.Secure { return id.SecureClient(c, fmt.Sprint("node-", host), "frames") })
 }
 
-// secured gives a connection as the mesh has them.
-func (o order) secured(c net.Conn, by func() *wire.Secure) net.Conn {
-	if !o.Secure {
-		return c
+// link makes a lane of a connection, encrypted by TLS if the mesh has them so.
+func (o order) link(f *fabric.Fabric, host, lane int, c net.Conn, secured func() *wire.Secure) error {
+	if o.Secure {
+		s := secured()
+		if err := s.Handshake(); err != nil {
+			return err
+		}
+		c = s
 	}
-	s := by()
-	if err := s.Handshake(); err != nil {
-		fmt.Fprintln(os.Stderr, "frames:", err)
-	}
-	return s
+	_, err := f.Link(host, lane, c)
+	return err
 }
 
 // attachRings gives the hypervisor's end of a connection to the port of a guest.
