@@ -10,10 +10,10 @@ const completing = "COMPLETING"
 // not.
 func (j *job) over() bool {
 	switch j.state {
-	case "PENDING", "CONFIGURING", "RUNNING", completing, "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
+	case "CONFIGURING", "RUNNING", completing, "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING":
 		return false
 	}
-	return true
+	return !j.queued()
 }
 
 // gone tells that the job's nodes are not to be had any more, or will not be
