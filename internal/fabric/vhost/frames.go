@@ -84,9 +84,7 @@ func (s *session) fill(r *ring, frames []Frame) (seen uint16, done int, err erro
 		used += n
 		done++
 	}
-	if used > 0 {
-		r.publish(used, s.events(), s.logs())
-	}
+	r.publish(used, s.events(), s.logs())
 	return seen, done, err
 }
 
@@ -192,22 +190,21 @@ func (s *session) pass(r *ring, b *batch) (more bool, err error) {
 	}
 	seen := r.available()
 	count, err := s.collect(r, b, seen)
-	back := func() {
-		if err == nil && count > 0 {
-			r.publish(count, s.events(), s.logs())
-			count = 0
-		}
+	if err != nil {
+		count = 0 // it gets nothing back any more
 	}
-	more = err == nil && count > 0
-	if len(b.rest) == 0 { // all are copied, and the guest may fill its buffers meanwhile
-		back()
+	lent := len(b.rest) > 0
+	if !lent { // all are copied, and the guest may fill its buffers meanwhile
+		r.publish(count, s.events(), s.logs())
 	}
 	if len(b.frames) > 0 {
 		s.device.take(b.frames)
 	}
-	back()
-	if err != nil || more {
-		return more, err
+	if lent {
+		r.publish(count, s.events(), s.logs())
+	}
+	if err != nil || count > 0 {
+		return err == nil, err
 	}
 	return r.await(s.events(), seen), nil
 }

@@ -127,8 +127,12 @@ func (r *ring) use(offset, head uint16, written int) {
 	binary.LittleEndian.PutUint32(entry[4:], uint32(written))
 }
 
-// publish hands n used buffers to the driver, and calls it if it wants that.
+// publish hands n used buffers, if these are some, to the driver, and calls it if it
+// wants that.
 func (r *ring) publish(n uint16, events bool, log dirty) {
+	if n == 0 {
+		return
+	}
 	old := r.filled
 	r.filled += n
 	atomic.StoreUint32(word(r.used), uint32(r.filled)<<16)

@@ -346,13 +346,13 @@ func (s *session) ring(request uint32, p []byte, files []*os.File) (reply []byte
 		r.callBy(call)
 	case setVringKick:
 		kick, err := keep(files)
-		if kick == nil && err == nil {
-			err = errors.New("a ring without kicks is not for us")
-		}
-		if err == nil {
-			err = r.kickBy(kick)
-		}
 		if err != nil {
+			return nil, err
+		}
+		if kick == nil {
+			return nil, errors.New("a ring without kicks is not for us")
+		}
+		if err := r.kickBy(kick); err != nil {
 			return nil, err
 		}
 		if s.acked&featProtocol == 0 {
