@@ -73,35 +73,6 @@ func (s *store) trim() {
 	s.spare = s.spare[:keep]
 }
 
-// buffers are for what has come by a lane and is not forwarded yet, of which most lanes
-// have nothing most of the time.
-type buffers struct {
-	mu    sync.Mutex
-	spare [][]byte
-}
-
-// mostSpare is how many of them are kept: as many as those who read at once.
-const mostSpare = 4
-
-func (b *buffers) get() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if last := len(b.spare) - 1; last >= 0 {
-		one := b.spare[last]
-		b.spare = b.spare[:last]
-		return one
-	}
-	return make([]byte, 0, readBuffer)
-}
-
-func (b *buffers) put(one []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.spare) < mostSpare {
-		b.spare = append(b.spare, one[:0])
-	}
-}
-
 // outbox holds the frames that wait for a way out, one after another with their
 // lengths before them. It is bounded: what does not fit is refused.
 type outbox struct {
