@@ -217,7 +217,7 @@ func (s *Source) setBusy(busy bool) {
 // For so long, and so often, one looks on the loop's own thread.
 const (
 	littleTime  = 500 * time.Microsecond
-	littleLooks = 4
+	littleLooks = 16
 )
 
 // heard looks, on the loop's thread, until the source is dry, or that takes too long.

@@ -121,10 +121,9 @@ func (s *session) buffers(r *ring, frame Frame, seen uint16) (count uint16, err 
 // scatter copies a frame into the ring's chains, and notes them as used, that many
 // places after what is published.
 func (s *session) scatter(r *ring, frame Frame, offset uint16) {
-	var header [ringHeader]byte
-	copy(header[:], frame.Head[:HeaderSize])
-	binary.LittleEndian.PutUint16(header[HeaderSize:], uint16(len(r.chains)))
-	from := append(append(r.parts[:0], header[:s.headerSize()], frame.Head[HeaderSize:]), frame.Rest...)
+	copy(r.header[:], frame.Head[:HeaderSize])
+	binary.LittleEndian.PutUint16(r.header[HeaderSize:], uint16(len(r.chains)))
+	from := append(append(r.parts[:0], r.header[:s.headerSize()], frame.Head[HeaderSize:]), frame.Rest...)
 	r.parts = from
 	for i, c := range r.chains {
 		written := 0

@@ -51,6 +51,7 @@ type ring struct {
 	buffers []segment // of the chains that are dealt with
 	chains  []chain
 	parts   [][]byte // of what is written there
+	header  [ringHeader]byte
 }
 
 // chain is one of the driver's buffers: its first descriptor, and which of the ring's

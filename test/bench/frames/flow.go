@@ -17,7 +17,8 @@ import (
 // end is where a guest would be: frames go in and come out whole.
 type end interface {
 	Send(frame []byte) error
-	// Receive gives the length of the next frame, which may be for another.
+	// Receive gives the length of the next frame, which may be for another, and at
+	// least its beginning.
 	Receive(buf []byte) (int, error)
 	// Wait bounds how long Receive waits; zero: for ever.
 	Wait(until time.Time)
@@ -41,10 +42,15 @@ const (
 	header  = 14 + 1 + 4 + 8 // and which flow, and a number
 )
 
-func address(rank int) []byte {
-	m, _ := net.ParseMAC(fabric.MAC(rank))
-	return m
-}
+// addresses are those of all ends.
+var addresses = func() (all [memoryLinks + 1]net.HardwareAddr) { //nolint:gochecknoglobals // constants
+	for rank := range all {
+		all[rank], _ = net.ParseMAC(fabric.MAC(rank)) //nolint:errcheck // it is one
+	}
+	return all
+}()
+
+func address(rank int) []byte { return addresses[rank] }
 
 func makeFrame(size, from, to int, kind byte, which int, number int64) []byte {
 	f := make([]byte, max(size+14, 60))
@@ -54,6 +60,14 @@ func makeFrame(size, from, to int, kind byte, which int, number int64) []byte {
 	binary.BigEndian.PutUint32(f[kindAt+1:], uint32(which))
 	binary.BigEndian.PutUint64(f[kindAt+5:], uint64(number))
 	return f
+}
+
+// lay has a frame lie where an end sends it from.
+func lay(e end, frame []byte) []byte {
+	if guest, ok := e.(interface{ Lay(frame []byte) []byte }); ok {
+		return guest.Lay(frame)
+	}
+	return frame
 }
 
 // patience is after how long frames on the way count as lost.
@@ -149,7 +163,7 @@ func send(e end, rank int, flows []*flow, size, window int, wake, stop chan stru
 		if f.from == rank {
 			f.moved = time.Now()
 			own = append(own, f)
-			frames = append(frames, makeFrame(size, rank, f.to, dataTag, i, 0))
+			frames = append(frames, lay(e, makeFrame(size, rank, f.to, dataTag, i, 0)))
 		}
 	}
 	patience := patience

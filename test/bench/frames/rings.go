@@ -33,24 +33,31 @@ const (
 	ringFeatures = 1<<0 | 1<<1 | 1<<15 | 1<<29 | 1<<30 | 1<<32
 	answers      = 1 << 3
 	needsAnswer  = 1<<0 | 1<<3
+	followed     = 1
 	writable     = 2
 )
 
-// Where things lie in the guest's memory: two rings, and their buffers.
+// Where things lie in the guest's memory: two rings, their buffers, and frames.
 const (
 	ringEntries = 1024
 	ringAvail   = 16 * ringEntries
 	ringUsed    = ringAvail + 4096
 	ringBytes   = ringUsed + 3*4096
 	takeBuffer  = 4096
-	giveBuffer  = 72 << 10
+	giveBuffer  = frameHeader + headBytes
 	takeAt      = 2 * ringBytes
 	giveAt      = takeAt + ringEntries*takeBuffer
-	giveEntries = 64
-	ringsMemory = giveAt + giveEntries*giveBuffer
+	giveEntries = ringEntries / 2
+	framesAt    = giveAt + giveEntries*giveBuffer
+	ringsMemory = framesAt + 2<<20
 	ringsBase   = 1 << 30
 	frameHeader = 12
 )
+
+// headBytes are copied of a frame, as Linux' driver does; what is behind them stays where
+// it lies: here the switch writes it, or from here the switch takes it. So frames go from
+// one guest's memory to the other's, as those of sockets do from one buffer to the other.
+const headBytes = 128
 
 // rings is an end as a guest's driver is one, and its hypervisor: its rings are
 // mapped by the switch.
@@ -59,7 +66,8 @@ type rings struct {
 	memory     []byte
 	sending    sync.Mutex
 	take, give half
-	spare      []uint16 // buffers to give
+	spare      []uint16 // buffers to give, two descriptors each
+	laid       int      // bytes of frames
 	fence      atomic.Int32
 }
 
@@ -112,7 +120,7 @@ func newRings(c *net.UnixConn) (end, error) {
 		g.offer(&g.take, i)
 	}
 	for i := range uint16(giveEntries) {
-		g.spare = append(g.spare, i)
+		g.spare = append(g.spare, 2*i)
 	}
 	return g, err
 }
@@ -141,6 +149,7 @@ func (g *rings) describe(h *half, i uint16, at, n int, flags uint16) {
 	binary.LittleEndian.PutUint64(d, uint64(ringsBase+at))
 	binary.LittleEndian.PutUint32(d[8:], uint32(n))
 	binary.LittleEndian.PutUint16(d[12:], flags)
+	binary.LittleEndian.PutUint16(d[14:], i+1)
 }
 
 // index is that of a ring's available or used part, behind its flags.
@@ -196,12 +205,28 @@ func (g *rings) Send(frame []byte) error {
 		}
 	}
 	i := g.spare[len(g.spare)-1]
+	at, rest := giveAt+int(i/2)*giveBuffer, len(frame)-headBytes
+	copy(g.memory[at+frameHeader:][:headBytes], frame)
+	if rest <= 0 {
+		g.describe(&g.give, i, at, frameHeader+len(frame), 0)
+	} else {
+		lies := int(uintptr(unsafe.Pointer(&frame[0])) - uintptr(unsafe.Pointer(&g.memory[0]))) //nolint:gosec // it is compared only
+		if lies < framesAt || lies+len(frame) > len(g.memory) {
+			return errors.New("a long frame that does not lie in the guest's memory")
+		}
+		g.describe(&g.give, i, at, giveBuffer, followed)
+		g.describe(&g.give, i+1, lies+headBytes, rest, 0)
+	}
 	g.spare = g.spare[:len(g.spare)-1]
-	at := giveAt + int(i)*giveBuffer
-	copy(g.memory[at+frameHeader:], frame)
-	g.describe(&g.give, i, at, frameHeader+len(frame), 0)
 	g.offer(&g.give, i)
 	return nil
+}
+
+// Lay has a frame lie in the guest's memory, from where it is sent.
+func (g *rings) Lay(frame []byte) []byte {
+	at := framesAt + g.laid
+	g.laid += len(frame)
+	return g.memory[at : g.laid+framesAt][:copy(g.memory[at:], frame)]
 }
 
 func (g *rings) Receive(b []byte) (n int, err error) {
@@ -218,7 +243,10 @@ func (g *rings) Receive(b []byte) (n int, err error) {
 		if n == 0 {
 			more, part = int(binary.LittleEndian.Uint16(part[10:])), part[frameHeader:]
 		}
-		n += copy(b[n:], part)
+		if n == 0 {
+			copy(b, part[:min(len(part), headBytes)])
+		}
+		n += len(part)
 		more--
 		g.offer(&g.take, i)
 	}
