@@ -75,6 +75,20 @@ func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
 	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
 }
 
+// bringSnapshot is keepSnapshot while the head keeps others. One that has made way for
+// these is not missed.
+func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Event) error {
+	done, err := head.Hold(ctx, kept.Snapshot)
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	return a.keepSnapshot(ctx, kept)
+}
+
 // keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
 // attempt's checkpoints.
 func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {

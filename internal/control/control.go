@@ -88,6 +88,8 @@ type Head interface {
 	Stop(ctx context.Context, grace time.Duration) error
 	// Extend tells of a site that takes its hosts back later than it had said.
 	Extend(ctx context.Context, ends time.Time) error
+	// Hold has a checkpoint that the head has kept stay until done is called.
+	Hold(ctx context.Context, snapshot int) (done func(), err error)
 	Close() error
 }
 

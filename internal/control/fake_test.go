@@ -324,6 +324,7 @@ func (h *fakeHead) Extend(_ context.Context, ends time.Time) error {
 	h.extended = append(h.extended, ends)
 	return nil
 }
+func (h *fakeHead) Hold(context.Context, int) (func(), error) { return func() {}, nil }
 func (h *fakeHead) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil

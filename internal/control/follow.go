@@ -283,7 +283,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	go func() {
 		defer close(bringing)
 		for kept := range snapshots {
-			if err := a.keepSnapshot(ctx, kept); err != nil && ctx.Err() == nil {
+			if err := a.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
 				a.c.say(protocol.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
 			}
 		}

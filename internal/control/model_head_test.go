@@ -350,6 +350,7 @@ type modelLine struct{ *modelHead }
 func (h modelLine) Addresses(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }
 func (h modelLine) Close() error                                { return nil }
 func (h modelLine) Extend(context.Context, time.Time) error     { return nil }
+func (h modelLine) Hold(context.Context, int) (func(), error)   { return func() {}, nil }
 func (h modelLine) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil
 }

@@ -44,7 +44,7 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 		e.goOn(path, known) //nolint:errcheck // see above
 		defer e.journal.close()
 	}
-	err := send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.one(filepath.Clean(path), "") })
+	err := send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.whole(filepath.Clean(path)) })
 	if err == nil {
 		e.journal.keep()
 	}
@@ -144,7 +144,7 @@ func Copy(ctx context.Context, from, to string, progress func(done int64)) error
 	t := &tree{ctx: ctx, root: to, links: map[uint64]linkSource{}, progress: progress}
 	defer t.close()
 	k := &walker{ctx: ctx, to: t, inodes: map[inode]uint64{}}
-	if err := k.one(from, ""); err != nil {
+	if err := k.whole(from); err != nil {
 		return fail("copy", from, err)
 	}
 	if err := t.commit(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -503,4 +504,41 @@ func BenchmarkSmallFiles(b *testing.B) {
 			must(b, Copy(context.Background(), dir+"/t", dir+"/u", nil))
 		}
 	})
+}
+
+// onFirst does something before the first byte passes.
+type onFirst struct {
+	io.Writer
+	do sync.Once
+	f  func()
+}
+
+func (o *onFirst) Write(b []byte) (int, error) {
+	o.do.Do(o.f)
+	return o.Writer.Write(b)
+}
+
+// TestADirectoryThatIsRemovedMeanwhile is not sent as if what is left of it was all.
+func TestADirectoryThatIsRemovedMeanwhile(t *testing.T) {
+	for name, then := range map[string]func(dir string) error{
+		"removed":  func(string) error { return nil },
+		"replaced": func(dir string) error { return os.Mkdir(dir, 0o700) },
+	} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		for _, sub := range []string{"a", "b"} {
+			must(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
+			must(t, os.WriteFile(filepath.Join(dir, sub, "file"), make([]byte, 1<<20), 0o600))
+		}
+		var stream bytes.Buffer
+		err := Send(t.Context(), &onFirst{Writer: &stream, f: func() {
+			must(t, errors.Join(os.Rename(dir, dir+".gone"), RemoveAll(dir+".gone"), then(dir)))
+		}}, dir, nil)
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: sent with %v", name, err)
+		}
+		into := filepath.Join(t.TempDir(), "copy")
+		if err := Receive(t.Context(), &stream, into); err == nil {
+			t.Errorf("%s: received as if it was whole", name)
+		}
+	}
 }

@@ -36,6 +36,23 @@ type walker struct {
 	same func(dir int, path string, st *unix.Stat_t) (bool, error)
 }
 
+// whole is one that fails where a directory was removed, or replaced, meanwhile: of what
+// was in it then, some may be missing.
+func (k *walker) whole(path string) error {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if err := k.one(path, ""); err != nil || !before.IsDir() {
+		return err
+	}
+	after, err := os.Lstat(path)
+	if err == nil && !os.SameFile(before, after) {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it was replaced meanwhile: %w", fs.ErrNotExist)}
+	}
+	return err
+}
+
 func (k *walker) one(path, rel string) error {
 	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path), 0)
 	if err != nil {

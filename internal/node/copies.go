@@ -116,7 +116,7 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 	defer cancel()
 	bytes := countBytes(count, protocol.SnapshotDir(h.n.config.Host.Dir, n))
 	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
-	os.RemoveAll(protocol.SnapshotDir(h.n.config.Host.Dir, n-2)) //nolint:errcheck // the next attempt removes all
+	h.kept.makeWay(n) //nolint:errcheck // the next attempt removes all
 	return n, nil
 }
 

@@ -59,6 +59,7 @@ type head struct {
 	wishes chan struct{} // that it save itself now, and end
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
+	kept   kept
 	// unlockImage gives the data image free that is the volume; nil: it is none.
 	unlockImage func()
 }
@@ -85,7 +86,7 @@ func newHead(n *node) (*head, error) {
 		n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
-		slot: slot{site: granted, ends: n.config.Plan.Deadline},
+		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: kept{dir: dir},
 	}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil

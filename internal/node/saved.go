@@ -308,6 +308,11 @@ func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
 	if err != nil {
 		return err
 	}
+	done, err := h.kept.read(n)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := s.Reply(nil); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ const (
 	CallExtend    = "extend"
 	CallSave      = "save"
 	CallSnapshot  = "snapshot"
+	CallHold      = "hold-snapshot"
 	CallAddresses = "addresses"
 	CallHealth    = "health"
 	CallConsole   = "console"
@@ -170,6 +171,22 @@ func (c *Client) Snapshot(ctx context.Context, into string) error {
 	}
 	defer s.Close()
 	return filestream.Receive(ctx, s, into)
+}
+
+// HoldRequest asks for a checkpoint that was kept to stay.
+type HoldRequest struct {
+	Snapshot int `json:"snapshot"`
+}
+
+// Hold has a checkpoint that the head has kept stay, until done is called or the
+// connection ends: it is being brought home, which may take longer than others take to
+// come. It is core.NotFound where it has made way for later ones already.
+func (c *Client) Hold(ctx context.Context, snapshot int) (done func(), err error) {
+	s, err := c.peer.Open(ctx, CallHold, HoldRequest{snapshot}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() { s.Close() }, nil
 }
 
 // Addresses gives the head's ip:port addresses for the other nodes.
