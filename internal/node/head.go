@@ -348,35 +348,35 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	if err != nil {
 		return core.Exit{}, err
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() { h.copyOutput(tasklog.Stdout, outR) })
-	wg.Go(func() { h.copyOutput(tasklog.Stderr, errR) })
+	var output execute.Output
+	output.Pass(outR, h.keepOutput(tasklog.Stdout))
+	output.Pass(errR, h.keepOutput(tasklog.Stderr))
 	exit, err := h.await(ctx, p)
 	if h.snapshot > 0 { // what comes after that is the next attempt's: all else is here
-		wg.Wait()
+		output.Wait()
 	} else {
-		execute.Drain(&wg)
+		output.Drain()
 	}
 	return exit, err
 }
 
-func (h *head) copyOutput(s tasklog.Stream, r *os.File) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			if werr := h.output.Write(s, buf[:n]); werr != nil {
-				kind := core.Permanent
-				if errors.Is(werr, syscall.ENOSPC) || errors.Is(werr, syscall.EDQUOT) { // another site may have room
-					kind = core.Lost
-				}
-				h.finish(&core.Error{Kind: kind, Err: werr, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
-				return
+// keepOutput gives what keeps the task's output. Where that cannot be kept, the attempt
+// ends, and the rest is taken all the same: whoever passes it on is not to wait.
+func (h *head) keepOutput(s tasklog.Stream) func(data []byte) error {
+	failed := false
+	return func(data []byte) error {
+		if failed {
+			return nil
+		}
+		err := h.output.Write(s, data)
+		if failed = err != nil; failed {
+			kind := core.Permanent
+			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another site may have room
+				kind = core.Lost
 			}
+			h.finish(&core.Error{Kind: kind, Err: err, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
 		}
-		if err != nil {
-			return
-		}
+		return nil
 	}
 }
 

@@ -66,14 +66,28 @@ func (c *container) hasVolume() bool { return c.volume.here() }
 
 // Freeze implements driver.VolumeServer.
 func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
-	if err := c.machine.root.Call(ctx, agent.CallFreeze, nil, nil); err != nil {
-		return nil, c.lost(err)
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
+	whole := context.WithoutCancel(ctx) // what has begun in the guest goes on there
+	thaw = func() {
+		ctx, cancel := context.WithTimeout(whole, freezeTimeout)
 		defer cancel()
 		c.machine.root.Call(ctx, agent.CallThaw, nil, nil) //nolint:errcheck // a guest that does not answer is ended by watch
-	}, nil
+	}
+	frozen := make(chan error, 1)
+	go func() { frozen <- c.machine.root.Call(whole, agent.CallFreeze, nil, nil) }()
+	select {
+	case err := <-frozen:
+		if err != nil {
+			return nil, c.lost(err)
+		}
+		return thaw, nil
+	case <-ctx.Done():
+		go func() {
+			if <-frozen == nil {
+				thaw()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Full implements driver.VolumeServer.

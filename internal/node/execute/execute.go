@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -125,10 +124,10 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 		defer cancel()
 		e.takeFrames(ctx, p)
 	}()
-	var wg sync.WaitGroup
-	wg.Go(func() { e.copyOut(client.FrameStdout, e.stdio.stdout) })
+	var out Output
+	out.Pass(e.stdio.stdout, func(data []byte) error { return e.write(client.FrameStdout, data) })
 	if e.stdio.stderr != nil {
-		wg.Go(func() { e.copyOut(client.FrameStderr, e.stdio.stderr) })
+		out.Pass(e.stdio.stderr, func(data []byte) error { return e.write(client.FrameStderr, data) })
 	}
 	exit, err := p.Wait(ctx)
 	if err != nil {
@@ -136,29 +135,8 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // see above
 		return e.Refuse(err)
 	}
-	Drain(&wg)
+	out.Drain()
 	return e.end(client.ExitFrame{Exit: exit})
-}
-
-func (e *Execution) copyOut(kind byte, from *os.File) {
-	buf := make([]byte, 32<<10)
-	for {
-		k, err := from.Read(buf)
-		if k > 0 && e.write(kind, buf[:k]) != nil || err != nil {
-			return
-		}
-	}
-}
-
-// Drain waits for the rest of the output. A process that was left in the
-// background may hold the pipes open for ever: it is not waited for.
-func Drain(wg *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(500 * time.Millisecond):
-	}
 }
 
 // takeFrames passes the caller's input and signals on until it is gone. Input

@@ -3,8 +3,8 @@ package guest
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -75,38 +75,30 @@ func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
 func (t *task) attend(out, errs *os.File) {
 	defer out.Close()
 	defer errs.Close()
-	var wg sync.WaitGroup
-	wg.Go(func() { t.keep(false, out) })
-	wg.Go(func() { t.keep(true, errs) })
+	var output execute.Output
+	output.Pass(out, func(data []byte) error { return t.keep(false, data) })
+	output.Pass(errs, func(data []byte) error { return t.keep(true, data) })
 	exit, err := t.process.Wait(context.Background())
 	if err != nil { // the container has gone, which its own Wait tells
 		exit = core.Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
 	}
-	execute.Drain(&wg)
+	output.Drain()
 	t.mu.Lock()
 	t.exit = &exit
 	t.changed.Broadcast()
 	t.mu.Unlock()
 }
 
-func (t *task) keep(isError bool, from io.Reader) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			t.mu.Lock()
-			for t.size >= mostKept {
-				t.changed.Wait()
-			}
-			t.pieces = append(t.pieces, agent.Piece{Error: isError, Data: append([]byte{}, buf[:n]...)})
-			t.size += n
-			t.changed.Broadcast()
-			t.mu.Unlock()
-		}
-		if err != nil {
-			return
-		}
+func (t *task) keep(isError bool, data []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.size >= mostKept {
+		t.changed.Wait()
 	}
+	t.pieces = append(t.pieces, agent.Piece{Error: isError, Data: slices.Clone(data)})
+	t.size += len(data)
+	t.changed.Broadcast()
+	return nil
 }
 
 // forget drops what comes before a byte.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
@@ -28,8 +29,8 @@ func TestOutputIsKeptUntilTheHostHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := make(chan struct{})
-	go func() { k.keep(false, r); close(kept) }()
+	var output execute.Output
+	output.Pass(r, func(data []byte) error { return k.keep(false, data) })
 	for _, s := range []string{"one", "two"} {
 		w.WriteString(s) // what is missing is noticed
 		for got := ""; !strings.HasSuffix(got, s); got = text(k.output(t.Context(), 0)) {
@@ -65,7 +66,7 @@ func TestOutputIsKeptUntilTheHostHasIt(t *testing.T) {
 	if got.String() != much {
 		t.Error("it is not what was written")
 	}
-	<-kept
+	output.Wait()
 	k.exit = &core.Exit{Code: 7}
 	if o := k.output(t.Context(), int64(6+len(much))); o.Exit == nil || o.Exit.Code != 7 {
 		t.Errorf("it gives %+v at its end", o)
