@@ -30,6 +30,13 @@ func (a *app) openImagesToRemove(ctx context.Context) (*image.Store, error) {
 	s.Needed = map[string]string{}
 	for _, run := range active {
 		s.Needed[run.Image] = run.ID
+		attempts, err := runs.Attempts(ctx, run.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range attempts {
+			s.Needed[at.Guest] = run.ID // none has no id
+		}
 		sub, err := control.SubmissionOf(run) // of another version of bee, maybe
 		if err != nil || sub.Job.VM == nil || sub.Job.VM.Image == "" {
 			continue

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -18,8 +19,9 @@ import (
 func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
 	d := newDesk(t)
 	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=1"}})
+	built := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=2"}}) // for an attempt, not named
 	ids := map[string]string{}
-	for _, name := range []string{job, guest} {
+	for _, name := range []string{job, guest, built} {
 		if err := d.bee("image", "pull", name); err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +39,10 @@ func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
 		}
 	}
 	put()
+	at := state.Attempt{Run: run.ID, N: 1, Site: "rack", Started: time.Now(), Record: state.Record{Guest: ids[built]}}
+	if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
+		t.Fatal(err)
+	}
 	for name, id := range ids {
 		if err := d.bee("image", "rm", name); fmt.Sprint(err) != "exit 203" || !strings.Contains(d.err.String(), "run aaaa1111 goes on with it") {
 			t.Errorf("rm %s (%s): %v: %s", name, id, err, d.err.String())

@@ -56,6 +56,9 @@ func TestMachinesGoOnOnTheNextSite(t *testing.T) {
 	if err := json.Unmarshal(b.launched.Config, &c); err != nil || !c.Plan.Restore || c.Plan.Image.ID != "image" || c.Plan.VM.Guest.ID != "guest" || c.Plan.VM.NIC != "as it was" || !c.Plan.SavesVM() {
 		t.Errorf("its head was told %+v, %v", c.Plan, err)
 	}
+	if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) != 2 || attempts[1].Guest != "guest" {
+		t.Errorf("the image that the machines boot is not on record: %+v, %v", attempts, err)
+	}
 	w.nothingHeld(t)
 }
 

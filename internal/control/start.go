@@ -79,6 +79,9 @@ func (a *attempt) stage(ctx context.Context) error {
 	if a.vm, err = a.chooseVM(ctx); err != nil {
 		return err
 	}
+	if a.vm != nil { // machines that are saved go on with this very one
+		a.rec.Guest = a.vm.Guest.ID
+	}
 	return a.timed(ctx, protocol.PhaseStage, func() error {
 		leave, err := a.c.Ways.enter(ctx, a.site.Name)
 		if err != nil {

@@ -38,9 +38,11 @@ func (a Attempt) Nameless(until time.Time) time.Duration {
 
 // Record is the part of an attempt that only people read.
 type Record struct {
-	Why      string                           `json:"why,omitempty"` // why this site
-	Hosts    []core.Host                      `json:"hosts,omitempty"`
-	Runtime  string                           `json:"runtime,omitempty"`
+	Why     string      `json:"why,omitempty"` // why this site
+	Hosts   []core.Host `json:"hosts,omitempty"`
+	Runtime string      `json:"runtime,omitempty"`
+	// Guest is the id of the image that its virtual machines boot.
+	Guest    string                           `json:"guest,omitempty"`
 	ExitCode *int                             `json:"exit_code,omitempty"`
 	Kind     string                           `json:"kind,omitempty"`
 	Message  string                           `json:"message,omitempty"`
