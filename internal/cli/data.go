@@ -70,7 +70,11 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 				return err
 			}
 			tools := dataimage.Tools{}
-			if err := tools.Make(c.Context(), image, dir, bytes); err != nil {
+			ctx, done := untilInterrupt(c.Context())
+			defer done()
+			if err := tools.Make(ctx, image, dir, bytes); err != nil && ctx.Err() != nil {
+				return &core.Error{Kind: core.Stopped, Op: "make data image", Object: image, Err: context.Cause(ctx)}
+			} else if err != nil {
 				return err
 			}
 			v, err := viewData(c.Context(), tools, image, true)

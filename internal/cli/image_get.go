@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
+
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
@@ -125,9 +123,8 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 			if again {
 				policy = "always"
 			}
-			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, done := untilInterrupt(c.Context())
 			defer done()
-			context.AfterFunc(ctx, done) // a second one does not wait for the clean-up
 			n.platform = job.Platform
 			err = a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(ctx, job, runtime.GOARCH, policy, report)

@@ -77,6 +77,7 @@ were of has to be over, and so has each that was made of them before.`,
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and return; it goes on in the background")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing but the task's own output")
 	f.BoolVar(&o.asJSON, "json", false, jsonHelp)
+	a.siteFlag(c)
 	return c
 }
 

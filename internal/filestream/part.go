@@ -99,7 +99,7 @@ func (p *part) held(name string) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil, nil
+	return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil, nil // by NFS, one who only reads cannot ask for more
 }
 
 // hold locks the part for as long as this process works on it.

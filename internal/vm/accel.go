@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/tempdir"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
@@ -134,7 +135,7 @@ func version(ctx context.Context, program []string) []byte {
 
 // tryKVM boots a guest that says one line.
 func tryKVM(ctx context.Context, program []string, guest, binary string) (verdict, error) {
-	dir, err := os.MkdirTemp("", "bee-kvm-")
+	dir, err := tempdir.Make("", "bee-kvm-")
 	if err != nil {
 		return verdict{}, err
 	}

@@ -9,12 +9,14 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/tempdir"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -122,7 +124,7 @@ func (r *Runtime) Prepare(context.Context, driver.LocalImage) error { return nil
 
 // Probe implements driver.Runtime by booting a machine.
 func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
-	dir, err := os.MkdirTemp("", "bee-vm-")
+	dir, err := tempdir.Make("", "bee-vm-")
 	if err != nil {
 		return driver.Facts{}, err
 	}
@@ -310,38 +312,47 @@ func hostname(s driver.ContainerSpec) string {
 }
 
 // share has the guest see the directories that a container's mounts come
-// from, and gives the mounts as they are in the guest.
+// from, that of the volume first, and gives the mounts as they are in the guest.
 func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 	inputs := o.Inputs
 	if resolved, err := filepath.EvalSymlinks(inputs); err == nil {
 		inputs = resolved
 	}
-	var inner []driver.Mount
-	for _, m := range mounts {
-		if o.Volume.is(m) {
-			m.Source = agent.VolumePath
-			inner = append(inner, m)
-			continue
+	inner := slices.Clone(mounts)
+	for _, ofInputs := range []bool{false, true} {
+		for i, m := range mounts {
+			if o.Volume.is(m) {
+				inner[i].Source = agent.VolumePath
+				continue
+			}
+			source, dir, err := shareOf(m, inputs)
+			if err != nil {
+				return nil, err
+			}
+			if (dir == inputs) == ofInputs {
+				inner[i].Source = path.Join(b.shared(dir, m.ReadOnly, o.ShareServer), strings.TrimPrefix(source, dir))
+			}
 		}
-		source, err := filepath.EvalSymlinks(m.Source)
-		if err != nil {
-			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
-		}
-		info, err := os.Stat(source)
-		if err != nil {
-			return nil, err
-		}
-		dir := source
-		switch {
-		case inputs != "" && strings.HasPrefix(source, inputs+"/"):
-			dir = inputs
-		case !info.IsDir(): // only directories can be shared: its own
-			dir = filepath.Dir(source)
-		}
-		m.Source = path.Join(b.shared(dir, m.ReadOnly, o.ShareServer), strings.TrimPrefix(source, dir))
-		inner = append(inner, m)
 	}
 	return inner, nil
+}
+
+// shareOf gives where a mount comes from, without links, and the directory that has to be
+// shared for it.
+func shareOf(m driver.Mount, inputs string) (source, dir string, err error) {
+	if source, err = filepath.EvalSymlinks(m.Source); err != nil {
+		return "", "", &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
+	}
+	info, err := os.Stat(source)
+	switch {
+	case err != nil:
+		return "", "", err
+	case inputs != "" && strings.HasPrefix(source, inputs+"/"):
+		return source, inputs, nil
+	case !info.IsDir(): // only directories can be shared: its own
+		return source, filepath.Dir(source), nil
+	}
+	return source, source, nil
 }
 
 // shared has the guest see a directory, once, and gives its place there: each share

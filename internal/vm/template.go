@@ -129,7 +129,7 @@ func (t template) file(name string) string { return filepath.Join(t.path(), name
 // hold keeps a template, as it is, until the file is closed: on a file system of
 // the network, what is removed is gone for those who have it mapped, too.
 func (t template) hold(how int) (*os.File, error) {
-	f, err := os.Open(t.file(templateRecord))
+	f, err := os.OpenFile(t.file(templateRecord), os.O_RDWR, 0) // by NFS, who locks others out has to be able to write
 	if err != nil {
 		return nil, err
 	}
@@ -248,8 +248,12 @@ func (t template) used() {
 }
 
 // dropOthers removes those templates of the guest image that were used longest
-// ago.
+// ago, and what is left of those that somebody made who was killed.
 func (t template) dropOthers() {
+	halves, _ := filepath.Glob(filepath.Join(t.dir, "*"+newSuffix)) //nolint:errcheck // the pattern is one
+	for _, dir := range halves {
+		template{t.dir, strings.TrimSuffix(filepath.Base(dir), newSuffix)}.dropHalf()
+	}
 	records, err := filepath.Glob(filepath.Join(t.dir, "*", templateRecord))
 	if err != nil {
 		return
@@ -265,6 +269,18 @@ func (t template) dropOthers() {
 	slices.SortFunc(others, func(a, b string) int { return when[b].Compare(when[a]) })
 	for _, r := range others[min(len(others), mostTemplates-1):] {
 		template{t.dir, filepath.Base(filepath.Dir(r))}.remove()
+	}
+}
+
+// dropHalf removes what is left of a template that was being made, unless it still is.
+func (t template) dropHalf() {
+	f, err := os.OpenFile(t.path()+".lock", os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		os.RemoveAll(t.path() + newSuffix) //nolint:errcheck // tried again by the next one
 	}
 }
 

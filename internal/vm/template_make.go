@@ -17,10 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// newSuffix is at the end of the name of a template until it is whole.
+const newSuffix = ".new"
+
 // makeTemplate boots a guest of no run, and saves it once it is ready.
 func (b boot) makeTemplate(ctx context.Context, t template) error {
 	own := b.impersonal()
-	dir := t.path() + ".new" // left by who was killed, perhaps
+	dir := t.path() + newSuffix // left by who was killed, perhaps
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return err
 	}

@@ -216,8 +216,7 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 	if err := errors.Join(os.Mkdir(volume, 0o755), os.Mkdir(inputs, 0o755), os.Symlink(host, link)); err != nil {
 		t.Fatal(err)
 	}
-	mounts := []driver.Mount{{Source: volume, Target: "/data"}}
-	want := []driver.Mount{{Source: "/mnt/bee0", Target: "/data"}}
+	var mounts, want []driver.Mount
 	for i := range 40 {
 		n, target := strconv.Itoa(i), "/in/"+strconv.Itoa(i)
 		create := os.Mkdir
@@ -230,6 +229,8 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 		mounts = append(mounts, driver.Mount{Source: filepath.Join(link, "inputs", n), Target: target})
 		want = append(want, driver.Mount{Source: "/mnt/bee1/" + n, Target: target})
 	}
+	mounts = append(mounts, driver.Mount{Source: volume, Target: "/volume"}) // the first one in the guest all the same
+	want = append(want, driver.Mount{Source: "/mnt/bee0", Target: "/volume"})
 	for _, server := range [][]string{nil, {"server"}} {
 		b := boot{qemu: qemu.Machine{Program: []string{"qemu"}, Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}}}
 		got, err := b.share(mounts, Options{Inputs: filepath.Join(link, "inputs"), ShareServer: server})

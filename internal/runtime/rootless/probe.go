@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/tempdir"
 )
 
 // Probe implements driver.Runtime: it makes a container of nothing, with every
@@ -56,7 +57,7 @@ func (r *Runtime) upper(ctx context.Context) (Upper, error) {
 }
 
 func (r *Runtime) try(ctx context.Context, u Upper) error {
-	dir, err := os.MkdirTemp("", "bee-probe-")
+	dir, err := tempdir.Make("", "bee-probe-")
 	if err != nil {
 		return err
 	}

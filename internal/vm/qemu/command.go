@@ -86,8 +86,6 @@ type Net struct {
 	Via    string
 	MAC    string
 	MTU    int
-	// Forwards are TCP ports of the host's loopback, to ports of the guest.
-	Forwards map[int]int
 	// Restricted keeps a user network from reaching anything outside.
 	Restricted bool
 
@@ -289,11 +287,7 @@ func (b *builder) net(id string, n Net, rings string) {
 	case n.Group != "":
 		b.add("-netdev", "socket,id="+id+",mcast="+n.Group+",localaddr="+n.Via)
 	default:
-		user := "user,id=" + id + ",ipv6=off,restrict=" + onOff(n.Restricted)
-		for from, to := range n.Forwards {
-			user += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", from, to)
-		}
-		b.add("-netdev", user)
+		b.add("-netdev", "user,id="+id+",ipv6=off,restrict="+onOff(n.Restricted))
 	}
 	if n.MTU > 0 {
 		device += ",host_mtu=" + strconv.Itoa(n.MTU)

@@ -30,7 +30,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".bee-image-")
+	f, err := unfinished(filepath.Dir(file))
 	if err != nil {
 		return fileError("make data image", file, err)
 	}
@@ -65,6 +65,28 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 		return fileError("make data image", file, err)
 	}
 	return filestream.SyncDir(filepath.Dir(file))
+}
+
+// unfinishedPrefix begins the names of images that are being made.
+const unfinishedPrefix = ".bee-image-"
+
+// unfinished makes a file for an image, which is locked until it is closed, and removes
+// those of makers that were killed.
+func unfinished(dir string) (*os.File, error) {
+	old, _ := filepath.Glob(filepath.Join(filestream.QuoteGlob(dir), unfinishedPrefix+"*")) //nolint:errcheck // the pattern is one
+	for _, name := range old {
+		if f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0); err == nil {
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				os.Remove(name) //nolint:errcheck // tried again by the next one
+			}
+			f.Close()
+		}
+	}
+	f, err := os.CreateTemp(dir, unfinishedPrefix)
+	if err == nil {
+		unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // where locks are unknown, nobody finds it free
+	}
+	return f, err
 }
 
 // Fits refuses what Make would, for want of size, after it has read the directory.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -47,6 +48,7 @@ func (t Tools) run(ctx context.Context, name string, args ...string) (code int, 
 	}
 	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], args...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "MKE2FS_CONFIG=/dev/null", "E2FSCK_CONFIG=/dev/null", "MKE2FS_SKIP_PROGRESS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // as what it writes is removed then
 	out, err := cmd.CombinedOutput()
 	said = strings.TrimSpace(string(out))
 	if ctx.Err() != nil {

@@ -1,0 +1,33 @@
+package tempdir
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestWhatWasLeftIsRemoved(t *testing.T) {
+	in := t.TempDir()
+	long := time.Now().Add(-2 * soon)
+	old, fresh, other := filepath.Join(in, "bee-x-old"), filepath.Join(in, "bee-x-fresh"), filepath.Join(in, "bee-y-old")
+	for _, dir := range []string{old, fresh, other} {
+		if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if dir != fresh {
+			if err := os.Chtimes(dir, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	made, err := Make(in, "bee-x-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{old: false, fresh: true, other: true, made: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
