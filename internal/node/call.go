@@ -39,7 +39,6 @@ type joinRequest struct {
 	// Network is that of the interface which reached the head.
 	Network networkInfo `json:"network"`
 	Cores   int         `json:"cores"`
-	Arch    string      `json:"arch"`
 	// Processors and Machine tell package mpi which hosts share processors.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`

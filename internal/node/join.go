@@ -51,7 +51,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
 	join := joinRequest{
-		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config), Arch: runtime.GOARCH,
+		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config),
 		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: n.noRuntime(ctx), NoRings: n.noRings(ctx),
 	}
 	if len(join.Addrs) > 0 {

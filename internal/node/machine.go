@@ -70,6 +70,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 		return rt, why, func() {}, err
 	}
 	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: protocol.InputsDir(n.config.Host.Dir), Told: func(text string) {
+		n.Log.Info("of the virtual machine", "said", text)
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(protocol.PhaseStart, text)
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -31,9 +32,10 @@ const maxFrame = 1 << 20
 
 // ExitFrame is how a command ended, or why it could not be started.
 type ExitFrame struct {
-	Exit  core.Exit `json:"exit"`
-	Error string    `json:"error,omitempty"`
-	Kind  string    `json:"kind,omitempty"`
+	Exit   core.Exit `json:"exit"`
+	Error  string    `json:"error,omitempty"`
+	Kind   string    `json:"kind,omitempty"`
+	Remedy string    `json:"remedy,omitempty"`
 }
 
 // WriteFrame writes one frame at once.
@@ -83,7 +85,7 @@ func receiveExec(r io.Reader, stdout, stderr io.Writer, credit chan<- struct{}) 
 				return core.Exit{}, err
 			}
 			if x.Error != "" {
-				return x.Exit, &core.Error{Kind: core.KindNamed(x.Kind), Err: fmt.Errorf("%s", x.Error)}
+				return x.Exit, &core.Error{Kind: core.KindNamed(x.Kind), Err: errors.New(x.Error), Remedy: x.Remedy}
 			}
 			return x.Exit, nil
 		}

@@ -107,7 +107,7 @@ func mergeEnv(env, more []string) []string {
 
 // Refuse tells the caller why the command could not be started, or waited for.
 func (e *Execution) Refuse(err error) error {
-	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Error: err.Error(), Kind: core.KindOf(err).String()}
+	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Error: err.Error(), Kind: core.KindOf(err).String(), Remedy: core.Remedy(err)}
 	if s, ok := errors.AsType[*pid1.StartError](err); ok {
 		x.Exit.Code = s.Code
 	}
