@@ -18,9 +18,9 @@ func Make(in, prefix string) (string, error) {
 	if in == "" {
 		in = os.TempDir()
 	}
-	entries, _ := os.ReadDir(in) //nolint:errcheck // then none is found
+	entries, _ := os.ReadDir(in)
 	for _, e := range entries {
-		if match, _ := filepath.Match(prefix+"*", e.Name()); !match || !e.IsDir() { //nolint:errcheck // prefixes are no patterns
+		if match, _ := filepath.Match(prefix+"*", e.Name()); !match || !e.IsDir() {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > soon {

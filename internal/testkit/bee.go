@@ -179,12 +179,25 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 	Eventually(b.t, within, func() error {
 		b.JSON(&v, "show", "--json", run)
 		if v.State == "queued" || v.State == "running" {
-			return errors.New("run " + run + " is " + v.State + "\n" + b.Try("show", run).Stdout + b.Try("logs", "--controller", run).Stdout + strings.Join(b.Processes(), "\n"))
+			return b.Told(run, "it is "+v.State)
 		}
 		return nil
 	})
 	return v
 }
+
+// told is what bee tells of a run, once somebody wants to know.
+type told struct {
+	b        *Bee
+	run, why string
+}
+
+func (e told) Error() string {
+	return "run " + e.run + ": " + e.why + "\n" + e.b.Try("show", e.run).Stdout + e.b.Try("logs", "--controller", e.run).Stdout + strings.Join(e.b.Processes(), "\n")
+}
+
+// Told is an error that tells, when it is printed, what bee does of a run then.
+func (b *Bee) Told(run, why string) error { return told{b, run, why} }
 
 // Processes lists the processes that belong to this bee, by the mark in their
 // environment or, for nodes and containers, by their run directory.

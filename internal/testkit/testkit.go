@@ -76,7 +76,8 @@ const busy = 3
 func Eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
 	within *= busy
-	deadline := time.Now().Add(within)
+	begun := time.Now()
+	deadline := begun.Add(within)
 	pause := time.Millisecond
 	for {
 		err := check()
@@ -87,6 +88,7 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 			t.Fatalf("not so within %v: %v", within, err)
 		}
 		time.Sleep(pause)
-		pause = min(2*pause, 100*time.Millisecond)
+		// A look may start a process or two, on a machine that is busy.
+		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/40), 500*time.Millisecond)
 	}
 }

@@ -250,7 +250,7 @@ func (t template) used() {
 // dropOthers removes those templates of the guest image that were used longest
 // ago, and what is left of those that somebody made who was killed.
 func (t template) dropOthers() {
-	halves, _ := filepath.Glob(filepath.Join(t.dir, "*"+newSuffix)) //nolint:errcheck // the pattern is one
+	halves, _ := filepath.Glob(filepath.Join(t.dir, "*"+newSuffix))
 	for _, dir := range halves {
 		template{t.dir, strings.TrimSuffix(filepath.Base(dir), newSuffix)}.dropHalf()
 	}

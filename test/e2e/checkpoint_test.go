@@ -34,7 +34,7 @@ func TestALostHostCostsLittle(t *testing.T) {
 		var v struct{ Checkpoints []struct{ Files int } }
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 {
-			return errors.New("no checkpoint is at home: " + b.Try("logs", "--controller", id).Stdout)
+			return b.Told(id, "no checkpoint is at home")
 		}
 		return nil
 	})
@@ -121,7 +121,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	b.Must("--sites", sites, "move", "--site", "three", id)
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </work/log) = 2"); r.Code != 0 {
-			return errors.New(r.Stderr + b.Must("show", id))
+			return b.Told(id, r.Stderr)
 		}
 		return nil
 	})
@@ -153,7 +153,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 		}
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 || len(v.Attempts) < 2 { // until then outputs come home, for which the host is waited
-			return errors.New("no checkpoint is at home: " + b.Must("show", id))
+			return b.Told(id, "no checkpoint is at home")
 		}
 		return nil
 	})

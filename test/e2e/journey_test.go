@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -82,7 +81,7 @@ func (j journey) travel(t *testing.T) {
 	home := strings.TrimSpace(b.Must("--sites", sites(20*time.Minute), "run", "-d", "--site", "laptop", job))
 	testkit.Eventually(t, 10*time.Minute, func() error { // in which the image may be built
 		if r := b.Try("exec", home, "--", "test", "-e", "/data"); r.Code != 0 {
-			return errors.New(b.Try("show", home).Stdout + b.Try("logs", "--controller", home).Stdout)
+			return b.Told(home, r.Stderr)
 		}
 		return nil
 	})

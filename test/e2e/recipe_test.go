@@ -45,7 +45,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
 	testkit.Eventually(t, 4*time.Minute, func() error { // in which the image is built
 		if log := b.Try("logs", "pi").Stdout; !strings.Contains(log, "begins at step 0\n") {
-			return errors.New("it has not begun: " + log + b.Try("logs", "--controller", "pi").Stdout)
+			return b.Told("pi", "it has not begun: "+log)
 		}
 		return nil
 	})

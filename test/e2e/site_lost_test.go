@@ -25,7 +25,7 @@ func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 		testkit.Eventually(t, 60*time.Second, func() error {
 			var v struct{ Checkpoints []struct{ Files int } }
 			if b.JSON(&v, "show", "--json", id); len(v.Checkpoints) == 0 {
-				return errors.New("no checkpoint is at home: " + b.Try("logs", "--controller", id).Stdout)
+				return b.Told(id, "no checkpoint is at home")
 			}
 			return nil
 		})
@@ -42,7 +42,7 @@ func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 		remedy := "`bee resume --site-lost " + id + "` has the run go on without it, and `bee stop --site-lost " + id + "` end"
 		testkit.Eventually(t, 2*time.Minute, func() error {
 			if text := b.Must("show", id); !strings.Contains(text, "the job may still run there") || !strings.Contains(text, remedy) {
-				return errors.New("nobody is told: " + text + b.Try("logs", "--controller", id).Stdout)
+				return b.Told(id, "nobody is told: "+text)
 			}
 			return nil
 		})

@@ -74,7 +74,7 @@ func begun(t *testing.T, b *testkit.Bee, id string) {
 	t.Helper()
 	testkit.Eventually(t, 60*time.Second, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/work/log"); r.Code != 0 {
-			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+			return b.Told(id, r.Stderr)
 		}
 		return nil
 	})
@@ -85,7 +85,7 @@ func said(t *testing.T, b *testkit.Bee, id, words string) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
 		if out := b.Must("show", id); !strings.Contains(out, words) {
-			return fmt.Errorf("not in its history: %s\n%s%s", words, out, b.Try("logs", "--controller", id).Stdout)
+			return b.Told(id, "not in its history: "+words)
 		}
 		return nil
 	})
@@ -283,7 +283,7 @@ func TestAKilledSlurmd(t *testing.T) {
 		var v struct{ Checkpoints []struct{ Files int } }
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 {
-			return errors.New("no checkpoint is at home: " + b.Must("show", id))
+			return b.Told(id, "no checkpoint is at home")
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	s.Must("checkpoint", s.id)
 	testkit.Eventually(t, 90*time.Second, func() error {
 		if !strings.Contains(s.Must("show", s.id), "the checkpoint waits on site rack") {
-			return errors.New(s.Must("show", s.id) + s.Try("logs", "--controller", s.id).Stdout)
+			return s.Told(s.id, "its history does not say so")
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 				s.Must("checkpoint", s.id)
 				testkit.Eventually(t, time.Minute, func() error {
 					if r := s.Try("exec", s.id, "--", "sh", "-c", "test $(wc -l </data/log) = 2"); r.Code != 0 {
-						return errors.New(r.Stderr + s.Try("show", s.id).Stdout)
+						return s.Told(s.id, r.Stderr)
 					}
 					return nil
 				})

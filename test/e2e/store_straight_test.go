@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,7 +71,7 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 		t.Helper()
 		testkit.Eventually(t, 2*time.Minute, func() error {
 			if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
-				return errors.New(r.Stderr + b.Try("show", id).Stdout)
+				return b.Told(id, r.Stderr)
 			}
 			return nil
 		})
@@ -101,7 +100,7 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
-			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+			return b.Told(id, r.Stderr)
 		}
 		return nil
 	})
@@ -187,7 +186,7 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
-			return errors.New(r.Stderr + b.Try("show", id).Stdout)
+			return b.Told(id, r.Stderr)
 		}
 		return nil
 	})

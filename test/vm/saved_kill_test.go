@@ -65,7 +65,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	testkit.Eventually(t, savedTime, func() error {
 		machines := machinesIn(id, 4)
 		if len(machines) < 2 {
-			return errors.New("they are not there: " + b.Try("logs", "--controller", id).Stdout)
+			return b.Told(id, "they are not there")
 		}
 		testkit.Kill(machines[1])
 		return nil

@@ -84,7 +84,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			}
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
-build: {debian: bookworm, packages: [python3]}
+build: {debian: bookworm, packages: [openmpi-bin, python3-mpi4py]} # as others have it
 vm: {cpus: 1, memory: 1G, share: `+way+`}
 nodes: 2
 volume: {path: /data, kind: virtio}
@@ -108,7 +108,7 @@ outputs: [{from: "/data/*", to: results}]
 					if b.JSON(&v, "show", "--json", id); v.State == "failed" {
 						t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 					}
-					return fmt.Errorf("not up: %d %s %s", r.Code, r.Stderr, b.Try("logs", id).Stderr)
+					return b.Told(id, "not up: "+r.Stderr)
 				}
 				return nil
 			})

@@ -73,7 +73,7 @@ const unfinishedPrefix = ".bee-image-"
 // unfinished makes a file for an image, which is locked until it is closed, and removes
 // those of makers that were killed.
 func unfinished(dir string) (*os.File, error) {
-	old, _ := filepath.Glob(filepath.Join(filestream.QuoteGlob(dir), unfinishedPrefix+"*")) //nolint:errcheck // the pattern is one
+	old, _ := filepath.Glob(filepath.Join(filestream.QuoteGlob(dir), unfinishedPrefix+"*"))
 	for _, name := range old {
 		if f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0); err == nil {
 			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {

@@ -45,7 +45,7 @@ const (
 // addresses are those of all ends.
 var addresses = func() (all [memoryLinks + 1]net.HardwareAddr) { //nolint:gochecknoglobals // constants
 	for rank := range all {
-		all[rank], _ = net.ParseMAC(fabric.MAC(rank)) //nolint:errcheck // it is one
+		all[rank], _ = net.ParseMAC(fabric.MAC(rank))
 	}
 	return all
 }()
