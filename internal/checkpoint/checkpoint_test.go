@@ -76,6 +76,17 @@ func TestCutShortAndDamaged(t *testing.T) {
 	if !keep(t, dir, Generation{Attempt: 2}, "anew") {
 		t.Error("a copy that was cut short counts")
 	}
+	for _, name := range []string{"3.1/volume", "9/volume"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(t, dir, Generation{Attempt: 3}, "whole")
+	for name, stays := range map[string]bool{"2": true, "3.1": false, "3": true, "9": true, "x": true} { // what came before it is of no use
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestNothingCountsBeforeItIsOnTheDisk: the files are synced before the manifest has

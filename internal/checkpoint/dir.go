@@ -151,7 +151,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 		return m, false, err
 	}
 	d.Between()
-	return m, true, d.forgetOld(ctx)
+	return m, true, errors.Join(d.forgetOld(ctx), d.forgetCut(g))
 }
 
 // Restore implements Store.
@@ -196,6 +196,29 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 		}
 		d.Between()
 		if err := filestream.RemoveAll(own); err != nil {
+			return err
+		}
+		d.Between()
+	}
+	return nil
+}
+
+// forgetCut removes what is there of checkpoints before one that is whole, and has no
+// manifest: nobody goes on with these any more.
+func (d Stepped) forgetCut(whole Generation) error {
+	entries, err := os.ReadDir(string(d.Dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		g, is := ParseGeneration(e.Name())
+		if !is || g.Compare(whole) >= 0 {
+			continue
+		}
+		if _, err := d.manifest(g); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := filestream.RemoveAll(filepath.Join(string(d.Dir), e.Name())); err != nil {
 			return err
 		}
 		d.Between()

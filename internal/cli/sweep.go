@@ -18,7 +18,8 @@ func (a *app) newSweepCommand() *cobra.Command {
 		Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,
 		Long: `Look on every site for what this installation of bee made (hosts, nodes,
 directories) and no live run owns, and remove it; likewise in the stores of
-checkpoints what is of runs that it has begun, carries and has no record of. Every bee command
+checkpoints what is of runs that it has begun, carries and has no record of, and
+here what lies in directories of such runs (home). Every bee command
 takes over runs whose controller died; sweep finds what even that could not.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())

@@ -350,11 +350,19 @@ func (a *attempt) release(ctx context.Context) error {
 	} else if err := a.timed(ctx, protocol.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
 		return fmt.Errorf("release site %s: %w", a.site.Name, err)
 	}
-	a.rec.Released, a.rec.Ended = true, a.gone
-	if a.gone.IsZero() {
+	a.rec.Released = true
+	a.ended()
+	return a.put(ctx)
+}
+
+// ended notes since when no site has had the run for the attempt, however late that is.
+func (a *attempt) ended() {
+	if !a.rec.Ended.IsZero() {
+		return
+	}
+	if a.rec.Ended = a.gone; a.gone.IsZero() {
 		a.rec.Ended = time.Now()
 	}
-	return a.put(ctx)
 }
 
 func firstOf(words ...string) string {

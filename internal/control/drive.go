@@ -64,10 +64,10 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if list, err := c.Checkpoints(ctx, id); err == nil {
 		d.moved = len(list) > 0
 	}
-	for _, rec := range attempts {
+	for i, rec := range attempts {
 		d.moved = d.moved || rec.Moved
-		if rec.ExitCode != nil && *rec.ExitCode != 0 && rec.Released {
-			d.retries++ // of one that is not released, adopt decides
+		if decided := i < len(attempts)-1 || rec.Released && !concludes(rec); decided && rec.ExitCode != nil && *rec.ExitCode != 0 {
+			d.retries++
 		}
 		if rec.Ended.After(d.asked) {
 			d.asked = rec.Ended
@@ -89,10 +89,12 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 			d.releaseLater(rec)
 		}
 	}
-	if n := len(attempts); n > 0 && !attempts[n-1].Released {
-		out, err := d.adopt(ctx, attempts[n-1])
-		if err != nil {
-			return d.run, err
+	if n := len(attempts); n > 0 && (!attempts[n-1].Released || concludes(attempts[n-1])) {
+		out := (&attempt{rec: attempts[n-1]}).remembered()
+		if !attempts[n-1].Released {
+			if out, err = d.adopt(ctx, attempts[n-1]); err != nil {
+				return d.run, err
+			}
 		}
 		switch {
 		case out.moved:
@@ -125,6 +127,12 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	d.releaseBefore(ctx)
 	return c.finish(ctx, d.run, out)
+}
+
+// concludes tells whether an attempt was to be its run's last, unless the run is tried
+// again. Who died before the run's end was recorded has not made another.
+func concludes(rec state.Attempt) bool {
+	return (rec.Fetched || rec.GivenUp) && !rec.Moved && !rec.Passed && !rec.Missed
 }
 
 // drive is the carrying out of one run by this controller.
@@ -263,5 +271,6 @@ func (c *Controller) finish(ctx context.Context, run state.Run, out outcome) (st
 	if out.err != nil {
 		run.Kind, run.Message, run.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
 	}
+	c.pause()
 	return run, c.Store.PutRun(context.WithoutCancel(ctx), run)
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -109,7 +109,13 @@ func (c *Controller) giveBack(ctx context.Context, run state.Run, leave bool) er
 
 // forgetHere forgets a run that has nothing elsewhere.
 func (c *Controller) forgetHere(ctx context.Context, run state.Run) error {
-	return errors.Join(os.RemoveAll(c.Store.RunDir(run.ID)), c.Store.RemoveRun(ctx, run.ID))
+	if err := filestream.RemoveAll(c.Store.RunDir(run.ID)); err != nil {
+		return &core.Error{
+			Kind: core.Permanent, Op: "remove run", Object: run.ID, Err: err,
+			Remedy: "See who may remove that, and run `bee rm " + run.ID + "` again.",
+		}
+	}
+	return c.Store.RemoveRun(ctx, run.ID)
 }
 
 func (c *Controller) emptyStore(ctx context.Context, sub *Submission, run string) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
@@ -30,9 +29,7 @@ func (a *attempt) handOn(ctx context.Context, out outcome) error {
 	if !out.moved || !a.passes(ctx) {
 		return a.letGo(ctx, out)
 	}
-	if a.rec.Ended = a.gone; a.gone.IsZero() { // since then no site has the run
-		a.rec.Ended = time.Now()
-	}
+	a.ended()
 	if err := a.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

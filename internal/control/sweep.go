@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -75,21 +76,26 @@ func (c *Controller) needy(ctx context.Context) ([]string, error) {
 
 // Swept is one thing that a sweep removed, or would remove.
 type Swept struct {
-	// Site is the site's name, or the store.
+	// Site is the site's name, or the store; "home": this machine's records.
 	Site  string `json:"site"`
 	Owner string `json:"owner"`
 	Error string `json:"error,omitempty"`
 }
 
 // Sweep removes from the sites what carries this installation's tag and
-// belongs to no live run, and from the stores what belongs to no run that it
-// knows. With dry it only tells.
+// belongs to no live run, and from the stores, and its own records, what belongs to no
+// run that it knows. With dry it only tells.
 func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []string, dry bool) ([]Swept, error) {
 	var errs []error
 	found, err := c.sweepStores(ctx, stores, dry)
 	if err != nil {
 		errs = append(errs, err)
 	}
+	here, err := c.sweepHere(ctx, dry)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	found = append(found, here...)
 	for _, site := range sites {
 		p, err := c.Provider(site)
 		if err != nil {
@@ -115,6 +121,23 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// sweepHere removes directories of runs that have no record: who made them, or was to
+// remove them, did not get to that.
+func (c *Controller) sweepHere(ctx context.Context, dry bool) (found []Swept, err error) {
+	ids, err := c.Store.Unrecorded(ctx)
+	for _, id := range ids {
+		s := Swept{Site: spec.StoreHome, Owner: id}
+		if !dry {
+			if rerr := filestream.RemoveAll(c.Store.RunDir(id)); rerr != nil {
+				s.Error = rerr.Error()
+				err = errors.Join(err, rerr)
+			}
+		}
+		found = append(found, s)
+	}
+	return found, err
 }
 
 // live tells whether a thing's run is not over, or is being controlled, and may

@@ -73,6 +73,7 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 		}
 		// What it may still hold somewhere is not ours to give back.
 		a.Lease, a.Released, a.Launched = nil, true, false
+		a.Fetched, a.GivenUp = false, false // it goes on, however that one ended
 		a.Moved = a.Moved || a.N == list[len(list)-1].Attempt
 		if err := c.Store.PutAttempt(ctx, a, false); err != nil {
 			return err

@@ -109,13 +109,13 @@ func (d *decoder) checkImage(at, ref string) {
 
 // keeps tells whether a container path outlives the container.
 func (j *Job) keeps(p string) bool {
-	for _, dir := range append([]string{j.Volume.Path}, inputTargets(j)...) {
-		dir = path.Clean(dir)
-		if p = path.Clean(p); p == dir || strings.HasPrefix(p, dir+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append([]string{j.Volume.Path}, inputTargets(j)...), func(dir string) bool { return below(p, dir) })
+}
+
+// below tells whether a container path is a directory, or below it.
+func below(p, dir string) bool {
+	p, dir = path.Clean(p), path.Clean(dir)
+	return p == dir || strings.HasPrefix(p, dir+"/")
 }
 
 func inputTargets(j *Job) []string {

@@ -137,8 +137,8 @@ func (d *decoder) checkCheckpoint(j *Job) {
 	}
 	for i, p := range c.Paths {
 		at := fmt.Sprintf("checkpoint.paths[%d]", i)
-		if in := j.inWorkdir(p); !path.IsAbs(in) || placed && !j.keeps(in) {
-			d.at(at, "", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
+		if in := j.inWorkdir(p); !path.IsAbs(in) || placed && !below(in, j.Volume.Path) {
+			d.at(at, "such as "+j.Volume.Path+"/state; `volume:` may name another directory", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
 		}
 		if _, err := path.Match(p, ""); err != nil {
 			d.at(at, "", "%s: %q is no valid pattern", at, p)

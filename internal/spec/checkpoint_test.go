@@ -59,6 +59,7 @@ func TestPathsOfACheckpointStartAtTheWorkdir(t *testing.T) {
 		"workdir: /v\ncheckpoint: {file: ../STOP}":                               "checkpoint.file: ../STOP",
 		"checkpoint: {file: /v}":                                                 "checkpoint.file: /v does",
 		"inputs: [{from: a, to: /in}]\ncheckpoint: {file: /in/STOP}":             "checkpoint.file: /in/STOP",
+		"inputs: [{from: a, to: /in}]\ncheckpoint: {paths: ['/in/*.cpt']}":       "checkpoint.paths[0]: /in/*.cpt does not lie in the volume",
 		"workdir: /v\ncheckpoint: {paths: [../../etc/passwd, '*.cpt', '/v/[a']}": "checkpoint.paths[0]: ../../etc/passwd",
 	} {
 		if _, err := ParseJob("j.yaml", []byte("image: x\nvolume: /v\n"+text), "/d"); err == nil || !strings.Contains(err.Error(), want) {

@@ -14,9 +14,11 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -198,6 +200,34 @@ func (s *Store) User() string { return s.user }
 
 // RunDir is the directory of files that belong to one run.
 func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }
+
+// Unrecorded gives the runs that have a directory, but no record, and that no process
+// controls.
+func (s *Store) Unrecorded(ctx context.Context) (ids []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		id := e.Name()
+		info, ierr := e.Info()
+		if ierr != nil || !idForm.MatchString(id) || s.Controlled(id) || time.Since(info.ModTime()) < settled {
+			continue
+		}
+		if _, rerr := s.Run(ctx, id); core.IsKind(rerr, core.NotFound) {
+			ids = append(ids, id)
+		} else if rerr != nil {
+			return ids, rerr
+		}
+	}
+	return ids, err
+}
+
+// settled is how old a directory is whose maker has locked it, or never will.
+const settled = time.Minute
+
+// idForm is what NewID gives.
+var idForm = regexp.MustCompile(`^[a-z][a-z2-7]{7}$`)
 
 // NewID is a fresh id of 8 lower-case letters and digits that starts with a
 // letter, so that it can stand in host and container names.

@@ -1,0 +1,100 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestAnEndThatWasNotRecorded: who died after a run's last attempt was given back, and
+// before that the run is over was written, has not made another. It is not done again.
+func TestAnEndThatWasNotRecorded(t *testing.T) {
+	for _, c := range []struct {
+		exit, retry, attempts int
+		want                  state.RunState
+	}{
+		{0, 0, 1, state.Succeeded},
+		{7, 0, 1, state.Failed},
+		{7, 1, 2, state.Failed},
+	} {
+		w := newWorld(t, "a")
+		w.sites["a"].head = exiting(c.exit)
+		run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Retry: c.retry, Volume: spec.Volume{Path: "/work"}})
+		if got := w.drive(t, run, nil); got.State != c.want {
+			t.Fatalf("got %+v", got)
+		}
+		for range 2 {
+			run.State = state.Running
+			if err := w.Store.PutRun(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			got := w.drive(t, run, nil)
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || got.State != c.want || got.ExitCode == nil || *got.ExitCode != c.exit || len(attempts) != c.attempts {
+				t.Errorf("%+v: it is %s with code %v after %d attempts, %v", c, got.State, got.ExitCode, len(attempts), err)
+			}
+		}
+		w.nothingHeld(t)
+	}
+}
+
+// TestALateReleaseCostsNothing: what could not be given back when an attempt was over is
+// no time of the attempt's.
+func TestALateReleaseCostsNothing(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].head = succeeding()
+	run := w.submit(t)
+	w.drive(t, run, nil)
+	attempts, err := w.Store.Attempts(t.Context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := attempts[0]
+	at.Started, at.Ended, at.Released = time.Now().Add(-11*time.Hour), time.Now().Add(-10*time.Hour), false
+	run.State = state.Running
+	if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Store.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	w.drive(t, run, nil)
+	if attempts, err = w.Store.Attempts(t.Context(), run.ID); err != nil || !attempts[0].Released || !attempts[0].Ended.Equal(at.Ended) {
+		t.Errorf("it ended %v and not %v, %v", attempts[0].Ended, at.Ended, err)
+	}
+}
+
+// TestRecordsOfNoRunAreSwept: a directory whose run was never recorded, or is forgotten.
+func TestRecordsOfNoRunAreSwept(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submit(t)
+	begun, left := w.Store.RunDir(state.NewID()), w.Store.RunDir(state.NewID())
+	long := time.Now().Add(-time.Hour)
+	for _, dir := range []string{begun, left, w.Store.RunDir(run.ID)} {
+		if err := os.MkdirAll(filepath.Join(dir, "checkpoints"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if dir == begun {
+			continue
+		}
+		if err := os.Chtimes(dir, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		found, err := w.Sweep(t.Context(), nil, nil, dry)
+		if err != nil || fmt.Sprint(found) != fmt.Sprint([]Swept{{Site: spec.StoreHome, Owner: filepath.Base(left)}}) {
+			t.Errorf("found %v, %v", found, err)
+		}
+	}
+	for dir, stays := range map[string]bool{begun: true, left: false, w.Store.RunDir(run.ID): true} {
+		if _, err := os.Stat(dir); (err == nil) != stays {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
