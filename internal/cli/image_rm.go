@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -87,26 +88,26 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			freed, err := s.Prune(c.Context())
-			if err != nil {
-				return err
-			}
+			freed, err := s.Prune(c.Context()) // what is removed is told in any case
 			if asJSON {
 				views := []imageView{}
 				for _, i := range freed {
 					views = append(views, newImageView(i, nil))
 				}
-				return a.writeJSON(views)
+				if jerr := a.writeJSON(views); jerr != nil {
+					return jerr
+				}
+				return err
 			}
 			for _, i := range freed {
-				if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); err != nil {
-					return err
+				if _, werr := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); werr != nil {
+					return errors.Join(err, werr)
 				}
 			}
-			if len(freed) == 0 {
+			if len(freed) == 0 && err == nil {
 				fmt.Fprintln(a.stderr, "bee: no image is without use")
 			}
-			return nil
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)

@@ -1,12 +1,14 @@
 package image
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 func TestAccountOfAnImage(t *testing.T) {
@@ -43,6 +45,13 @@ func TestAccountOfAnImage(t *testing.T) {
 		if got, err := accountIn(tree, user); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 			t.Errorf("USER %s: %+v, %v", user, got, err)
 		}
+	}
+	fifo := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(fifo, "etc"), 0o755), unix.Mkfifo(filepath.Join(fifo, "etc/passwd"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := accountIn(fifo, "app"); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+		t.Errorf("accounts that nobody writes: %+v, %v", got, err)
 	}
 	if got, err := accountIn(t.TempDir(), "7:8"); err != nil || got.UID != 7 || got.GID != 8 {
 		t.Errorf("without accounts: %+v, %v", got, err)

@@ -46,7 +46,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 	if b.Debian != "" {
 		i, err = s.buildDebian(ctx, b, o)
 	} else {
-		i, err = s.buildDockerfile(ctx, b, o)
+		i, err = s.buildDockerfile(ctx, key[len("build:"):], b, o)
 	}
 	if err != nil {
 		return core.Image{}, err
@@ -66,22 +66,18 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	roots := []string{}
 	if b.Context != "" {
 		roots = append(roots, b.Context)
+		if file := b.DockerfileIn(b.Context); isFile(file) { // which may lie elsewhere
+			roots = append(roots, file)
+		}
 	}
 	for _, c := range b.Copy {
 		roots = append(roots, c.From)
 	}
 	for _, root := range roots {
-		err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano()) //nolint:errcheck // a hash takes all
-			return nil
-		})
+		real, err := filepath.EvalSymlinks(root) // as builders follow a link there
+		if err == nil {
+			err = walkForKey(h, real)
+		}
 		if err != nil {
 			return "", &core.Error{Kind: core.Invalid, Op: "read for the build", Object: root, Err: err, Remedy: "Check `build:` in the Beefile."}
 		}
@@ -89,8 +85,29 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	return "build:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// buildDockerfile has a builder make the image, and takes it over as an archive.
-func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// walkForKey adds what changes with the files that lie below a path to a hash.
+func walkForKey(h io.Writer, root string) error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano()) //nolint:errcheck // a hash takes all
+		return nil
+	})
+}
+
+// buildDockerfile has a builder make the image, and takes it over as an archive. The
+// builder knows it by its key: what it keeps of a build that was killed, the next has.
+func (s *Store) buildDockerfile(ctx context.Context, key string, b spec.Build, o PullOptions) (core.Image, error) {
 	file := b.DockerfileIn(b.Context)
 	if _, err := os.Stat(file); err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read Dockerfile", Object: file, Err: err, Remedy: "Check `build:` in the Beefile."}
@@ -108,7 +125,7 @@ func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions
 	if builder == spec.BuilderVM {
 		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o)
 	} else {
-		err = buildWith(ctx, builder, file, "bee.local/build:"+filepath.Base(w.dir), archive, b, o)
+		err = buildWith(ctx, builder, file, "bee.local/build:"+key, archive, b, o)
 	}
 	if err != nil {
 		return core.Image{}, err
@@ -118,6 +135,7 @@ func (s *Store) buildDockerfile(ctx context.Context, b spec.Build, o PullOptions
 
 // buildWith has a program of this host make the archive.
 func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Build, o PullOptions) error {
+	defer exec.Command(tool, "rmi", tag).Run() //nolint:errcheck,noctx // what it keeps of it is not needed any more
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
 		if err := run(ctx, argv, nil, o); err != nil {
@@ -127,7 +145,6 @@ func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Buil
 			return err
 		}
 	}
-	exec.Command(tool, "rmi", tag).Run() //nolint:errcheck,noctx // what it keeps of it is not needed any more
 	return nil
 }
 

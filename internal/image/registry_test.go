@@ -350,9 +350,44 @@ func TestRemoveSparesWhatIsUsed(t *testing.T) {
 	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 1 {
 		t.Errorf("prune took %v, %v", gone, err)
 	}
-	for _, kind := range []string{"blobs", "images", "trees", "tmp"} {
+	nothingLeft(t, s)
+}
+
+func nothingLeft(t *testing.T, s *Store) {
+	t.Helper()
+	for _, kind := range []string{"blobs", "images", "trees", "archives", "refs", "kept", "tmp"} {
 		if left, _ := os.ReadDir(filepath.Join(s.Dir(), kind)); len(left) > 0 {
 			t.Errorf("left in %s: %v", kind, left)
 		}
 	}
+}
+
+// TestHalvesOfImagesArePruned: what there is of an image whose tree a killed process had
+// not made yet, or removed already; but not while that may be going on.
+func TestHalvesOfImagesArePruned(t *testing.T) {
+	s := store(t)
+	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, kept, archive := s.path("images", i.ID)+".json", s.Kept(i.ID), s.path("archives", i.ID)+archiveSuffix
+	if err := errors.Join(os.Rename(s.path("trees", i.ID), filepath.Join(t.TempDir(), "tree")), os.MkdirAll(kept, 0o700), os.WriteFile(archive, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+		t.Errorf("prune took %v, %v", gone, err)
+	}
+	if _, err := os.Stat(record); err != nil {
+		t.Errorf("what may be in the making: %v", err)
+	}
+	long := time.Now().Add(-2 * soonWhole)
+	for _, name := range []string{record, kept, archive} {
+		if err := os.Chtimes(name, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+		t.Errorf("prune took %v, %v", gone, err)
+	}
+	nothingLeft(t, s)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -32,6 +33,12 @@ func (s *Store) Remove(id string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return &core.Error{Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("a run uses it"), Remedy: "`bee ps` lists the runs."}
 	}
+	return s.drop(r)
+}
+
+// drop removes all that belongs to an image. Callers have it locked.
+func (s *Store) drop(r record) error {
+	id := r.ID
 	w, err := s.newWorkplace()
 	if err != nil {
 		return err
@@ -110,7 +117,44 @@ func (s *Store) Prune(ctx context.Context) ([]core.Image, error) {
 			errs = append(errs, err)
 		}
 	}
-	return removed, errors.Join(append(errs, s.pruneBlobs(), s.Sweep())...)
+	return removed, errors.Join(append(errs, s.dropHalves(), s.pruneBlobs(), s.Sweep())...)
+}
+
+// soonWhole is how old the record of an image is that has its tree, or never will.
+const soonWhole = time.Hour
+
+// dropHalves removes what there is of images that have no tree: who made or removed them
+// was killed.
+func (s *Store) dropHalves() error {
+	var errs []error
+	for _, kind := range []string{"images", "archives", "kept"} {
+		entries, err := os.ReadDir(filepath.Join(s.dir, kind))
+		errs = append(errs, gone(err))
+		for _, e := range entries {
+			id, _, _ := strings.Cut(e.Name(), ".")
+			if info, err := e.Info(); err != nil || !validID(id) || s.Has(id) || time.Since(info.ModTime()) < soonWhole {
+				continue
+			}
+			errs = append(errs, s.dropHalf(id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) dropHalf(id string) error {
+	r, err := s.read(id)
+	if err != nil { // there is none any more, or it is of no use
+		r.ID, r.Layers = "sha256:"+id, nil
+	}
+	f, err := os.OpenFile(s.path("locks", id), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || s.Has(id) {
+		return nil
+	}
+	return s.drop(r)
 }
 
 func (s *Store) pruneBlobs() error {

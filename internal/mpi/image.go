@@ -106,7 +106,7 @@ func (i *image) glob(pattern string) []string {
 // libraryDirs are the directories where the image's dynamic linker looks
 // besides a program's own, from /etc/ld.so.conf and its parts.
 func (i *image) libraryDirs() []string {
-	dirs := i.ldConf("/etc/ld.so.conf", 0)
+	dirs := i.ldConf("/etc/ld.so.conf", &bounds{files: 1000, patterns: 50})
 	dirs = append(dirs, "/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 	for _, triplet := range []string{"x86_64-linux-gnu", "aarch64-linux-gnu"} {
 		dirs = append(dirs, "/lib/"+triplet, "/usr/lib/"+triplet)
@@ -114,9 +114,13 @@ func (i *image) libraryDirs() []string {
 	return dirs
 }
 
-func (i *image) ldConf(file string, depth int) []string {
+// bounds are what is looked at yet of configuration whose parts include others, maybe
+// themselves: many more than any image has.
+type bounds struct{ files, patterns int }
+
+func (i *image) ldConf(file string, left *bounds) []string {
 	p := i.host(file)
-	if p == "" || depth > 4 {
+	if left.files--; p == "" || left.files < 0 {
 		return nil
 	}
 	f, err := os.Open(p)
@@ -126,7 +130,7 @@ func (i *image) ldConf(file string, depth int) []string {
 	defer f.Close()
 	var dirs []string
 	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for lines.Scan() && left.patterns > 0 {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		line = strings.TrimSpace(line)
 		if pattern, ok := strings.CutPrefix(line, "include"); ok && strings.TrimLeft(pattern, " \t") != pattern {
@@ -134,8 +138,9 @@ func (i *image) ldConf(file string, depth int) []string {
 			if !path.IsAbs(pattern) {
 				pattern = path.Join(path.Dir(file), pattern)
 			}
+			left.patterns--
 			for _, part := range i.glob(pattern) {
-				dirs = append(dirs, i.ldConf(part, depth+1)...)
+				dirs = append(dirs, i.ldConf(part, left)...)
 			}
 		} else if path.IsAbs(line) {
 			dirs = append(dirs, line)

@@ -20,8 +20,19 @@ func (s *setup) shield(root string) error {
 	if !s.HostRoot {
 		return nil
 	}
+	proc, err := inside(root, "/proc", true) // where it was mounted, whatever links the image has
+	if err != nil {
+		return err
+	}
+	var is unix.Statfs_t
+	if err := unix.Statfs(proc, &is); err != nil {
+		return err
+	}
+	if is.Type != unix.PROC_SUPER_MAGIC {
+		return errors.New("the image has /proc in the place of something else")
+	}
 	for _, name := range kernelFiles {
-		path := filepath.Join(root, "proc", name)
+		path := filepath.Join(proc, name)
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -32,8 +43,11 @@ func (s *setup) shield(root string) error {
 			return fmt.Errorf("/proc/%s: %w", name, err)
 		}
 	}
-	sys := filepath.Join(root, "sys")
-	err := unix.MountSetattr(unix.AT_FDCWD, sys, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	sys, err := inside(root, "/sys", true)
+	if err != nil {
+		return err
+	}
+	err = unix.MountSetattr(unix.AT_FDCWD, sys, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.12; what is mounted below keeps its own say
 		err = readOnly(sys)
 	}
