@@ -50,6 +50,12 @@ follow one another. With --node the log of one of BEE's own nodes instead.`,
 }
 
 func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
+	if own := o.controller || o.node >= 0; own && (o.follow || o.timestamps) || o.controller && (o.node >= 0 || o.attempt != 0) {
+		return &core.Error{
+			Kind: core.Invalid, Op: "show logs of", Object: word, Err: errors.New("--follow and --timestamps are for what the task writes, and a controller has neither nodes nor attempts"),
+			Remedy: "Leave them out: bee's own logs are shown as they are now, with the time in each line.",
+		}
+	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -120,7 +126,10 @@ func (a *app) writePiece(v pieceView, data []byte) error {
 func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return &core.Error{Kind: core.NotFound, Op: "read log", Object: path, Err: errors.New("there is none (yet)")}
+		return &core.Error{
+			Kind: core.NotFound, Op: "read log", Object: path, Err: errors.New("there is none (yet)"),
+			Remedy: "A node's log comes home when its attempt ends; a run that `bee run` itself carried has none of a controller.",
+		}
 	}
 	if err != nil {
 		return err
@@ -150,13 +159,19 @@ func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
 // came home, and that of the last from its head while there is one. A line that
 // breaks in between loses nothing.
 func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) error {
-	var offset int64
+	var offset, before int64
 	told, n := false, max(o.attempt, 1)
 	show := func(f tasklog.Frame) error {
+		if err := a.writeFrame(n, f, o); err != nil {
+			return unshown{err}
+		}
 		offset = f.Next
-		return a.writeFrame(n, f, o)
+		return nil
 	}
-	for {
+	for rest := shortRest; ; rest = min(2*rest, longRest) { // each look may make a connection
+		if offset != before {
+			rest, before = shortRest, offset
+		}
 		// In this order: of a run that is over, all attempts are known, and of an
 		// attempt that has one after it, all output is at home that ever will be.
 		run, err := s.Store.Run(ctx, id)
@@ -174,11 +189,11 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			}
 		} else if !past {
 			err := s.liveOutput(ctx, run, n, offset, o.follow, show)
+			if !o.follow && !there(home) || errors.As(err, new(unshown)) {
+				return err
+			}
 			if there(home) { // now
 				continue
-			}
-			if !o.follow {
-				return err
 			}
 			if core.IsKind(err, core.Transient) && !told {
 				told = true
@@ -192,11 +207,22 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 		case !o.follow || run.State.Final():
 			return nil
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := pause(ctx, rest); err != nil {
 			return err
 		}
 	}
 }
+
+// What is between two looks for output that is followed.
+const (
+	shortRest = 100 * time.Millisecond
+	longRest  = time.Second
+)
+
+// unshown is an error of writing what there is.
+type unshown struct{ error }
+
+func (u unshown) Unwrap() error { return u.error }
 
 func there(file string) bool {
 	_, err := os.Stat(file)

@@ -103,6 +103,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
 		if err == nil || core.IsKind(err, core.NotFound) {
+			a.leases = append(a.leases, a.lease)
 			return false, nil
 		}
 		a.lease = nil
@@ -209,7 +210,9 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	}
 	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
 	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
-		if _, err := provider.Recover(ctx, *rec.Lease); err != nil && !core.IsKind(err, core.NotFound) {
+		lease, err := provider.Recover(ctx, *rec.Lease)
+		driver.LetGo(lease)
+		if err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
 	}

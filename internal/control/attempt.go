@@ -230,7 +230,7 @@ func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
 
 // hold writes the handle of the attempt's lease.
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
-	a.lease = lease
+	a.lease, a.leases = lease, append(a.leases, lease)
 	return a.holdSince(ctx, time.Time{})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -58,6 +59,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
 	defer d.closeStore()
+	defer d.letGo()
 	during, done := context.WithCancel(ctx)
 	d.during = during
 	defer func() { done(); d.behind.Wait() }()
@@ -156,11 +158,20 @@ type drive struct {
 	warned    map[string]bool  // of preemption, by site
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
+	leases    []driver.Lease   // that it has held
 	during    context.Context  //nolint:containedctx // until this controller is done with the run
 	behind    sync.WaitGroup   // those that release what was left behind
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration
+}
+
+// letGo ends the connections to sites, also of what is still held there: this process may
+// carry other runs for long.
+func (d *drive) letGo() {
+	for _, l := range d.leases {
+		driver.LetGo(l)
+	}
 }
 
 // getImage makes sure, once, that the job's image is in the cache.

@@ -58,12 +58,33 @@ func noHosts(run state.Run) error {
 	return e
 }
 
+// dialled is a connection to a node, for which alone its lease was recovered.
+type dialled struct {
+	net.Conn
+	lease driver.Lease
+}
+
+func (d *dialled) Close() error {
+	err := d.Conn.Close()
+	driver.LetGo(d.lease)
+	return err
+}
+
 // DialNode connects to a node of a run's present attempt.
 func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net.Conn, error) {
 	lease, _, err := c.Live(ctx, run)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := dialNode(ctx, run, lease, rank)
+	if err != nil {
+		driver.LetGo(lease)
+		return nil, err
+	}
+	return &dialled{conn, lease}, nil
+}
+
+func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) (net.Conn, error) {
 	if given := lease.Hosts(); len(given) == 0 || given[0].Name == "" { // it stands in a queue
 		return nil, noHosts(run)
 	}

@@ -94,10 +94,11 @@ func (e export) write(dir string) error {
 // makes a run of them. fetch saves them, and brings their files into a
 // directory. An earlier export of the run may lie there: the last two are kept.
 func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetch func(into string) error) (Checkpoint, error) {
-	_, rec, err := c.Live(ctx, run)
+	lease, rec, err := c.Live(ctx, run)
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	driver.LetGo(lease)
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return Checkpoint{}, err

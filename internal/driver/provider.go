@@ -132,6 +132,15 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
+// LetGo ends this process's connections to a lease's hosts, where it keeps some, which
+// makes it an io.Closer. Nothing there changes, and what is asked of it later connects
+// anew. A nil Lease has none.
+func LetGo(l Lease) {
+	if c, is := l.(io.Closer); is {
+		c.Close()
+	}
+}
+
 // RuntimeTrier is what a provider of hosts that are there at once may offer
 // further, and its leases.
 type RuntimeTrier interface {

@@ -408,13 +408,15 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	l.p.each(n-last, func(i int) { release(last + i) })
 	l.p.each(last, release)
-	l.close()
+	l.Close()
 	return errors.Join(errs...)
 }
 
-func (l *lease) close() {
+// Close implements io.Closer: see driver.LetGo.
+func (l *lease) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	closeAll(l.links)
 	clear(l.links)
+	return nil
 }

@@ -338,7 +338,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if p.info != nil {
 		// What is known of it is kept on the login node.
 		if err := l.refresh(ctx); err != nil {
-			l.close()
+			l.Close()
 			return nil, err
 		}
 		return l, nil
@@ -347,10 +347,11 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	// one answers. Which of the others are lost, it knows.
 	status, err := l.status(ctx, 0)
 	if err != nil {
+		l.Close()
 		return nil, err
 	}
 	if !status.Live {
-		l.close()
+		l.Close()
 		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New(status.Reason)}
 	}
 	return l, nil
