@@ -5,14 +5,32 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
+// askedView is a run of which something was asked, as --json prints it.
+type askedView struct {
+	ID    string         `json:"id"`
+	Name  string         `json:"name"`
+	State state.RunState `json:"state"`
+	// GoesOn tells of a job of which a checkpoint is taken whether it does, where it is;
+	// else it saves itself and ends, and the run goes on in another attempt.
+	GoesOn *bool `json:"goes_on,omitempty"`
+}
+
+// tellAsked writes what was asked of which run, where that is wanted as JSON.
+func (a *app) tellAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
+	if err != nil || !asJSON {
+		return a.inJSON(runOptions{asJSON: asJSON}, err)
+	}
+	return a.writeJSON(askedView{run.ID, run.Name, run.State, goesOn})
+}
+
 func (a *app) newCheckpointCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
 		Long: `Take a checkpoint of a run now. The job goes on where it is, and the checkpoint
 comes home meanwhile, where one can be taken of a job that runs. What is done is
@@ -27,30 +45,44 @@ told by the Beefile's checkpoint:
 
 "bee move" has the run go on elsewhere in each case.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.checkpoint(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			run, goesOn, err := a.checkpoint(c.Context(), args[0])
+			return a.tellAsked(asJSON, run, &goesOn, err)
+		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
 }
 
-func (a *app) checkpoint(ctx context.Context, word string) error {
-	node, done, err := a.dialNode(ctx, word, 0)
+// checkpoint tells of which run one is taken, and whether its job goes on where it is.
+func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
+	s, run, err := a.openRun(ctx, word)
 	if err != nil {
-		return err
+		return run, false, err
 	}
-	defer done()
+	defer s.close()
+	node, err := s.node(ctx, run, 0)
+	if err != nil {
+		return run, false, err
+	}
+	defer node.Close()
 	kept, err := node.Save(ctx, false)
 	switch {
 	case err != nil:
-		return err
+		return run, false, err
 	case kept > 0:
 		fmt.Fprintf(a.stderr, "bee: a checkpoint is taken and comes home now, and the job goes on; `bee show %s` lists it once it is there\n", word)
 	default:
 		fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end, and goes on in another attempt; `bee show %s` tells\n", word)
 	}
-	return nil
+	return run, kept > 0, nil
 }
 
 func (a *app) newMoveCommand() *cobra.Command {
-	var sites []string
+	var (
+		sites  []string
+		asJSON bool
+	)
 	c := &cobra.Command{
 		Use: "move RUN", Short: "Have a run save itself now, and go on on another site",
 		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
@@ -62,40 +94,40 @@ they are, and go on there.
 A run that waits in a queue, or for any site to take it, goes to the sites of --site.`,
 		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.move(c.Context(), args[0], sites) },
+		RunE: func(c *cobra.Command, args []string) error {
+			run, err := a.move(c.Context(), args[0], sites)
+			return a.tellAsked(asJSON, run, nil, err)
+		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.siteFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
 
-func (a *app) move(ctx context.Context, word string, names []string) error {
+func (a *app) move(ctx context.Context, word string, names []string) (state.Run, error) {
 	s, run, err := a.openRun(ctx, word)
 	if err != nil {
-		return err
+		return run, err
 	}
 	defer s.close()
 	var sites []spec.Site
 	if len(names) > 0 {
 		if sites, err = a.loadSites(&spec.Job{Sites: names}); err != nil {
-			return err
+			return run, err
 		}
 	}
-	conn, err := s.DialNode(ctx, run, 0)
+	node, err := s.node(ctx, run, 0)
 	switch {
 	case core.IsKind(err, core.NotFound) && len(sites) > 0 && !run.State.Final() && run.State != state.Suspended:
-		return a.sendElsewhere(ctx, s, run, sites)
+		return run, a.sendElsewhere(ctx, s, run, sites)
 	case err != nil:
-		return err
-	}
-	node, err := client.New(conn)
-	if err != nil {
-		return err
+		return run, err
 	}
 	defer node.Close()
 	if err := s.Move(ctx, run, sites, func() error { _, err := node.Save(ctx, true); return err }); err != nil {
-		return err
+		return run, err
 	}
 	fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end; `bee show %s` tells how it goes on\n", word)
-	return nil
+	return run, nil
 }

@@ -39,17 +39,21 @@ func (a *app) dialNode(ctx context.Context, word string, rank int) (*client.Clie
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := s.DialNode(ctx, run, rank)
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	c, err := client.New(conn)
+	c, err := s.node(ctx, run, rank)
 	if err != nil {
 		s.close()
 		return nil, nil, err
 	}
 	return c, func() { c.Close(); s.close() }, nil
+}
+
+// node connects to a node of a run.
+func (s *session) node(ctx context.Context, run state.Run, rank int) (*client.Client, error) {
+	conn, err := s.DialNode(ctx, run, rank)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(conn)
 }
 
 func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequest) error {

@@ -15,9 +15,10 @@ import (
 
 func (a *app) newResumeCommand() *cobra.Command {
 	var (
-		sites []string
-		from  string
-		lost  bool
+		sites  []string
+		from   string
+		lost   bool
+		asJSON bool
 	)
 	c := &cobra.Command{
 		Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
@@ -35,20 +36,25 @@ With --from it takes over, from a store, a run that was submitted on another
 machine which is gone: there it cannot go on any more.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
-		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], sites, from, lost) },
+		RunE: func(c *cobra.Command, args []string) error {
+			run, err := a.resume(c.Context(), args[0], sites, from, lost)
+			return a.tellAsked(asJSON, run, nil, err)
+		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.siteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
 	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: go on without it")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	c.MarkFlagsMutuallyExclusive("from", "site-lost")
 	return c
 }
 
-func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool) error {
+// resume gives the run that goes on, as it then is.
+func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool) (state.Run, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
-		return err
+		return state.Run{}, err
 	}
 	defer s.close()
 	if from != "" {
@@ -56,27 +62,27 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
 	if err != nil {
-		return err
+		return run, err
 	}
 	var sites []spec.Site
 	if len(names) > 0 {
 		if sites, err = a.loadSites(&spec.Job{Sites: names}); err != nil {
-			return err
+			return run, err
 		}
 	}
 	switch {
 	case lost:
-		return a.goOnWithout(ctx, s, run, sites)
+		return run, a.goOnWithout(ctx, s, run, sites)
 	case run.State != state.Suspended && len(sites) > 0:
-		return a.sendElsewhere(ctx, s, run, sites)
+		return run, a.sendElsewhere(ctx, s, run, sites)
 	}
 	run, goes, err := a.settle(ctx, s, run, settling)
 	if err != nil {
-		return err
+		return run, err
 	}
 	if goes {
 		fmt.Fprintf(a.stderr, "bee: run %s is %s: it goes on by itself; `bee logs -f %s` follows it, `bee show %s` tells where it stands\n", run.ID, run.State, run.ID, run.ID)
-		return nil
+		return run, nil
 	}
 	return a.goOn(ctx, s, run, sites)
 }
@@ -154,19 +160,19 @@ func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites 
 }
 
 // takeOver goes on with a run of another machine's, on given sites or all.
-func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string) error {
+func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
-		return &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
+		return state.Run{}, &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
 	}
 	sites, err := a.loadSites(&spec.Job{Sites: names})
 	if err != nil {
-		return err
+		return state.Run{}, err
 	}
 	s.Report = newProgress(a, false).report // it tells what the other one has left
 	run, err := s.TakeOver(ctx, store, word, sites)
 	if err != nil {
-		return err
+		return run, err
 	}
 	return a.goOn(ctx, s, run, nil)
 }
@@ -205,10 +211,10 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 }
 
 // goOn has a suspended run go on in the background.
-func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
+func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
 	lock, err := a.lockSuspended(ctx, s, run) // nobody else shall carry it on meanwhile
 	if err != nil {
-		return err
+		return run, err
 	}
 	if len(sites) == 0 {
 		if f, ferr := a.findSites(); ferr == nil { // else it has what it had
@@ -222,20 +228,20 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 		err = uerr
 	}
 	if err != nil {
-		return err
+		return run, err
 	}
 	if err := s.background(run.ID); err != nil {
-		return err
+		return run, err
 	}
 	fmt.Fprintf(a.stderr, "bee: run %s goes on in the background; `bee logs -f %s` follows it\n", run.ID, run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {
-		return err
+		return run, err
 	}
 	for _, at := range attempts {
 		if !at.Released {
 			fmt.Fprintf(a.stderr, "bee: site %s may still hold something of attempt %d: if it does not answer, `bee show %s` tells what that means for the run\n", at.Site, at.N, run.ID)
 		}
 	}
-	return nil
+	return run, nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -121,6 +122,11 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	}
 	argv := []string{"-F", file, "-l", o.login, sshName(run.ID, rank)}
 	c := exec.CommandContext(ctx, "ssh", append(argv, command...)...)
+	// It ends, and what it does in the guest, where this process is killed: of a thread's
+	// death it is told, which then has to be that of all.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr
 	err = c.Run()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() >= 0 {

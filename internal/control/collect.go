@@ -54,6 +54,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
 		if a.doesWithout(ctx) {
+			a.clearArrivals()
 			a.note(ctx, "warning: its outputs were not brought home, as its user wanted it to end without them")
 			return nil
 		}
@@ -171,11 +172,11 @@ func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	temp, err := os.MkdirTemp(to, ".bee-fetch-")
-	if err != nil {
+	temp := filepath.Join(to, a.picked()) // left by who was killed, perhaps
+	if err := errors.Join(filestream.RemoveAll(temp), os.Mkdir(temp, 0o700)); err != nil {
 		return a.fetchFailed(err)
 	}
-	defer os.RemoveAll(temp)
+	defer filestream.RemoveAll(temp)
 	copied := filepath.Join(temp, name)
 	if err := fill(copied); err != nil {
 		return a.fetchFailed(err)

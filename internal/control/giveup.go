@@ -12,7 +12,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -136,11 +135,7 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	if err := a.put(ctx); err != nil {
 		return outcome{}, err
 	}
-	for _, o := range a.sub.Job.Outputs {
-		if err := filestream.RemovePartials(o.To); err != nil {
-			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
-		}
-	}
+	a.clearArrivals()
 	return out, a.leave(ctx, errors.New("it does not answer"))
 }
 

@@ -170,9 +170,32 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
 	at = o.local()
 	if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
-		at = filepath.Join(filepath.Dir(at), ".bee-arriving-"+filepath.Base(at))
+		at = filepath.Join(filepath.Dir(at), a.arriving(filepath.Base(at)))
 	}
 	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: at, Progress: told})
+}
+
+// arriving is the name of what is on its way to where something is already.
+func (a *attempt) arriving(name string) string { return ".bee-arriving-" + a.run.ID + "-" + name }
+
+// picked is the name of a directory of which some is picked.
+func (a *attempt) picked() string { return ".bee-fetch-" + a.run.ID }
+
+// clearArrivals removes what has come of outputs of which no more will come.
+func (a *attempt) clearArrivals() {
+	for _, o := range a.sub.Job.Outputs {
+		err := filestream.RemovePartials(o.To)
+		for _, own := range []string{a.arriving("*"), a.picked()} {
+			found, gerr := filepath.Glob(filepath.Join(filestream.QuoteGlob(o.To), own))
+			err = errors.Join(err, gerr)
+			for _, name := range found {
+				err = errors.Join(err, filestream.RemoveAll(name))
+			}
+		}
+		if err != nil {
+			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
+		}
+	}
 }
 
 // place puts what has come home where it belongs, unless it is there.

@@ -63,7 +63,10 @@ func TestAskedByCommandOrFile(t *testing.T) {
 			id := strings.TrimSpace(b.Must("run", "-d", job))
 			begun(t, b, id)
 			time.Sleep(time.Second) // in which it counts
-			b.Must("move", id)
+			var asked struct{ ID, State string }
+			if b.JSON(&asked, "move", "--json", id); asked.ID != id || asked.State != "running" {
+				t.Errorf("move tells %+v", asked)
+			}
 			v := b.Await(id, time.Minute)
 			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Phases["save"] == 0 {
 				t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -90,7 +93,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	begun(t, b, id)
 	last := ""
 	for range 2 {
-		if r := b.Try("checkpoint", id); r.Code != 0 || !strings.Contains(r.Stderr, "the job goes on") {
+		if r := b.Try("checkpoint", "--json", id); r.Code != 0 || !strings.Contains(r.Stderr, "the job goes on") || !strings.Contains(r.Stdout, `"goes_on": true`) {
 			t.Fatalf("it says %+v", r)
 		}
 		testkit.Eventually(t, time.Minute, func() error {
