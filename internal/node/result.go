@@ -209,8 +209,9 @@ func (h *head) firstOf(errs []error) error {
 	return first
 }
 
-// inspect asks package mpi about the job's command and image.
-func (h *head) inspect(context.Context) ([]string, error) {
+// inspect asks package mpi about the job's command and image, whose files may be whatever
+// somebody has made: it is not waited for when the attempt shall end.
+func (h *head) inspect(ctx context.Context) ([]string, error) {
 	if h.hasVolumeImage() && h.plan.Setup != nil {
 		return nil, nil // what setup made cannot be seen from here
 	}
@@ -218,9 +219,22 @@ func (h *head) inspect(context.Context) ([]string, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
 	}
-	defer release()
-	return mpi.Check(mpi.CheckInput{
+	in := mpi.CheckInput{
 		Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
 		Volume: h.plan.Volume, VolumeDir: protocol.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
-	})
+	}
+	var warnings []string
+	found := make(chan error, 1)
+	go func() {
+		defer release()
+		w, err := mpi.Check(in)
+		warnings = w
+		found <- err
+	}()
+	select {
+	case err := <-found:
+		return warnings, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
