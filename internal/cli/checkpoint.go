@@ -20,7 +20,8 @@ type askedView struct {
 	GoesOn *bool `json:"goes_on,omitempty"`
 }
 
-// tellAsked writes what was asked of which run, where that is wanted as JSON.
+// tellAsked writes what was asked of which run, as it was then, where that is wanted as
+// JSON.
 func (a *app) tellAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
 	if err != nil || !asJSON {
 		return a.inJSON(runOptions{asJSON: asJSON}, err)

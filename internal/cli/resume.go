@@ -50,7 +50,7 @@ machine which is gone: there it cannot go on any more.`,
 	return c
 }
 
-// resume gives the run that goes on, as it then is.
+// resume gives the run that goes on.
 func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool) (state.Run, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {

@@ -79,10 +79,12 @@ func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
 // these is not missed.
 func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Event) error {
 	done, err := head.Hold(ctx, kept.Snapshot)
-	if core.IsKind(err, core.NotFound) {
+	switch {
+	case core.IsKind(err, core.NotFound):
 		return nil
-	}
-	if err != nil {
+	case core.IsKind(err, core.Unsupported): // one of an earlier bee, which keeps two
+		return a.keepSnapshot(ctx, kept)
+	case err != nil:
 		return err
 	}
 	defer done()

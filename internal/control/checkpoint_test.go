@@ -496,3 +496,34 @@ func TestDamagedCheckpoints(t *testing.T) {
 		t.Errorf("history %+v, %v", notes, err)
 	}
 }
+
+// TestACopyStaysWhileItIsBroughtHome, where its head can have it stay; one that has made
+// way for others is passed over.
+func TestACopyStaysWhileItIsBroughtHome(t *testing.T) {
+	for name, c := range map[string]struct {
+		hold error
+		kept int
+	}{
+		"it does":               {nil, 1},
+		"by a head before that": {&core.Error{Kind: core.Unsupported}, 1},
+		"it has made way":       {&core.Error{Kind: core.NotFound}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "a")
+				a := w.sites["a"]
+				a.head = succeeding()
+				a.head.hold, a.head.lasts = c.hold, time.Second
+				a.head.events = slices.Insert(a.head.events, len(a.head.events)-1, protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: 1})
+				writeFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": "1"})
+				job := movable()
+				job.Checkpoint.Every = time.Second
+				run := w.drive(t, w.submitJob(t, job), nil)
+				if list, err := w.Checkpoints(t.Context(), run.ID); err != nil || len(list) != c.kept {
+					t.Errorf("%d are kept, %v", len(list), err)
+				}
+				w.Store.Close()
+			})
+		})
+	}
+}

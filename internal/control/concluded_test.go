@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,21 @@ func TestAnEndThatWasNotRecorded(t *testing.T) {
 			}
 		}
 		w.nothingHeld(t)
+	}
+}
+
+// TestAStopWhileARunWaitsToBeTriedAgain, by who comes after the controller that had it wait.
+func TestAStopWhileARunWaitsToBeTriedAgain(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].head = exiting(7)
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Retry: 0, Volume: spec.Volume{Path: "/work"}})
+	w.drive(t, run, nil)
+	run.State = state.Queued
+	if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.AskStop(t.Context(), run.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.drive(t, run, nil); got.State != state.Stopped {
+		t.Errorf("it is %s", got.State)
 	}
 }
 

@@ -93,10 +93,13 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	if n := len(attempts); n > 0 && (!attempts[n-1].Released || concludes(attempts[n-1])) {
 		out := (&attempt{rec: attempts[n-1]}).remembered()
-		if !attempts[n-1].Released {
+		switch {
+		case !attempts[n-1].Released:
 			if out, err = d.adopt(ctx, attempts[n-1]); err != nil {
 				return d.run, err
 			}
+		case d.stopAsked() && run.State != state.Running: // while it waited to be tried again
+			out = outcome{state: state.Stopped, err: errStopped()}
 		}
 		switch {
 		case out.moved:

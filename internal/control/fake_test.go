@@ -305,7 +305,8 @@ type fakeHead struct {
 	stopped chan struct{}
 	broken  int // this many times the line breaks before the last event
 	lasts   time.Duration
-	hangs   int // this many times it takes a connection and says nothing
+	hangs   int   // this many times it takes a connection and says nothing
+	hold    error // what asking for a checkpoint to stay gives
 	// extended are the ends of its slot that it was told of.
 	extended []time.Time
 }
@@ -324,7 +325,7 @@ func (h *fakeHead) Extend(_ context.Context, ends time.Time) error {
 	h.extended = append(h.extended, ends)
 	return nil
 }
-func (h *fakeHead) Hold(context.Context, int) (func(), error) { return func() {}, nil }
+func (h *fakeHead) Hold(context.Context, int) (func(), error) { return func() {}, h.hold }
 func (h *fakeHead) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil

@@ -64,6 +64,9 @@ type dialled struct {
 	lease driver.Lease
 }
 
+// NetConn is the connection itself.
+func (d *dialled) NetConn() net.Conn { return d.Conn }
+
 func (d *dialled) Close() error {
 	err := d.Conn.Close()
 	driver.LetGo(d.lease)

@@ -185,13 +185,15 @@ func (a *attempt) picked() string { return ".bee-fetch-" + a.run.ID }
 func (a *attempt) clearArrivals() {
 	for _, o := range a.sub.Job.Outputs {
 		err := filestream.RemovePartials(o.To)
-		for _, own := range []string{a.arriving("*"), a.picked()} {
-			found, gerr := filepath.Glob(filepath.Join(filestream.QuoteGlob(o.To), own))
-			err = errors.Join(err, gerr)
-			for _, name := range found {
-				err = errors.Join(err, filestream.RemoveAll(name))
+		err = errors.Join(err, filepath.WalkDir(o.To, func(name string, e fs.DirEntry, err error) error {
+			if base := filepath.Base(name); err != nil || !strings.Contains(base, a.arriving("")) && base != a.picked() {
+				return nil //nolint:nilerr // what cannot be read holds nothing of ours
 			}
-		}
+			if err := filestream.RemoveAll(name); err != nil || !e.IsDir() {
+				return err
+			}
+			return fs.SkipDir
+		}))
 		if err != nil {
 			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
 		}

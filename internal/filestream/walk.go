@@ -31,6 +31,7 @@ type walker struct {
 	ctx    context.Context
 	to     sink
 	inodes map[inode]uint64 // files with several names, by number
+	root   os.FileInfo      // of the first directory that was read; nil: there was none
 	// same tells of a file of a directory whether nothing has to be made of it, as it
 	// is at the other end; nil: none is.
 	same func(dir int, path string, st *unix.Stat_t) (bool, error)
@@ -39,15 +40,11 @@ type walker struct {
 // whole is one that fails where a directory was removed, or replaced, meanwhile: of what
 // was in it then, some may be missing.
 func (k *walker) whole(path string) error {
-	before, err := os.Lstat(path)
-	if err != nil {
+	if err := k.one(path, ""); err != nil || k.root == nil {
 		return err
 	}
-	if err := k.one(path, ""); err != nil || !before.IsDir() {
-		return err
-	}
-	after, err := os.Lstat(path)
-	if err == nil && !os.SameFile(before, after) {
+	after, err := os.Stat(path)
+	if err == nil && !os.SameFile(k.root, after) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it was replaced meanwhile: %w", fs.ErrNotExist)}
 	}
 	return err
@@ -160,6 +157,11 @@ func (k *walker) dir(at int, m *meta, path string) error {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
+	if k.root == nil {
+		if k.root, err = f.Stat(); err != nil {
+			return err
+		}
+	}
 	m.kind = kindDir
 	if m.xattrs, err = readXattrs(fd); err != nil {
 		return &fs.PathError{Op: "getxattr", Path: path, Err: err}

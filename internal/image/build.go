@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -66,9 +67,8 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	roots := []string{}
 	if b.Context != "" {
 		roots = append(roots, b.Context)
-		if file := b.DockerfileIn(b.Context); isFile(file) { // which may lie elsewhere
-			roots = append(roots, file)
-		}
+		file := b.DockerfileIn(b.Context) // which may lie elsewhere, and what builders read beside it
+		roots = append(roots, slices.DeleteFunc([]string{file, file + ".dockerignore"}, func(name string) bool { return !isFile(name) })...)
 	}
 	for _, c := range b.Copy {
 		roots = append(roots, c.From)
@@ -125,12 +125,18 @@ func (s *Store) buildDockerfile(ctx context.Context, key string, b spec.Build, o
 	if builder == spec.BuilderVM {
 		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o)
 	} else {
-		err = buildWith(ctx, builder, file, "bee.local/build:"+key, archive, b, o)
+		err = buildWith(ctx, builder, file, s.buildTag(key), archive, b, o)
 	}
 	if err != nil {
 		return core.Image{}, err
 	}
 	return s.takeArchive(ctx, file, archive, o)
+}
+
+// buildTag names a build to a builder, which those of other users and caches may know, too.
+func (s *Store) buildTag(key string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", os.Geteuid(), s.dir, key))
+	return "bee.local/build:" + hex.EncodeToString(sum[:16])
 }
 
 // buildWith has a program of this host make the archive.

@@ -33,12 +33,12 @@ func (s *Store) Remove(id string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return &core.Error{Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("a run uses it"), Remedy: "`bee ps` lists the runs."}
 	}
-	return s.drop(r)
+	return s.drop(hexOf(id), r.Layers)
 }
 
-// drop removes all that belongs to an image. Callers have it locked.
-func (s *Store) drop(r record) error {
-	id := r.ID
+// drop removes all that belongs to an image, and the layers that only it had. Callers
+// have it locked.
+func (s *Store) drop(id string, layers []string) error {
 	w, err := s.newWorkplace()
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s *Store) drop(r record) error {
 	for _, file := range []string{s.path("images", id) + ".json", s.path("images", id) + ".odd", s.path("archives", id) + archiveSuffix, s.path("archives", id) + fileSystemSuffix} {
 		errs = append(errs, gone(os.Remove(file)))
 	}
-	return errors.Join(append(errs, s.dropRefs(r.ID), s.dropBlobs(r.Layers))...)
+	return errors.Join(append(errs, s.dropRefs("sha256:"+id), s.dropBlobs(layers))...)
 }
 
 // gone makes a success of what is not there.
@@ -142,10 +142,7 @@ func (s *Store) dropHalves() error {
 }
 
 func (s *Store) dropHalf(id string) error {
-	r, err := s.read(id)
-	if err != nil { // there is none any more, or it is of no use
-		r.ID, r.Layers = "sha256:"+id, nil
-	}
+	r, _ := s.read(id) // there may be none any more
 	f, err := os.OpenFile(s.path("locks", id), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -154,7 +151,7 @@ func (s *Store) dropHalf(id string) error {
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || s.Has(id) {
 		return nil
 	}
-	return s.drop(r)
+	return s.drop(id, r.Layers)
 }
 
 func (s *Store) pruneBlobs() error {

@@ -5,27 +5,36 @@ package tempdir
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 )
 
 // soon is within which time each of them has been removed, or else never will be.
 const soon = time.Hour
 
-// Make makes a directory whose name begins with a prefix, which the caller removes: in
+// Make makes a directory whose name is a prefix and a number, which the caller removes: in
 // another directory, or in that for temporary ones where that is "". It removes those
-// that others have left there. The error is os.MkdirTemp's.
+// that this user's processes have left there. The error is os.MkdirTemp's.
 func Make(in, prefix string) (string, error) {
 	if in == "" {
 		in = os.TempDir()
 	}
 	entries, _ := os.ReadDir(in)
 	for _, e := range entries {
-		if match, _ := filepath.Match(prefix+"*", e.Name()); !match || !e.IsDir() {
+		number, is := strings.CutPrefix(e.Name(), prefix)
+		if _, err := strconv.ParseUint(number, 10, 64); !is || err != nil || !e.IsDir() {
 			continue
 		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > soon {
-			os.RemoveAll(filepath.Join(in, e.Name())) //nolint:errcheck // not ours, or tried again next time
+		if info, err := e.Info(); err == nil && own(info) && time.Since(info.ModTime()) > soon {
+			os.RemoveAll(filepath.Join(in, e.Name())) //nolint:errcheck // tried again next time
 		}
 	}
 	return os.MkdirTemp(in, prefix)
+}
+
+func own(info os.FileInfo) bool {
+	st, is := info.Sys().(*syscall.Stat_t)
+	return is && int(st.Uid) == os.Geteuid()
 }

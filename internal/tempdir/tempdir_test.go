@@ -10,8 +10,8 @@ import (
 func TestWhatWasLeftIsRemoved(t *testing.T) {
 	in := t.TempDir()
 	long := time.Now().Add(-2 * soon)
-	old, fresh, other := filepath.Join(in, "bee-x-old"), filepath.Join(in, "bee-x-fresh"), filepath.Join(in, "bee-y-old")
-	for _, dir := range []string{old, fresh, other} {
+	old, fresh, other, users := filepath.Join(in, "bee-x-17"), filepath.Join(in, "bee-x-18"), filepath.Join(in, "bee-y-17"), filepath.Join(in, "bee-x-results")
+	for _, dir := range []string{old, fresh, other, users} {
 		if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestWhatWasLeftIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]bool{old: false, fresh: true, other: true, made: true} {
+	for dir, want := range map[string]bool{old: false, fresh: true, other: true, users: true, made: true} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: %v", dir, err)
 		}

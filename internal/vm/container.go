@@ -32,6 +32,8 @@ type container struct {
 	mounts  []driver.Mount // as the guest has them
 	login   string         // the account of the user outside
 	stop    sync.Once
+	// freezing holds one while the volume is being frozen, is, and is being thawed.
+	freezing chan struct{}
 	// halts counts how often the machine was halted and let go on: while it is
 	// odd, nobody can be expected to answer.
 	halts atomic.Int64

@@ -105,7 +105,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
 	}
 	go vm.keep(held)
-	c := &container{machine: vm, spec: s, volume: r.o.Volume, mounts: rec.Mounts, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
+	c := &container{freezing: make(chan struct{}, 1), machine: vm, spec: s, volume: r.o.Volume, mounts: rec.Mounts, login: cmp.Or(rec.Login, b.config.User)} // what was saved before it was noted is of this very user, mostly
 	c.halts.Add(1)
 	saved := newMovable(c, b, rec.sums())
 	saved.halted, saved.from, saved.task = true, rec.From, rec.Task

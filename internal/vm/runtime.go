@@ -257,7 +257,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err != nil {
 		return nil, err
 	}
-	c := &container{machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User}
+	c := &container{freezing: make(chan struct{}, 1), machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User}
 	how := "from a template"
 	if !m.made.Restore {
 		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)

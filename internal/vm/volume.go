@@ -64,19 +64,26 @@ func (v *Volume) room() error {
 // hasVolume tells whether this machine has the volume's disk.
 func (c *container) hasVolume() bool { return c.volume.here() }
 
-// Freeze implements driver.VolumeServer.
+// Freeze implements driver.VolumeServer, one at a time.
 func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
+	select {
+	case c.freezing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	whole := context.WithoutCancel(ctx) // what has begun in the guest goes on there
 	thaw = func() {
 		ctx, cancel := context.WithTimeout(whole, freezeTimeout)
 		defer cancel()
 		c.machine.root.Call(ctx, agent.CallThaw, nil, nil) //nolint:errcheck // a guest that does not answer is ended by watch
+		<-c.freezing
 	}
 	frozen := make(chan error, 1)
 	go func() { frozen <- c.machine.root.Call(whole, agent.CallFreeze, nil, nil) }()
 	select {
 	case err := <-frozen:
 		if err != nil {
+			<-c.freezing
 			return nil, c.lost(err)
 		}
 		return thaw, nil
@@ -84,6 +91,8 @@ func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
 		go func() {
 			if <-frozen == nil {
 				thaw()
+			} else {
+				<-c.freezing
 			}
 		}()
 		return nil, context.Cause(ctx)

@@ -44,11 +44,16 @@ type Client struct{ peer *wire.Peer }
 // does not answer for some seconds counts as lost; but where the connection goes
 // over another one, which is watched by itself, and is filled by what else goes
 // over it, only after minutes.
-func New(conn net.Conn) (*Client, error) {
-	if _, inner := conn.(*wire.Stream); inner {
-		return newClient(conn, wire.Patient)
+func New(conn net.Conn) (*Client, error) { return newClient(conn, vigilOver(conn)) }
+
+func vigilOver(conn net.Conn) wire.Vigil {
+	if around, is := conn.(interface{ NetConn() net.Conn }); is {
+		conn = around.NetConn()
 	}
-	return newClient(conn, wire.Watched)
+	if _, inner := conn.(*wire.Stream); inner {
+		return wire.Patient
+	}
+	return wire.Watched
 }
 
 // NewLocal is New for a node of this host, which is waited for however long it

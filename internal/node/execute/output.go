@@ -43,7 +43,8 @@ func (o *Output) Wait() { o.pipes.Wait() }
 
 // Bounds of what is waited for once a command has ended.
 const (
-	// quiet is for how long nothing more has to come.
+	// quiet is for how long, all in all, nobody has to be given something: what was in a
+	// pipe comes without a pause.
 	quiet = 500 * time.Millisecond
 	looks = 10
 	// mostLeft is more than two pipes hold, in bytes.

@@ -40,7 +40,7 @@ func TestLinksInAnImageOpenNothing(t *testing.T) {
 	}
 	defer box.Stop(t.Context(), time.Second) //nolint:errcheck // idempotent
 	for script, want := range map[string]int{
-		"grep -q core /proc/sys/kernel/core_pattern": 0, ": >> /proc/sys/kernel/core_pattern": 1, ": >> /proc/sysrq-trigger": 1, ": >> /sys/kernel/mm/ksm/run": 1,
+		"cat /proc/sys/kernel/core_pattern": 0, ": >> /proc/sys/kernel/core_pattern": 1, ": >> /proc/sysrq-trigger": 1, ": >> /sys/kernel/mm/ksm/run": 1,
 	} {
 		p, err := box.Exec(t.Context(), driver.Command{Args: []string{"/bin/busybox", "sh", "-c", script}})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -48,7 +49,11 @@ func (t Tools) run(ctx context.Context, name string, args ...string) (code int, 
 	}
 	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], args...)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "MKE2FS_CONFIG=/dev/null", "E2FSCK_CONFIG=/dev/null", "MKE2FS_SKIP_PROGRESS=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // as what it writes is removed then
+	if name == "mke2fs" { // what it makes is of no use to who comes after us
+		runtime.LockOSThread() // of whose death it is told
+		defer runtime.UnlockOSThread()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
 	out, err := cmd.CombinedOutput()
 	said = strings.TrimSpace(string(out))
 	if ctx.Err() != nil {
