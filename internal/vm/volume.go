@@ -64,39 +64,48 @@ func (v *Volume) room() error {
 // hasVolume tells whether this machine has the volume's disk.
 func (c *container) hasVolume() bool { return c.volume.here() }
 
-// Freeze implements driver.VolumeServer, one at a time.
+// Freeze implements driver.VolumeServer.
 func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
+	done, err := c.freeze(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() { c.thaw(ctx); done() }, nil
+}
+
+// freeze is Freeze by one at a time, until done is called. What has begun in the guest goes
+// on there: where it is given up it is undone, and only then others have their turn.
+func (c *container) freeze(ctx context.Context) (done func(), err error) {
 	select {
 	case c.freezing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	whole := context.WithoutCancel(ctx) // what has begun in the guest goes on there
-	thaw = func() {
-		ctx, cancel := context.WithTimeout(whole, freezeTimeout)
-		defer cancel()
-		c.machine.root.Call(ctx, agent.CallThaw, nil, nil) //nolint:errcheck // a guest that does not answer is ended by watch
-		<-c.freezing
-	}
+	over := func() { <-c.freezing }
 	frozen := make(chan error, 1)
-	go func() { frozen <- c.machine.root.Call(whole, agent.CallFreeze, nil, nil) }()
+	go func() { frozen <- c.machine.root.Call(context.WithoutCancel(ctx), agent.CallFreeze, nil, nil) }()
 	select {
 	case err := <-frozen:
 		if err != nil {
-			<-c.freezing
+			over()
 			return nil, c.lost(err)
 		}
-		return thaw, nil
+		return over, nil
 	case <-ctx.Done():
 		go func() {
+			defer over()
 			if <-frozen == nil {
-				thaw()
-			} else {
-				<-c.freezing
+				c.thaw(ctx)
 			}
 		}()
 		return nil, context.Cause(ctx)
 	}
+}
+
+func (c *container) thaw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
+	defer cancel()
+	c.machine.root.Call(ctx, agent.CallThaw, nil, nil) //nolint:errcheck // a guest that does not answer is ended by watch
 }
 
 // Full implements driver.VolumeServer.
@@ -118,7 +127,11 @@ func (c *container) settleVolume(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
 	defer cancel()
-	if _, err := c.Freeze(ctx); err != nil && !core.IsKind(err, core.Lost) {
+	done, err := c.freeze(ctx)
+	switch {
+	case err == nil:
+		done() // it stays frozen: others may ask for the same, as who ends a container twice
+	case !core.IsKind(err, core.Lost):
 		c.machine.Note("the volume could not be settled before the end: " + err.Error())
 	}
 }

@@ -1,0 +1,89 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// freezer is a guest that is asked to freeze its volume, and to thaw it.
+type freezer struct {
+	mu    sync.Mutex
+	asked []string
+	slow  chan struct{} // a freeze is over when it is closed; nil: at once
+}
+
+func (f *freezer) handle(_ context.Context, method string, s *wire.Stream) error {
+	f.mu.Lock()
+	f.asked = append(f.asked, method)
+	slow := f.slow
+	f.mu.Unlock()
+	if method == agent.CallFreeze && slow != nil {
+		<-slow
+	}
+	return s.Reply(nil)
+}
+
+func (f *freezer) heard(want ...string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Equal(f.asked, want)
+}
+
+// ofFreezer is a container whose guest has the volume.
+func ofFreezer(t *testing.T, f *freezer) *container {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	host, err := wire.NewPeer(ours, true, "guest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := wire.NewPeer(theirs, false, "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close(); guest.Close() })
+	go guest.Serve(t.Context(), f.handle) //nolint:errcheck // it ends with the connection
+	return &container{freezing: make(chan struct{}, 1), machine: &machine{root: host}, volume: &Volume{Image: "image"}}
+}
+
+// TestOneFreezeAtATime: one that is given up is undone before another one begins, and what
+// the end of a container needs twice is not waited for.
+func TestOneFreezeAtATime(t *testing.T) {
+	f := &freezer{slow: make(chan struct{})}
+	c := ofFreezer(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() {
+		_, err := c.Freeze(ctx)
+		given <- err
+	}()
+	for !f.heard(agent.CallFreeze) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if _, err := c.Freeze(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("while it goes on in the guest: %v", err)
+	}
+	close(f.slow)
+	thaw, err := c.Freeze(t.Context())
+	if err != nil || !f.heard(agent.CallFreeze, agent.CallThaw, agent.CallFreeze) {
+		t.Fatalf("the guest was asked for %q, %v", f.asked, err)
+	}
+	thaw()
+	c.settleVolume(t.Context())
+	c.settleVolume(t.Context())
+	if !f.heard(agent.CallFreeze, agent.CallThaw, agent.CallFreeze, agent.CallThaw, agent.CallFreeze, agent.CallFreeze) {
+		t.Errorf("the guest was asked for %q", f.asked)
+	}
+}
