@@ -62,7 +62,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	case d.stopAsked() && !rec.Launched:
 		out = outcome{state: state.Stopped, err: errStopped()}
 	case rec.Fetched || rec.GivenUp: // everything that is wanted is at home: only the release is left
-		out = a.remembered()
+		out = remembered(a.rec)
 	case (rec.Launched || there) && gone: // the hosts are gone, with all that was on them
 		out = outcome{state: state.Failed, err: &core.Error{
 			Kind: core.Lost, Op: "recover site", Object: site.Name,
@@ -129,17 +129,17 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 
 func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }
 
-// remembered is the outcome that an earlier controller had recorded before it
-// died in the midst of releasing.
-func (a *attempt) remembered() outcome {
-	out := outcome{state: state.Failed, exit: a.rec.ExitCode, moved: a.rec.Moved, next: a.rec.Passed}
+// remembered is the outcome of an attempt that an earlier controller had recorded before it
+// died.
+func remembered(rec state.Attempt) outcome {
+	out := outcome{state: state.Failed, exit: rec.ExitCode, moved: rec.Moved, next: rec.Passed}
 	switch {
-	case a.rec.ExitCode != nil && *a.rec.ExitCode == 0:
+	case rec.ExitCode != nil && *rec.ExitCode == 0:
 		out.state = state.Succeeded
-	case a.rec.Kind != "":
-		out.err = &core.Error{Kind: core.KindNamed(a.rec.Kind), Err: errors.New(a.rec.Message), Remedy: a.rec.Remedy}
+	case rec.Kind != "":
+		out.err = &core.Error{Kind: core.KindNamed(rec.Kind), Err: errors.New(rec.Message), Remedy: rec.Remedy}
 	}
-	if a.rec.Kind == core.Stopped.String() {
+	if rec.Kind == core.Stopped.String() {
 		out.state = state.Stopped
 	}
 	return out

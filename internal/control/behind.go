@@ -28,7 +28,7 @@ const awayPatience = 5 * time.Minute
 func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
 	switch {
 	case a.rec.Fetched || a.rec.GivenUp: // only the release is left
-		return a.letGoUnanswered(ctx, a.remembered(), cause)
+		return a.letGoUnanswered(ctx, remembered(a.rec), cause)
 	case a.entrusted() && !a.rec.Launched: // it may start there by itself
 	case !a.rec.Launched && a.stopAsked():
 		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)

@@ -59,7 +59,7 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
 	defer d.closeStore()
-	defer d.letGo()
+	defer d.disconnect()
 	during, done := context.WithCancel(ctx)
 	d.during = during
 	defer func() { done(); d.behind.Wait() }()
@@ -92,14 +92,9 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 		}
 	}
 	if n := len(attempts); n > 0 && (!attempts[n-1].Released || concludes(attempts[n-1])) {
-		out := (&attempt{rec: attempts[n-1]}).remembered()
-		switch {
-		case !attempts[n-1].Released:
-			if out, err = d.adopt(ctx, attempts[n-1]); err != nil {
-				return d.run, err
-			}
-		case d.stopAsked() && run.State != state.Running: // while it waited to be tried again
-			out = outcome{state: state.Stopped, err: errStopped()}
+		out, err := d.goOnWith(ctx, attempts[n-1])
+		if err != nil {
+			return d.run, err
 		}
 		switch {
 		case out.moved:
@@ -132,6 +127,17 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	}
 	d.releaseBefore(ctx)
 	return c.finish(ctx, d.run, out)
+}
+
+// goOnWith gives what the last attempt means for the run, which is not over by the record.
+func (d *drive) goOnWith(ctx context.Context, last state.Attempt) (outcome, error) {
+	switch {
+	case !last.Released:
+		return d.adopt(ctx, last)
+	case d.stopAsked() && d.run.State != state.Running: // while it waited to be tried again
+		return outcome{state: state.Stopped, err: errStopped()}, nil
+	}
+	return remembered(last), nil
 }
 
 // concludes tells whether an attempt was to be its run's last, unless the run is tried
@@ -169,9 +175,9 @@ type drive struct {
 	imageTook time.Duration
 }
 
-// letGo ends the connections to sites, also of what is still held there: this process may
+// disconnect ends the connections to sites, also of what is still held there: this process may
 // carry other runs for long.
-func (d *drive) letGo() {
+func (d *drive) disconnect() {
 	for _, l := range d.leases {
 		driver.LetGo(l)
 	}

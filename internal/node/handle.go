@@ -203,22 +203,7 @@ func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method 
 		}
 		return s.Reply(client.SaveReply{Kept: kept})
 	case client.CallHold:
-		var r client.HoldRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		done, err := h.kept.read(r.Snapshot)
-		if err != nil {
-			return err
-		}
-		defer done()
-		if err := s.Reply(nil); err != nil {
-			return err
-		}
-		ctx, cancel := s.Broken(ctx)
-		defer cancel()
-		<-ctx.Done()
-		return nil
+		return h.holdSnapshot(ctx, s)
 	case client.CallSnapshot:
 		return h.giveSnapshot(ctx, s)
 	case client.CallAddresses:

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // kept are the snapshots that a head has kept. The last two stay, and those that
@@ -66,4 +69,24 @@ func (k *kept) take(n int) (gone string, taken bool) {
 	dir := protocol.SnapshotDir(k.dir, n)
 	gone = dir + ".gone"
 	return gone, k.readers[n] == 0 && os.Rename(dir, gone) == nil
+}
+
+// holdSnapshot has a snapshot stay for as long as the caller keeps the stream open.
+func (h *head) holdSnapshot(ctx context.Context, s *wire.Stream) error {
+	var r client.HoldRequest
+	if err := s.Params(&r); err != nil {
+		return err
+	}
+	done, err := h.kept.read(r.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := s.Reply(nil); err != nil {
+		return err
+	}
+	ctx, cancel := s.Broken(ctx)
+	defer cancel()
+	<-ctx.Done()
+	return nil
 }

@@ -242,8 +242,6 @@ func (g *rings) Receive(b []byte) (n int, err error) {
 		part := g.memory[at : at+length]
 		if n == 0 {
 			more, part = int(binary.LittleEndian.Uint16(part[10:])), part[frameHeader:]
-		}
-		if n == 0 {
 			copy(b, part[:min(len(part), headBytes)])
 		}
 		n += len(part)
