@@ -1,0 +1,200 @@
+package hostilesite
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// arg makes the test binary the program between: DIR, then ssh's arguments.
+const arg = "hostile-ssh"
+
+// Main handles the processes that a site makes of the test binary. A TestMain calls it
+// first and exits with the code where it was meant.
+func Main(args []string) (code int, meant bool) {
+	if len(args) < 3 || args[1] != arg {
+		return 0, false
+	}
+	if args[3] == "-G" { // ssh's configuration is asked for: there is none
+		return 0, true
+	}
+	if err := (&between{dir: args[2]}).run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "hostile site:", err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// between stands between a bee and the agent of the site.
+type between struct {
+	dir  string
+	lies *lies
+}
+
+func (b *between) run(ctx context.Context) error {
+	var s settings
+	raw, err := os.ReadFile(filepath.Join(b.dir, "lies.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		return err
+	}
+	b.lies = newLies(s.Lies)
+	agent := exec.CommandContext(ctx, s.Binary, "remote")
+	agent.Env = []string{
+		"HOME=" + filepath.Join(b.dir, "home"), "XDG_CACHE_HOME=" + filepath.Join(b.dir, "cache"), "USER=" + os.Getenv("USER"),
+		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "TEST_BEE_DIR=" + os.Getenv("TEST_BEE_DIR"),
+	}
+	agent.Dir, agent.Stderr = b.dir, os.Stderr
+	in, err1 := agent.StdinPipe()
+	out, err2 := agent.StdoutPipe()
+	if err := errors.Join(err1, err2, agent.Start()); err != nil {
+		return err
+	}
+	lines := bufio.NewReader(out)
+	for line := ""; !strings.HasPrefix(line, "BEE here"); {
+		if line, err = lines.ReadString('\n'); err != nil {
+			return err
+		}
+	}
+	site, err := wire.NewPeerWith(wire.NewLanes(pipe{lines, in, out}, true), true, "the agent", wire.Patient)
+	if err != nil {
+		return err
+	}
+	fmt.Println("BEE have " + runtime.GOARCH + "\nBEE here")
+	user, err := wire.NewPeerWith(wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false), false, "bee", wire.Patient)
+	if err != nil {
+		return err
+	}
+	user.Serve(ctx, b.pass(Agent, site)) //nolint:errcheck // its end is ours
+	site.Close()
+	return agent.Wait()
+}
+
+type pipe struct {
+	io.Reader
+	w io.WriteCloser
+	c io.Closer
+}
+
+func (p pipe) Write(b []byte) (int, error) { return p.w.Write(b) }
+func (p pipe) Close() error                { return errors.Join(p.w.Close(), p.c.Close()) }
+
+// pass hands the calls that come to the one who is to answer them, and changes the answers.
+func (b *between) pass(of string, to *wire.Peer) wire.Handler {
+	return func(ctx context.Context, method string, s *wire.Stream) error {
+		var params json.RawMessage
+		if err := s.Params(&params); err != nil {
+			params = nil
+		}
+		var about struct {
+			Path string `json:"path"`
+		}
+		json.Unmarshal(params, &about) //nolint:errcheck // of a head it has none
+		if method == "lanes" {
+			return errors.New("no lanes here")
+		}
+		if err := b.lies.before(ctx, of, method, about.Path, b.dir); err != nil {
+			return err
+		}
+		up, err := to.Begin(ctx, method, params)
+		if err != nil {
+			return err
+		}
+		defer up.Close()
+		var result json.RawMessage
+		if err := up.Answered(&result); err != nil {
+			return err
+		}
+		switch a := b.lies.about(of, method, about.Path, result)[0]; {
+		case a.hang:
+			<-ctx.Done()
+			return ctx.Err()
+		case a.refuse != "":
+			return &core.Error{Kind: core.Permanent, Err: errors.New(a.refuse)}
+		case a.raw != nil:
+			if err := s.Reply(a.message); err != nil {
+				return err
+			}
+			_, err := s.Write(a.raw)
+			return err
+		default:
+			if err := s.Reply(a.message); err != nil {
+				return err
+			}
+		}
+		switch {
+		case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/node.sock"):
+			return b.head(ctx, s, up)
+		case of == Head && method == "watch":
+			return b.events(s, up)
+		}
+		go func() { io.Copy(up, s); up.Close() }()
+		_, err = io.Copy(s, up)
+		return err
+	}
+}
+
+// head stands between a bee and the head.
+func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
+	head, err := wire.NewPeerWith(up, true, "the head", wire.Patient)
+	if err != nil {
+		return err
+	}
+	defer head.Close()
+	user, err := wire.NewPeerWith(s, false, "bee", wire.Patient)
+	if err != nil {
+		return err
+	}
+	defer user.Close()
+	var calls sync.WaitGroup
+	go func() { // what the head has said last arrives
+		<-head.Done()
+		calls.Wait()
+		user.Close()
+	}()
+	pass := b.pass(Head, head)
+	return user.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error {
+		calls.Add(1)
+		defer calls.Done()
+		return pass(ctx, method, s)
+	})
+}
+
+// events passes the events of a head.
+func (b *between) events(s, up *wire.Stream) error {
+	for {
+		var event json.RawMessage
+		if err := wire.ReadMessage(up, &event); err != nil {
+			return err
+		}
+		for _, a := range b.lies.about(Head, "watch", "", event) {
+			switch {
+			case a.hang:
+				io.Copy(io.Discard, s)
+				return nil
+			case a.refuse != "":
+				return errors.New(a.refuse)
+			case a.raw != nil:
+				_, err := s.Write(a.raw)
+				return err
+			}
+			if err := wire.WriteMessage(s, a.message); err != nil {
+				return err
+			}
+		}
+	}
+}
