@@ -47,6 +47,24 @@ func (p *Peer) RoundTrip() (time.Duration, error) { return p.session.Ping() }
 // Close ends the connection and everything on it.
 func (p *Peer) Close() error { return p.session.Close() }
 
+// OpenStream opens a stream, of which the other end learns with what is sent first.
+func (p *Peer) OpenStream() (*Stream, error) {
+	raw, err := p.session.OpenStream()
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	return &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw)}, nil
+}
+
+// AcceptStream waits for a stream that the other end opens.
+func (p *Peer) AcceptStream() (*Stream, error) {
+	raw, err := p.session.AcceptStream()
+	if err != nil {
+		return nil, p.lost(err)
+	}
+	return &Stream{Conn: raw, peer: p, r: bufio.NewReader(raw)}, nil
+}
+
 // Serve answers the other end's calls until the connection ends.
 func (p *Peer) Serve(ctx context.Context, handle Handler) error {
 	stop := context.AfterFunc(ctx, func() { p.session.Close() })
@@ -181,7 +199,7 @@ const maxAhead = 128 << 10
 
 // Write sends data, waiting while the other end does not read.
 func (s *Stream) Write(b []byte) (int, error) {
-	if s.ahead += len(b); s.ahead > maxAhead {
+	if s.ahead += len(b); s.awaits && s.ahead > maxAhead {
 		if err := s.Answered(nil); err != nil {
 			return 0, err
 		}

@@ -52,7 +52,11 @@ func NewPeerWith(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*P
 	c.LogOutput = io.Discard
 	c.StreamCloseTimeout = 0
 	c.MaxStreamWindowSize = 4 << 20
-	if _, many := conn.(*Lanes); many {
+	beneath := conn
+	if around, is := conn.(interface{ Beneath() io.ReadWriteCloser }); is {
+		beneath = around.Beneath()
+	}
+	if _, many := beneath.(*Lanes); many {
 		c.MaxStreamWindowSize = lanesWindow
 	}
 	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another

@@ -1,0 +1,75 @@
+package rpc
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Bounds of the texts of an error that comes from another process, in bytes.
+const (
+	maxMessage = 16 << 10
+	maxRemedy  = 2 << 10
+	// maxFailure bounds a Failure as JSON, in which a byte may become six.
+	maxFailure = 6*(maxMessage+maxRemedy) + 1024
+)
+
+// Failure is an error on its way to another process. The zero value is none.
+type Failure struct {
+	Kind    string `json:"kind,omitempty"`
+	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Fail gives an error as a Failure, and nil as none.
+func Fail(err error) Failure {
+	if err == nil {
+		return Failure{}
+	}
+	f := Failure{Kind: core.KindOf(err).String(), Message: Clean(err.Error(), maxMessage), Remedy: Clean(core.Remedy(err), maxRemedy)}
+	if f.Message == "" {
+		f.Message = "failed without a reason"
+	}
+	return f
+}
+
+// Check refuses a kind that there is not, and texts that are too long.
+func (f Failure) Check() error {
+	switch {
+	case f.Kind != "" && core.KindNamed(f.Kind).String() != f.Kind:
+		return errors.New("an error of an unknown kind")
+	case f.Kind == "" && f != Failure{}:
+		return errors.New("an error without a kind")
+	case len(f.Message) > maxMessage || len(f.Remedy) > maxRemedy:
+		return errors.New("an error that is too long")
+	}
+	return nil
+}
+
+// Err gives the error, with texts that are safe to show, or nil.
+func (f Failure) Err() error {
+	if (f == Failure{}) {
+		return nil
+	}
+	return &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(Clean(f.Message, maxMessage)), Remedy: Clean(f.Remedy, maxRemedy)}
+}
+
+// Clean gives a text of another process without characters that control a terminal,
+// but for line breaks, and cut to at most limit bytes.
+func Clean(text string, limit int) string {
+	text = strings.ToValidUTF8(text[:min(len(text), limit)], "")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError, r == '\u2028', r == '\u2029':
+			return '?'
+		}
+		return r
+	}, text)
+}
