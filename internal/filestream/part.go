@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,7 +72,7 @@ func (p *part) claim() (string, error) {
 		} else if held {
 			continue
 		}
-		if err := removeAt(p.dir, name); err != nil {
+		if err := fsutil.RemoveAt(p.dir, name); err != nil {
 			continue // another's
 		}
 		p.name = name
@@ -132,7 +133,7 @@ func (p *part) commit() error {
 	// A directory with content, or of another type, has to change places.
 	err = unix.Renameat2(p.dir, p.name, p.dir, p.base, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // NFS
-		if err = removeAt(p.dir, p.base); err == nil {
+		if err = fsutil.RemoveAt(p.dir, p.base); err == nil {
 			err = unix.Renameat(p.dir, p.name, p.dir, p.base)
 			p.gone = err == nil
 		}
@@ -141,7 +142,7 @@ func (p *part) commit() error {
 	if err != nil {
 		return err
 	}
-	return removeAt(p.dir, p.name)
+	return fsutil.RemoveAt(p.dir, p.name)
 }
 
 // partial is where what has arrived of path is kept when its stream breaks.
@@ -190,7 +191,7 @@ func adopt(path string) {
 
 func (p *part) close() {
 	if p.name != "" && !p.gone {
-		_ = removeAt(p.dir, p.name)
+		_ = fsutil.RemoveAt(p.dir, p.name)
 	}
 	if p.lock >= 0 {
 		_ = unix.Close(p.lock)

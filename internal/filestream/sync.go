@@ -2,26 +2,14 @@ package filestream
 
 import (
 	"io/fs"
-	"os"
-	"path/filepath"
 
-	"github.com/google/renameio/v2"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
-// SyncDir has the names in a directory written to the disk: after a rename, say,
-// without which the file may have its old name after a crash.
-func SyncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
+// SyncDir is fsutil.SyncDir.
+func SyncDir(dir string) error { return fsutil.SyncDir(dir) }
 
-// WriteFile writes a file so that its name has all of it, on the disk, or what it had
-// before. It is made beside that: renameio would else try by two more files whether it
-// can be made among the temporary ones.
+// WriteFile is fsutil.WriteFile.
 func WriteFile(name string, data []byte, mode fs.FileMode) error {
-	return renameio.WriteFile(name, data, mode, renameio.WithTempDir(filepath.Dir(name)))
+	return fsutil.WriteFile(name, data, mode)
 }

@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Try makes a directory that the caller removes, where a scratch directory is or could be
@@ -18,5 +18,5 @@ func Try(scratch string) (made string, err error) {
 		}
 		dir = filepath.Dir(dir)
 	}
-	return tempdir.Make(dir, ".bee-probe-")
+	return fsutil.TempDir(dir, ".bee-probe-")
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
@@ -135,7 +135,7 @@ func version(ctx context.Context, program []string) []byte {
 
 // tryKVM boots a guest that says one line.
 func tryKVM(ctx context.Context, program []string, guest, binary string) (verdict, error) {
-	dir, err := tempdir.Make("", "bee-kvm-")
+	dir, err := fsutil.TempDir("", "bee-kvm-")
 	if err != nil {
 		return verdict{}, err
 	}

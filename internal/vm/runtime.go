@@ -16,7 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -124,7 +124,7 @@ func (r *Runtime) Prepare(context.Context, driver.LocalImage) error { return nil
 
 // Probe implements driver.Runtime by booting a machine.
 func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
-	dir, err := tempdir.Make("", "bee-vm-")
+	dir, err := fsutil.TempDir("", "bee-vm-")
 	if err != nil {
 		return driver.Facts{}, err
 	}

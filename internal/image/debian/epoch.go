@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/tempdir"
 )
 
 // Epoch is the time that files made by the build get, so that two builds of
@@ -47,7 +47,7 @@ func Epoch(ctx context.Context, b spec.Build, sources []string) (int64, error) {
 // releaseDate asks a mirror by apt's own helper, which knows the host's
 // proxies and certificates.
 func releaseDate(ctx context.Context, url string) (time.Time, error) {
-	dir, err := tempdir.Make("", "bee-release-")
+	dir, err := fsutil.TempDir("", "bee-release-")
 	if err != nil {
 		return time.Time{}, err
 	}

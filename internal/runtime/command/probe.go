@@ -14,7 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // probeTime is how long starting a container may take at most.
@@ -25,7 +25,7 @@ const probeTime = 60 * time.Second
 func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx context.Context, dir string) (driver.LocalImage, error)) (driver.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	dir, err := tempdir.Make("", "bee-probe-")
+	dir, err := fsutil.TempDir("", "bee-probe-")
 	if err != nil {
 		return driver.Facts{}, err
 	}

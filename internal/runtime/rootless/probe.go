@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Probe implements driver.Runtime: it makes a container of nothing, with every
@@ -57,7 +57,7 @@ func (r *Runtime) upper(ctx context.Context) (Upper, error) {
 }
 
 func (r *Runtime) try(ctx context.Context, u Upper) error {
-	dir, err := tempdir.Make("", "bee-probe-")
+	dir, err := fsutil.TempDir("", "bee-probe-")
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/tempdir"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -75,7 +75,7 @@ const serverFD = "3"
 // command of virtiofsd. The process runs as the user, to whom what guests write
 // belongs. It ends when this process does, or when its connection is closed.
 func StartShareServer(command []string, dir string) (*ShareServer, error) {
-	place, err := tempdir.Make("", "bee-share-")
+	place, err := fsutil.TempDir("", "bee-share-")
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ const answerTimeout = 10 * time.Second
 
 // tryShareServer tells why no directory can be served here, by serving one.
 func tryShareServer(command []string) error {
-	dir, err := tempdir.Make("", "bee-shared-")
+	dir, err := fsutil.TempDir("", "bee-shared-")
 	if err != nil {
 		return err
 	}

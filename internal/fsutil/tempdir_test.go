@@ -1,4 +1,4 @@
-package tempdir
+package fsutil
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestWhatWasLeftIsRemoved(t *testing.T) {
+func TestTempDirRemovesWhatWasLeft(t *testing.T) {
 	in := t.TempDir()
 	long := time.Now().Add(-2 * soon)
 	old, fresh, other, users := filepath.Join(in, "bee-x-17"), filepath.Join(in, "bee-x-18"), filepath.Join(in, "bee-y-17"), filepath.Join(in, "bee-x-results")
@@ -21,7 +21,7 @@ func TestWhatWasLeftIsRemoved(t *testing.T) {
 			}
 		}
 	}
-	made, err := Make(in, "bee-x-")
+	made, err := TempDir(in, "bee-x-")
 	if err != nil {
 		t.Fatal(err)
 	}

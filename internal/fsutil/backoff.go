@@ -1,0 +1,35 @@
+package fsutil
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff makes the pauses between tries: the first, then each twice as long as the one
+// before, up to the longest. Each is shortened by up to a fifth at random, so that many
+// who wait for the same thing do not all come back at once.
+type Backoff struct {
+	First, Longest time.Duration
+	next           time.Duration
+}
+
+// Wait pauses before the next try. The error is the cause of ctx, where that ended.
+func (b *Backoff) Wait(ctx context.Context) error {
+	if b.next == 0 {
+		b.next = b.First
+	}
+	pause := b.next - rand.N(b.next/5+1)
+	b.next = min(2*b.next, b.Longest)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Reset makes the next pause the first again.
+func (b *Backoff) Reset() { b.next = 0 }

@@ -1,0 +1,137 @@
+package fsutil
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := LockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TryLock(path); !core.IsKind(err, core.Busy) {
+		t.Errorf("locked twice: %v", err)
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	mine := errors.New("mine")
+	cancel(mine)
+	if _, err := LockShared(ended, path); !errors.Is(err, mine) {
+		t.Errorf("waited with a context that has ended: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		l, err := LockFile(t.Context(), path)
+		if err == nil {
+			err = l.Unlock()
+		}
+		got <- err
+	}()
+	if err := os.Remove(path); err != nil { // whoever waits for it must not get that one
+		t.Fatal(err)
+	}
+	second, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-got:
+		t.Errorf("a lock without a name was given: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := second.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	a, err := TryLockShared(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Unlock()
+	if _, err := TryLock(path); !core.IsKind(err, core.Busy) {
+		t.Errorf("locked beside one who shares: %v", err)
+	}
+	if b, err := TryLockShared(path); err != nil {
+		t.Error(err)
+	} else if err := b.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileSystem(t *testing.T) {
+	const mounts = `22 1 0:20 / / rw,relatime shared:1 - ext4 /dev/vda rw
+23 22 0:21 / /home rw,nosuid - nfs4 server:/home rw,vers=4.2,local_lock=none
+24 22 0:22 / /scratch rw - nfs server:/s rw,vers=3,nolock,local_lock=all
+25 22 0:23 / /lustre rw - lustre mds:/l rw,flock,lazystatfs
+26 22 0:24 / /lustre2 rw - lustre mds:/l rw,localflock
+27 22 0:25 / /b rw - beegfs beegfs_nodev rw
+28 22 0:26 / /x rw - fuse.sshfs u@h:/ rw
+malformed - line
+`
+	for id, want := range map[string]struct {
+		local bool
+		locks Reach
+	}{"22": {true, ReachAll}, "23": {false, ReachAll}, "24": {false, ReachHost}, "25": {false, ReachAll}, "26": {false, ReachHost}, "27": {false, ReachUnknown}, "28": {false, ReachUnknown}, "99": {false, ReachUnknown}} {
+		fs := mounted(id, []byte(mounts))
+		if fs.Local() != want.local || fs.Locks() != want.locks {
+			t.Errorf("mount %s: %+v: local %v, locks %v", id, fs, fs.Local(), fs.Locks())
+		}
+	}
+	if fs, err := FileSystemOf("/proc"); err != nil || fs.Type != "proc" || fs.Local() {
+		t.Errorf("/proc: %+v, %v", fs, err)
+	}
+	if _, err := FileSystemOf("/nowhere"); err == nil {
+		t.Error("a file system of nothing")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Backoff{First: time.Second, Longest: 5 * time.Second}
+		for _, most := range []time.Duration{1, 2, 4, 5, 5} {
+			begun := time.Now()
+			if err := b.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > most*time.Second || took < most*time.Second*4/5 {
+				t.Errorf("waited %s instead of %d s", took, most)
+			}
+		}
+		b.Reset()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if err := b.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestWriteFileReplacesALink(t *testing.T) {
+	dir := t.TempDir()
+	other, name := filepath.Join(dir, "other"), filepath.Join(dir, "name")
+	if err := errors.Join(os.WriteFile(other, []byte("other"), 0o600), os.Symlink(other, name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(name, []byte("new"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadFile(other); string(kept) != "other" || err != nil {
+		t.Errorf("%q, %v", kept, err)
+	}
+	if got, err := ReadFile(dir, "name", 10); string(got) != "new" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

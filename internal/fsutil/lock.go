@@ -1,0 +1,112 @@
+package fsutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
+)
+
+// Lock is a lock on a file. The kernel releases it when the process ends.
+type Lock struct{ f *os.File }
+
+// LockFile locks a file for this process alone, and makes the file if it is missing. It
+// waits for other holders until ctx ends; the error is then the cause of ctx. On some
+// file systems a lock keeps out processes of the same machine only: see FileSystem.Locks.
+func LockFile(ctx context.Context, path string) (*Lock, error) {
+	return lockFile(ctx, path, unix.LOCK_EX)
+}
+
+// LockShared is LockFile for one of several that do not disturb each other.
+func LockShared(ctx context.Context, path string) (*Lock, error) {
+	return lockFile(ctx, path, unix.LOCK_SH)
+}
+
+// TryLock is LockFile without waiting: a Busy error where another process has the lock.
+func TryLock(path string) (*Lock, error) { return tryLock(path, unix.LOCK_EX) }
+
+// TryLockShared is LockShared without waiting.
+func TryLockShared(path string) (*Lock, error) { return tryLock(path, unix.LOCK_SH) }
+
+// File is the locked file, for a note about the holder. It must not be closed.
+func (l *Lock) File() *os.File { return l.f }
+
+// Unlock releases the lock.
+func (l *Lock) Unlock() error { return l.f.Close() }
+
+func tryLock(path string, how int) (*Lock, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = flock(f, how|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			f.Close()
+			return nil, &core.Error{
+				Kind: core.Busy, Op: "lock", Object: path, Err: errors.New("another process has it locked"),
+				Remedy: "Wait for the other process, or end it.",
+			}
+		case err != nil:
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		case isAt(f, path):
+			return &Lock{f}, nil
+		}
+		f.Close()
+	}
+}
+
+func lockFile(ctx context.Context, path string, how int) (*Lock, error) {
+	for {
+		l, err := tryLock(path, how)
+		if !core.IsKind(err, core.Busy) {
+			return l, err
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		got := make(chan error, 1)
+		go func() { got <- flock(f, how) }()
+		select {
+		case err = <-got:
+		case <-ctx.Done():
+			go func() {
+				<-got //nolint:errcheck // the lock is not wanted any more
+				f.Close()
+			}()
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && isAt(f, path) {
+			return &Lock{f}, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// isAt reports whether path still leads to f: another holder may have removed the file,
+// and a lock on what has no name keeps nobody out.
+func isAt(f *os.File, path string) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(have, there)
+}

@@ -1,0 +1,84 @@
+package fsutil
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrOutside is the cause where a link leads out of its tree.
+var ErrOutside = errors.New("leads out of the directory")
+
+// maxLinks is how many links one name may lead over, as in Linux.
+const maxLinks = 40
+
+// Resolve follows the links in a name, the last element included, within the tree: it
+// gives the name without links of what the name leads to. The error wraps ErrOutside
+// where a link leads out, ELOOP where links lead in a circle, and fs.ErrNotExist where
+// nothing is there.
+func (r *Root) Resolve(name string) (string, error) {
+	rest, err := r.local(name)
+	if err != nil {
+		return "", err
+	}
+	done := "." // without links
+	for links := 0; rest != ""; {
+		element, more, _ := strings.Cut(rest, "/")
+		rest = more
+		switch element {
+		case "", ".":
+			continue
+		case "..":
+			if done == "." {
+				return "", r.fail("resolve", name, ErrOutside)
+			}
+			done = path.Dir(done)
+			continue
+		}
+		next := path.Join(done, element)
+		info, err := r.Lstat(next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			if rest != "" && !info.IsDir() {
+				return "", r.fail("resolve", name, unix.ENOTDIR)
+			}
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", r.fail("resolve", name, unix.ELOOP)
+		}
+		target, err := r.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			inside, ok := r.inside(target)
+			if !ok {
+				return "", r.fail("resolve", name, ErrOutside)
+			}
+			target, done = inside, "."
+		}
+		if len(target)+len(rest) > 2*unix.PathMax { // each link could make it longer
+			return "", r.fail("resolve", name, unix.ENAMETOOLONG)
+		}
+		rest = target + "/" + rest
+	}
+	return done, nil
+}
+
+// inside gives the name of an absolute path of those who fill the tree.
+func (r *Root) inside(target string) (string, bool) {
+	if r.Seen == "" {
+		return "", false
+	}
+	// No path.Clean: what is before ".." may be a link.
+	seen := strings.TrimSuffix(r.Seen, "/")
+	rest, ok := strings.CutPrefix(target, seen)
+	return strings.TrimLeft(rest, "/"), ok && (rest == "" || rest[0] == '/')
+}

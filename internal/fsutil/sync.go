@@ -1,0 +1,126 @@
+package fsutil
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncsAtOnce is how many files are synced at a time: the journal of a file system
+// writes several in one go.
+const syncsAtOnce = 16
+
+// SyncTree writes a file, or a directory and everything in it, to the disk, and the name
+// of it. Links are not followed.
+func SyncTree(ctx context.Context, path string) error {
+	path = filepath.Clean(path)
+	r, err := OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.Sync(ctx, filepath.Base(path)); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Sync writes what is at a name, and everything in it, to the disk.
+func (r *Root) Sync(ctx context.Context, name string) error {
+	var working sync.WaitGroup
+	gate := make(chan struct{}, syncsAtOnce)
+	var mu sync.Mutex
+	var failed error
+	err := r.Walk(name, func(name string, info fs.FileInfo, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if errors.Is(err, fs.ErrPermission) && info != nil && info.Mode().Perm()&0o500 != 0o500 {
+			return r.opened(name, func() error { return r.Sync(ctx, name) })
+		}
+		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+			return err
+		}
+		mu.Lock()
+		err = failed
+		mu.Unlock()
+		if err != nil {
+			return err
+		}
+		gate <- struct{}{}
+		working.Go(func() {
+			defer func() { <-gate }()
+			if err := r.syncOne(name); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+			}
+		})
+		return nil
+	})
+	working.Wait()
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (r *Root) syncOne(name string) error {
+	err := r.fsync(name)
+	if errors.Is(err, fs.ErrPermission) {
+		err = r.opened(name, func() error { return r.fsync(name) })
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (r *Root) fsync(name string) error {
+	fd, err := r.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return r.fail("sync", name, fsync(fd))
+}
+
+// opened does something while the owner may read a file or directory that was shut.
+func (r *Root) opened(name string, do func() error) error {
+	shut, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(shut)
+	var st unix.Stat_t
+	if err := unix.Fstat(shut, &st); err != nil {
+		return r.fail("stat", name, err)
+	}
+	mode := st.Mode & 0o7777
+	if err := chmod(shut, mode|0o500); err != nil {
+		return r.fail("set mode of", name, err)
+	}
+	return errors.Join(do(), r.fail("set mode of", name, chmod(shut, mode)))
+}
+
+// syncFD syncs a directory by an O_PATH descriptor of one above it.
+func syncFD(at int, name string) error {
+	fd, err := openDir(at, name, unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return fsync(fd)
+}
+
+func fsync(fd int) error {
+	for {
+		if err := unix.Fsync(fd); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

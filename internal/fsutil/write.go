@@ -1,0 +1,45 @@
+package fsutil
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+)
+
+// WriteFile writes a file so that its name has all of the data, on the disk, or what it
+// had before. The data go to a new file beside it, which takes its place; the file, then
+// the directory are synced. A link at name is replaced.
+func WriteFile(name string, data []byte, mode fs.FileMode) error {
+	// Without a directory of its own for temporary files, renameio tries out two more.
+	err := renameio.WriteFile(name, data, mode, renameio.WithTempDir(filepath.Dir(name)))
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(name))
+}
+
+// Rename moves a file or directory, and syncs the directories that the names are in.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	err := SyncDir(filepath.Dir(to))
+	if filepath.Dir(from) != filepath.Dir(to) {
+		err = errors.Join(err, SyncDir(filepath.Dir(from)))
+	}
+	return err
+}
+
+// SyncDir writes the names in a directory to the disk. Without it a file that was renamed
+// may have its old name after a power cut.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
