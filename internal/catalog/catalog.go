@@ -78,6 +78,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead,
+			HasImage: hasImage,
 		})
 	case "slurm":
 		return slurmSite(s, o)
@@ -222,6 +223,9 @@ func binaryFor(own, arch string) (string, error) {
 // Agent is what `bee remote` is built with.
 func Agent() ssh.Agent {
 	cache := func() string {
+		if dir := os.Getenv("BEE_CACHE"); filepath.IsAbs(dir) {
+			return dir
+		}
 		dir, err := os.UserCacheDir()
 		if err != nil {
 			dir = local.DefaultScratch()

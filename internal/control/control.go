@@ -71,8 +71,6 @@ type Images interface {
 	Has(id string) bool
 	// ExportFlat writes the image as one stream that a node can import.
 	ExportFlat(ctx context.Context, id string, w io.Writer) error
-	// Dir is the cache's directory on this machine.
-	Dir() string
 }
 
 // Head is a connection to the head of an attempt.

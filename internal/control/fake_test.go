@@ -208,7 +208,8 @@ func (l *fakeLease) Hosts() []core.Host {
 	}
 	return []core.Host{{Name: "f0", Dir: l.f.dir, Cache: "same", Slots: 1}}
 }
-func (l *fakeLease) Deadline() time.Time { return l.f.deadline }
+func (l *fakeLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
+func (l *fakeLease) Deadline() time.Time                                 { return l.f.deadline }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
 	l.f.mu.Lock()
 	still, ends := l.f.still, l.f.ends
@@ -378,7 +379,6 @@ func (f fakeImages) Resolve(_ context.Context, job *spec.Job, _, _ string, _ fun
 }
 func (f fakeImages) Has(string) bool                                     { return true }
 func (f fakeImages) ExportFlat(context.Context, string, io.Writer) error { return nil }
-func (f fakeImages) Dir() string                                         { return "same" }
 
 // world is a controller over fake sites.
 type world struct {

@@ -12,13 +12,10 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 )
 
-// stageImage brings the image to the head's host, unless its cache is the one
-// of this machine or holds the image already. From there the nodes spread it.
-// what names it, for people.
-func (a *attempt) stageImage(ctx context.Context, head core.Host, what string, image core.Image, remote string) error {
-	if head.Cache == a.c.Images.Dir() {
-		return nil
-	}
+// stageImage brings the image to the head's host, unless its cache holds the image
+// already. Only that host can tell: a cache at the same path may be another one. From
+// there the nodes spread it. what names it, for people.
+func (a *attempt) stageImage(ctx context.Context, what string, image core.Image, remote string) error {
 	if has, ok := a.lease.(driver.ImageHolder); ok {
 		if there, err := has.HasImage(ctx, 0, image.ID); err == nil && there {
 			return nil

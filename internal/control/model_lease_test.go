@@ -99,6 +99,8 @@ func (l *modelLease) Hosts() []core.Host {
 	return hosts
 }
 
+func (l *modelLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
+
 func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
 func (l *modelLease) Deadline() time.Time { return l.deadline }
 

@@ -89,11 +89,11 @@ func (a *attempt) stage(ctx context.Context) error {
 		}
 		defer leave()
 		if a.vm != nil {
-			if err := a.stageImage(ctx, hosts[0], "the image that virtual machines boot", a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
+			if err := a.stageImage(ctx, "the image that virtual machines boot", a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
 				return err
 			}
 		}
-		return errors.Join(a.stageImage(ctx, hosts[0], "image "+a.theirs.Ref, a.theirs, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
+		return errors.Join(a.stageImage(ctx, "image "+a.theirs.Ref, a.theirs, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
 	})
 }
 

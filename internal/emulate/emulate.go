@@ -51,6 +51,15 @@ type HostSpec struct {
 	// content of Hide on this host, as on a disk of its own.
 	Hide string `json:"hide,omitempty"`
 	Keep string `json:"keep,omitempty"`
+	// Mounts are directories that this host sees in the place of others, as on a disk of
+	// its own that has the same paths.
+	Mounts []Mount `json:"mounts,omitempty"`
+}
+
+// Mount has a host see the directory Source at the path Target, which exists.
+type Mount struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
 }
 
 // Host is one host that was made.

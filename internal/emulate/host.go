@@ -130,6 +130,11 @@ func (h *host) enter(crowded bool) (notes []string, err error) {
 			return nil, fmt.Errorf("private scratch: %w", err)
 		}
 	}
+	for _, m := range h.spec.Mounts {
+		if err := unix.Mount(m.Source, m.Target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return nil, fmt.Errorf("mount %s on %s: %w", m.Source, m.Target, err)
+		}
+	}
 	// Lets `ping` work without privileges.
 	gid := strconv.Itoa(os.Getegid())
 	_ = os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte(gid+" "+gid), 0)

@@ -253,6 +253,9 @@ func (b *Bee) describe(dir string) string {
 // who runs them may read it, which is not always the one that they were built from.
 var begun, _ = os.Getwd() //nolint:gochecknoglobals // a test may go elsewhere
 
+// Begun is where this process's tests began: their package's directory.
+func Begun() string { return begun }
+
 // Root is the top of the source tree.
 func Root(t testing.TB) string {
 	t.Helper()

@@ -64,7 +64,7 @@ func (j journey) travel(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	farm := slurmfarm.Start(t, 2)
 	b := testkit.NewBee(t)
-	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"))
+	b.Env = append(b.Env, farm.Farm.Env()...)
 	b.CopyExample(j.example)
 	j.ready(t, b)
 	job := j.example + "/job.yaml"

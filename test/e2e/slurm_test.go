@@ -20,7 +20,7 @@ func cluster(t *testing.T, nodes int, settings string, lines ...string) (*testki
 	t.Helper()
 	farm := slurmfarm.Start(t, nodes)
 	b, job := busyboxJob(t, lines...)
-	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml", "sites:\n  - "+clusterSite(farm, settings)+"\n"))
+	b.Env = append(append(b.Env, farm.Farm.Env()...), "BEE_SITES="+b.File("sites.yaml", "sites:\n  - "+clusterSite(farm, settings)+"\n"))
 	t.Cleanup(func() { nothingQueued(t, farm) })
 	return b, farm, job
 }

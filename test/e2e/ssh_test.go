@@ -30,7 +30,7 @@ func rack(t *testing.T, hosts int, lines ...string) (*testkit.Bee, *sshfarm.Farm
 func rackWith(t *testing.T, farm *sshfarm.Farm, lines ...string) (*testkit.Bee, *sshfarm.Farm, string) {
 	t.Helper()
 	b, job := busyboxJob(t, lines...)
-	b.Env = append(b.Env, "PATH="+farm.Bin+":"+os.Getenv("PATH"), "BEE_SITES="+b.File("sites.yaml",
+	b.Env = append(append(b.Env, farm.Env()...), "BEE_SITES="+b.File("sites.yaml",
 		"sites:\n  - {name: rack, provider: ssh, hosts: ["+strings.Join(farm.Names, ", ")+"], scratch: "+farm.Private+", slots: 2}\n"))
 	return b, farm, job
 }
@@ -63,7 +63,7 @@ func TestHostOfAnotherArchitecture(t *testing.T) {
 	if out := b.Must("run", job); !strings.Contains(out, "it runs") {
 		t.Errorf("printed %q", out)
 	}
-	there, err := filepath.Glob(filepath.Join(farm.Dir, "cache", "bee", "bin", "*"))
+	there, err := filepath.Glob(farm.There(filepath.Join(farm.Dir, "cache", "bee", "bin", "*")))
 	if err != nil || len(there) != 1 {
 		t.Fatalf("on the host: %v, %v", there, err)
 	}
@@ -109,6 +109,35 @@ func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
 	// What each host's node wrote came home.
 	for node := range 3 {
 		b.Must("logs", "--node", strconv.Itoa(node), "small")
+	}
+}
+
+// TestASiteWithThePathsOfThisMachine: who has the same name on both sides has his home,
+// cache and scratch at the same paths there. That tells nothing of what is in them.
+func TestASiteWithThePathsOfThisMachine(t *testing.T) {
+	t.Parallel()
+	b, farm, job := rack(t, 1, "nodes: 1",
+		"inputs: [{from: ./in, to: /work}]", "run: 'cat /work/a.txt; echo new >/work/b.txt'",
+		"checkpoint: {paths: [/work/b.txt]}", "outputs: [{from: /work/b.txt, to: ./results}]")
+	work := filepath.Join(farm.Same, "work")
+	if err := errors.Join(os.MkdirAll(work, 0o700), os.MkdirAll(filepath.Join(farm.Same, "store"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"state", "scratch"} {
+		b.Env = append(b.Env, "BEE_"+strings.ToUpper(dir)+"="+filepath.Join(farm.Same, dir))
+	}
+	sites := b.File("same.yaml", "store: "+filepath.Join(farm.Same, "store")+"\n"+strings.Replace(b.Read("sites.yaml"), farm.Private, filepath.Join(farm.Same, "scratch"), 1))
+	b.Env = append(b.Env, "BEE_SITES="+sites)
+	b.Work = work
+	b.File("in/a.txt", "data\n")
+	if err := os.Rename(job, b.File("job.yaml", "")); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("run", "-q", "job.yaml"); r.Code != 0 || r.Stdout != "data\n" {
+		t.Fatalf("got %+v", r)
+	}
+	if got := b.Read("results/b.txt"); got != "new\n" {
+		t.Errorf("the output holds %q", got)
 	}
 }
 

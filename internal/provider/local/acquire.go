@@ -23,7 +23,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead}
+	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead}
+	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage}
 	l.details, _ = readDetails(l.dir)
 	return l, nil
 }

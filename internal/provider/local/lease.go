@@ -26,6 +26,8 @@ type lease struct {
 	argv    []string
 	details details
 	ahead   *Ahead // a node that waits for orders, or nil
+
+	hasImage func(cache, id string) bool
 }
 
 func (l *lease) Handle() core.Handle { return l.kind.Handle(l.dir, l.owner) }
@@ -61,6 +63,14 @@ func (l *lease) checkHost(op string, host int) error {
 		return &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(l.details.Hosts))}
 	}
 	return nil
+}
+
+// HasImage implements driver.ImageHolder.
+func (l *lease) HasImage(_ context.Context, host int, id string) (bool, error) {
+	if err := l.checkHost("look for an image on", host); err != nil {
+		return false, err
+	}
+	return l.hasImage != nil && l.hasImage(l.details.Hosts[host].Cache, id), nil
 }
 
 // Dial works for emulated hosts too: a unix socket is found by its file,

@@ -46,6 +46,8 @@ type Settings struct {
 	// Machine is this one's name, where others may be given its leases, as they share
 	// the state of runs; else "".
 	Machine string
+	// HasImage asks the image cache in a directory; nil: it is never known.
+	HasImage func(cache, id string) bool
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
 	// Ahead is a node that was started already, for the first that is launched on

@@ -181,7 +181,7 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 		told, all = done, total
 	}
 	installed := func() []string {
-		found, err := filepath.Glob(filepath.Join(f.Dir, "cache", "bee", "bin", "*"))
+		found, err := filepath.Glob(f.There(filepath.Join(f.Dir, "cache", "bee", "bin", "*")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(f.Dir, "cache", "bee", "bin")
+	dir := f.There(filepath.Join(f.Dir, "cache", "bee", "bin"))
 	path := filepath.Join(dir, "bee-"+binaries[runtime.GOARCH].sum)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,9 @@
 // Package sshfarm gives tests several hosts with a real sshd on each: emulated
 // hosts, each with its own network, reached by the system's ssh client as
 // machines elsewhere would be. It needs no root.
+//
+// As machines elsewhere have them, the hosts' home and cache have the paths of those
+// here, and contents of their own.
 package sshfarm
 
 import (
@@ -10,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,14 +59,59 @@ type Farm struct {
 	// Names by which ssh knows the hosts: h0, h1, …
 	Names []string
 	// Dir holds the ssh client's configuration and, in bin, an `ssh` that uses
-	// it: put bin first in PATH. Its cache is the hosts' XDG_CACHE_HOME.
+	// it: put bin first in PATH.
 	Dir, Config, Bin string
+	// Cache is the path of the image cache on the hosts, and of that of whoever uses them:
+	// see Env.
+	Cache string
+	// Same is a directory that all hosts have in common, and this machine another one of
+	// the same path.
+	Same string
 	// Private is a directory of which host N sees only bee-hN, on a disk of
 	// its own; all else is shared.
 	Private string
 	// Address of each host, and sshd's port.
 	Addrs []string
 	sshd  func(host int) error
+}
+
+// There is the path here of what the hosts have at a path of Same, of their cache or of
+// their home.
+func (f *Farm) There(path string) string { return filepath.Join(f.Dir, "there", path) }
+
+// Env is what a bee needs to use the hosts as its sites, KEY=VALUE.
+func (f *Farm) Env() []string {
+	return []string{"PATH=" + f.Bin + ":" + os.Getenv("PATH"), "BEE_CACHE=" + f.Cache}
+}
+
+// mounts has hosts see directories of their own at paths that exist here.
+func (f *Farm) mounts(t testing.TB) (mounts []emulate.Mount) {
+	t.Helper()
+	f.Cache, f.Same = filepath.Join(f.Dir, "cache", "bee"), filepath.Join(f.Dir, "same")
+	paths := []string{filepath.Join(f.Dir, "cache"), f.Same}
+	if shared := os.Getenv("BEE_TEST_CACHE"); shared != "" { // of the tests, not of the hosts
+		f.Cache = shared
+		paths = append(paths, f.Cache)
+	}
+	if me, err := user.Current(); err == nil && !f.needs(me.HomeDir) {
+		paths = append(paths, me.HomeDir)
+	}
+	for _, path := range paths {
+		must(t, os.MkdirAll(path, 0o700))
+		must(t, os.MkdirAll(f.There(path), 0o700))
+		mounts = append(mounts, emulate.Mount{Source: f.There(path), Target: path})
+	}
+	return mounts
+}
+
+// needs tells whether hosts need what lies below a directory here.
+func (f *Farm) needs(dir string) bool {
+	for _, path := range []string{f.Dir, testkit.Begun(), os.Args[0]} {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
 }
 
 // StartLogin starts the sshd of a host again, which has ended.
@@ -91,11 +140,12 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	self, err := os.Executable()
 	must(t, err)
 	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self, LinkRate: rate}
+	mounts := f.mounts(t)
 	for i := range n {
 		f.Names = append(f.Names, fmt.Sprintf("h%d", i))
 		own := filepath.Join(f.Private, "bee-"+f.Names[i])
 		must(t, os.MkdirAll(own, 0o700))
-		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: f.Names[i], Hide: f.Private, Keep: own})
+		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: f.Names[i], Hide: f.Private, Keep: own, Mounts: mounts})
 	}
 	f.Client, err = emulate.Start(t.Context(), spec)
 	must(t, err)
@@ -112,7 +162,7 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	var config, known strings.Builder
 	// To bash, SHLVL is that this is no login of which it would read the user's start-up
 	// files: some take locks, which they leave behind where a test ends a login.
-	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"), "SHLVL=1")
+	env = append(env, "XDG_CACHE_HOME="+filepath.Join(f.Dir, "cache"), "BEE_CACHE="+f.Cache, "SHLVL=1")
 	f.sshd = func(host int) error {
 		log := filepath.Join(f.Dir, f.Names[host]+".log")
 		_, err := f.Launch(t.Context(), emulate.Command{Host: host, Env: os.Environ(), Log: log, Path: sshd, Argv: []string{
