@@ -24,11 +24,13 @@ func (a *app) newRmCommand() *cobra.Command {
 		Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
 		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
 were brought, stay. A run of which a site may still hold something is kept until
-that is removed. A run is named by its id, by four or more letters that the id
+that is removed. A run that has the only copy of something, such as a volume of
+which no output was there, or checkpoints of a run that did not succeed, is kept
+unless --force is given. A run is named by its id, by four or more letters that the id
 begins with, or by a name that no other run has.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) },
 	}
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first, and leave behind what a site does not give back")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first, remove what exists nowhere else, and leave behind what a site does not give back")
 	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
@@ -80,7 +82,7 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		}
 	}
 	for _, run := range runs {
-		t.removed(run.ID, s.Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave}))
+		t.removed(run.ID, s.Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave, OnlyCopies: o.force}))
 	}
 	return t.end()
 }

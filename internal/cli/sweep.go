@@ -11,7 +11,8 @@ import (
 
 func (a *app) newSweepCommand() *cobra.Command {
 	var (
-		dry, asJSON bool
+		asJSON bool
+		how    control.Sweeping
 		stores      []string
 	)
 	c := &cobra.Command{
@@ -20,7 +21,11 @@ func (a *app) newSweepCommand() *cobra.Command {
 directories) and no live run owns, and remove it; likewise in the stores of
 checkpoints what is of runs that it has begun, carries and has no record of, and
 here what lies in directories of such runs (home). Every bee command
-takes over runs whose controller died; sweep finds what even that could not.`,
+takes over runs whose controller died; sweep finds what even that could not.
+
+What cannot be explained, as no record tells of its run and nobody has removed it
+with bee rm, is listed with the reason and kept, unless --force is given. A run
+whose record is lost here, and lies beside its files still, is taken over.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())
 			if err != nil {
@@ -34,7 +39,7 @@ takes over runs whose controller died; sweep finds what even that could not.`,
 			if sites.Store != "" && sites.Store != spec.StoreHome {
 				stores = append(stores, sites.Store)
 			}
-			found, err := s.Sweep(c.Context(), sites.Sites, stores, dry)
+			found, err := s.Sweep(c.Context(), sites.Sites, stores, how)
 			if asJSON {
 				if found == nil {
 					found = []control.Swept{}
@@ -45,7 +50,11 @@ takes over runs whose controller died; sweep finds what even that could not.`,
 				return err
 			}
 			for _, f := range found {
-				if _, werr := fmt.Fprintf(a.stdout, "%s\t%s\n", f.Site, f.Owner); werr != nil {
+				line := f.Site + "\t" + f.Owner
+				if f.Kept != "" {
+					line += "\tkept: " + f.Kept
+				}
+				if _, werr := fmt.Fprintln(a.stdout, printable(line)); werr != nil {
 					return errors.Join(err, werr)
 				}
 			}
@@ -55,7 +64,8 @@ takes over runs whose controller died; sweep finds what even that could not.`,
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only tell")
+	c.Flags().BoolVarP(&how.Dry, "dry-run", "n", false, "only tell")
+	c.Flags().BoolVarP(&how.Force, "force", "f", false, "remove also what cannot be explained, and what was left in a store on purpose: it may be the only copy")
 	c.Flags().StringSliceVar(&stores, "store", nil, "`store` to look in, besides that of the sites file and those of recorded runs")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c

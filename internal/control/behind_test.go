@@ -229,7 +229,7 @@ func TestWhatIsLeftBehindIsReleasedWhileTheRunGoesOn(t *testing.T) {
 				if by == "sweep" {
 					time.AfterFunc(back+time.Second, func() {
 						sites := []spec.Site{{Name: "a"}, {Name: "b"}}
-						swept, err := w.Sweep(t.Context(), sites, nil, false)
+						swept, err := w.Sweep(t.Context(), sites, nil, Sweeping{})
 						if err != nil || len(swept) != 1 || swept[0].Site != "a" {
 							t.Errorf("swept %+v, %v", swept, err)
 						}

@@ -2,7 +2,7 @@ package control
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,32 +85,48 @@ func TestALateReleaseCostsNothing(t *testing.T) {
 	}
 }
 
-// TestRecordsOfNoRunAreSwept: a directory whose run was never recorded, or is forgotten.
-func TestRecordsOfNoRunAreSwept(t *testing.T) {
+// TestDirectoriesWithoutRecord: what a run that was never recorded, or is forgotten, has
+// left is removed. What nobody can explain is kept.
+func TestDirectoriesWithoutRecord(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submit(t)
-	begun, left := w.Store.RunDir(state.NewID()), w.Store.RunDir(state.NewID())
-	long := time.Now().Add(-time.Hour)
-	for _, dir := range []string{begun, left, w.Store.RunDir(run.ID)} {
-		if err := os.MkdirAll(filepath.Join(dir, "checkpoints"), 0o700); err != nil {
+	begun, removed, unknown, stuck := state.NewID(), state.NewID(), state.NewID(), state.NewID()
+	if err := w.Store.Forget(t.Context(), removed, ""); err != nil {
+		t.Fatal(err)
+	}
+	for id, file := range map[string]string{begun: "checkpoints/1/manifest.json", removed: "checkpoints/1/manifest.json", unknown: "checkpoints/1/manifest.json", stuck: "lock", run.ID: "checkpoints/1/manifest.json"} {
+		file = filepath.Join(w.Store.RunDir(id), file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if dir == begun {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if id == begun {
 			continue
 		}
-		if err := os.Chtimes(dir, long, long); err != nil {
+		long := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(w.Store.RunDir(id), long, long); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, dry := range []bool{true, false} {
-		found, err := w.Sweep(t.Context(), nil, nil, dry)
-		if err != nil || fmt.Sprint(found) != fmt.Sprint([]Swept{{Site: spec.StoreHome, Owner: filepath.Base(left)}}) {
-			t.Errorf("found %v, %v", found, err)
+	for _, how := range []Sweeping{{Dry: true}, {}, {Force: true}} {
+		found, err := w.Sweep(t.Context(), nil, nil, how)
+		kept := map[string]bool{}
+		for _, f := range found {
+			kept[f.Owner] = f.Kept != ""
 		}
-	}
-	for dir, stays := range map[string]bool{begun: true, left: false, w.Store.RunDir(run.ID): true} {
-		if _, err := os.Stat(dir); (err == nil) != stays {
-			t.Errorf("%s: %v", dir, err)
+		want := map[string]bool{removed: false, stuck: false, unknown: true}
+		if how.Force {
+			want = map[string]bool{unknown: false}
+		}
+		if err != nil || !maps.Equal(kept, want) {
+			t.Errorf("%+v: found %+v, %v", how, found, err)
+		}
+		for id, stays := range map[string]bool{begun: true, removed: how.Dry, stuck: how.Dry, unknown: !how.Force, run.ID: true} {
+			if _, err := os.Stat(w.Store.RunDir(id)); (err == nil) != stays {
+				t.Errorf("%+v: %s: %v", how, id, err)
+			}
 		}
 	}
 }

@@ -242,15 +242,28 @@ func TestADeadHostHoldsNoRunOpen(t *testing.T) {
 
 func TestSweepSparesTheLiving(t *testing.T) {
 	w := newWorld(t, "a")
-	live := w.submit(t)
+	live, gone := w.submit(t), state.NewID()
 	user := w.Store.User()
-	w.sites["a"].held = map[core.Owner]bool{{User: user, Run: live.ID, Attempt: 1}: true, {User: user, Run: "orphan", Attempt: 1}: true, {User: "stranger", Run: "x", Attempt: 1}: true}
-	sites := []spec.Site{{Name: "a", Provider: "fake"}}
-	if found, err := w.Sweep(t.Context(), sites, nil, true); err != nil || len(found) != 1 || len(w.sites["a"].held) != 3 {
-		t.Errorf("dry: %v, %v", found, err)
+	if err := w.Store.Forget(t.Context(), gone, ""); err != nil {
+		t.Fatal(err)
 	}
-	if found, err := w.Sweep(t.Context(), sites, nil, false); err != nil || len(found) != 1 || len(w.sites["a"].held) != 2 {
-		t.Errorf("got %v, %v; held %v", found, err, w.sites["a"].held)
+	unknown := core.Owner{User: user, Run: state.NewID(), Attempt: 1}
+	w.sites["a"].held = map[core.Owner]bool{{User: user, Run: live.ID, Attempt: 1}: true, {User: user, Run: gone, Attempt: 1}: true, unknown: true, {User: "stranger", Run: "x", Attempt: 1}: true}
+	sites := []spec.Site{{Name: "a", Provider: "fake"}}
+	for _, c := range []struct {
+		how        Sweeping
+		kept, held int
+	}{{Sweeping{Dry: true}, 1, 4}, {Sweeping{}, 1, 3}, {Sweeping{Dry: true, Force: true}, 0, 3}, {Sweeping{Force: true}, 0, 2}} {
+		found, err := w.Sweep(t.Context(), sites, nil, c.how)
+		kept := 0
+		for _, f := range found {
+			if f.Kept != "" {
+				kept++
+			}
+		}
+		if err != nil || kept != c.kept || len(w.sites["a"].held) != c.held {
+			t.Errorf("%+v: found %+v, %v; held %v", c.how, found, err, w.sites["a"].held)
+		}
 	}
 }
 

@@ -20,12 +20,19 @@ import (
 type Leaving struct {
 	Sites bool // what a site does not give back now
 	Store bool
+	// OnlyCopies are removed as well, in place of a refusal: what exists nowhere else.
+	OnlyCopies bool
 }
 
 // Forget removes a run that is over: what it has left on its sites and in its store
 // first, then its directory, then its record, so that it can be asked for again. Busy:
 // a site may still hold something of it.
 func (c *Controller) Forget(ctx context.Context, run state.Run, leaving Leaving) error {
+	if !leaving.OnlyCopies {
+		if err := c.spareOnlyCopy(ctx, run, leaving); err != nil {
+			return err
+		}
+	}
 	held, err := c.heldOn(ctx, run)
 	if err != nil {
 		return err
@@ -42,6 +49,14 @@ func (c *Controller) Forget(ctx context.Context, run state.Run, leaving Leaving)
 		if err := c.giveBack(ctx, run, leaving.Sites); err != nil {
 			return err
 		}
+	}
+	left := ""
+	if sub, err := SubmissionOf(run); err == nil && leaving.Store {
+		left = sub.Job.Store
+	}
+	// On record first: what this does not get to is known to be the user's to lose.
+	if err := c.Store.Forget(ctx, run.ID, left); err != nil {
+		return err
 	}
 	if sub, err := SubmissionOf(run); err == nil && sub.Job.Store != "" && !leaving.Store {
 		if err := c.emptyStore(ctx, &sub, run.ID); err != nil {
@@ -144,7 +159,7 @@ func (c *Controller) emptyStore(ctx context.Context, sub *Submission, run string
 // sweepStores removes what runs that this installation has begun and still carries
 // have in some stores, and in all that its runs name, of which there is no record any
 // more.
-func (c *Controller) sweepStores(ctx context.Context, stores []string, dry bool) ([]Swept, error) {
+func (c *Controller) sweepStores(ctx context.Context, stores []string, how Sweeping) ([]Swept, error) {
 	runs, err := c.Store.Runs(ctx, state.Filter{})
 	if err != nil {
 		return nil, err
@@ -162,7 +177,7 @@ func (c *Controller) sweepStores(ctx context.Context, stores []string, dry bool)
 		errs  []error
 	)
 	for _, name := range slices.Compact(stores) {
-		some, err := c.sweepStore(ctx, name, known, dry)
+		some, err := c.sweepStore(ctx, name, known, how)
 		found = append(found, some...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("store %s: %w", name, err))
@@ -171,7 +186,7 @@ func (c *Controller) sweepStores(ctx context.Context, stores []string, dry bool)
 	return found, errors.Join(errs...)
 }
 
-func (c *Controller) sweepStore(ctx context.Context, name string, known map[string]bool, dry bool) ([]Swept, error) {
+func (c *Controller) sweepStore(ctx context.Context, name string, known map[string]bool, how Sweeping) ([]Swept, error) {
 	place, err := c.Place(name)
 	if err != nil {
 		return nil, err
@@ -200,7 +215,19 @@ func (c *Controller) sweepStore(ctx context.Context, name string, known map[stri
 			continue
 		}
 		s := Swept{Site: name, Owner: user + "/" + id}
-		if !dry {
+		forgotten, err := c.Store.Forgotten(ctx, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		switch {
+		case how.Force:
+		case !forgotten.Known:
+			s.Kept = keptUnknown
+		case forgotten.Store != "":
+			s.Kept = keptWanted
+		}
+		if s.Kept == "" && !how.Dry {
 			if err := place.Run(run).Remove(ctx); err != nil {
 				s.Error = err.Error()
 				errs = append(errs, err)

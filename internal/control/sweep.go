@@ -74,24 +74,43 @@ func (c *Controller) needy(ctx context.Context) ([]string, error) {
 	return runs, nil
 }
 
-// Swept is one thing that a sweep removed, or would remove.
+// Swept is one thing that a sweep removed, would remove, or has found and kept.
 type Swept struct {
 	// Site is the site's name, or the store; "home": this machine's records.
 	Site  string `json:"site"`
 	Owner string `json:"owner"`
+	// Kept is why it was not removed; "": it was, or would be.
+	Kept  string `json:"kept,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Sweep removes from the sites what carries this installation's tag and
-// belongs to no live run, and from the stores, and its own records, what belongs to no
-// run that it knows. With dry it only tells.
-func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []string, dry bool) ([]Swept, error) {
+// Sweeping says how far a sweep goes.
+type Sweeping struct {
+	// Dry only reports.
+	Dry bool
+	// Force also removes what cannot be explained, and what may be the only copy.
+	Force bool
+}
+
+// Reasons for which a sweep keeps something.
+const (
+	keptUnknown = "no record tells of its run"
+	keptWanted  = "it was left in the store on purpose"
+	keptFiles   = "it holds files, and no record tells of its run"
+	keptAdopted = "its record lies beside it, and is taken over"
+)
+
+// Sweep removes from the sites what carries this installation's tag and belongs to no
+// live run, and from the stores, and its own records, what belongs to no run that it
+// knows. What cannot be explained, by a run or by one that was forgotten, is reported
+// and kept.
+func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []string, how Sweeping) ([]Swept, error) {
 	var errs []error
-	found, err := c.sweepStores(ctx, stores, dry)
+	here, err := c.sweepHere(ctx, how) // first: a run that is adopted is known from then on
 	if err != nil {
 		errs = append(errs, err)
 	}
-	here, err := c.sweepHere(ctx, dry)
+	found, err := c.sweepStores(ctx, stores, how)
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -111,7 +130,14 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 				continue
 			}
 			s := Swept{Site: site.Name, Owner: h.Owner.String()}
-			if !dry {
+			known, err := c.explained(ctx, h.Owner.Run)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+				continue
+			case !known && !how.Force:
+				s.Kept = keptUnknown
+			case !how.Dry:
 				if err := releaseHandle(ctx, p, h); err != nil {
 					s.Error = err.Error()
 					errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
@@ -123,17 +149,41 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 	return found, errors.Join(errs...)
 }
 
+// explained reports whether this installation knows why something of a run is there: it
+// has the run's record, or its user has forgotten the run.
+func (c *Controller) explained(ctx context.Context, run string) (bool, error) {
+	_, err := c.Store.Run(ctx, run)
+	if err == nil {
+		return true, nil
+	}
+	if !core.IsKind(err, core.NotFound) {
+		return false, err
+	}
+	f, err := c.Store.Forgotten(ctx, run)
+	return f.Known, err
+}
+
 // sweepHere removes directories of runs that have no record: who made them, or was to
-// remove them, did not get to that.
-func (c *Controller) sweepHere(ctx context.Context, dry bool) (found []Swept, err error) {
-	ids, err := c.Store.Unrecorded(ctx)
-	for _, id := range ids {
-		s := Swept{Site: spec.StoreHome, Owner: id}
-		if !dry {
-			if rerr := filestream.RemoveAll(c.Store.RunDir(id)); rerr != nil {
-				s.Error = rerr.Error()
-				err = errors.Join(err, rerr)
+// remove them, did not get to that. One with a record beside its files is adopted.
+func (c *Controller) sweepHere(ctx context.Context, how Sweeping) (found []Swept, err error) {
+	list, err := c.Store.Unrecorded(ctx)
+	for _, u := range list {
+		s := Swept{Site: spec.StoreHome, Owner: u.ID}
+		var done error
+		switch {
+		case u.Adoptable && !how.Force:
+			s.Kept = keptAdopted
+			if !how.Dry {
+				done = c.Store.Adopt(ctx, u.ID)
 			}
+		case !u.Spare && !how.Force:
+			s.Kept = keptFiles
+		case !how.Dry:
+			done = filestream.RemoveAll(c.Store.RunDir(u.ID))
+		}
+		if done != nil {
+			s.Error = done.Error()
+			err = errors.Join(err, done)
 		}
 		found = append(found, s)
 	}

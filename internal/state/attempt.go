@@ -164,6 +164,7 @@ VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, 
 	if err != nil {
 		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
 	}
+	s.writeBeside(ctx, a.Run) //nolint:errcheck // a copy, which the next change writes again
 	return nil
 }
 

@@ -59,36 +59,29 @@ func journalFor(dir string) (journal, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return journal{}, fmt.Errorf("find the file system of %s: %w", dir, err)
 	}
-	if ofManyMachines(uint32(st.Type)) {
-		return rollback, nil
+	if ofOneMachine(uint32(st.Type)) {
+		return memory, nil
 	}
-	return memory, nil
+	return rollback, nil
 }
 
-// ofManyMachines tells whether several machines may have a file system mounted, by its
-// type as statfs(2) gives it. FUSE is counted among those, as it may be any.
-func ofManyMachines(magic uint32) bool {
+// ofOneMachine reports whether a file system can only be mounted by one machine at a
+// time, by its type as statfs(2) returns it. Any other type, and one that is not known,
+// may be shared by several machines.
+func ofOneMachine(magic uint32) bool {
 	switch magic {
-	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.NCP_SUPER_MAGIC,
-		unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC, unix.OCFS2_SUPER_MAGIC,
-		unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC:
+	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3 as well
+		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC,
+		unix.OVERLAYFS_SUPER_MAGIC, unix.REISERFS_SUPER_MAGIC, unix.NILFS_SUPER_MAGIC,
+		unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		return true
 	}
-	// The kernel's headers do not name these, the list in stat.c of GNU coreutils does.
+	// The kernel's headers do not name these. The list in stat.c of GNU coreutils does.
 	switch magic {
-	case 0x0BD00BD0, // Lustre
-		0x47504653, // GPFS, which is Storage Scale
-		0x19830326, // BeeGFS, once FhGFS
-		0x01161970, // GFS2
-		0x20030528, // OrangeFS, once PVFS2
-		0xAAD7AAEA, // PanFS
-		0xBEEFDEAD, // StorNext
-		0x013111A8, // Ibrix
-		0x61636673, // ACFS
-		0xA501FCF5, // VxFS
-		0x786F4256, // a folder of VirtualBox's host
-		0xBACBACBC, // of VMware's
-		0x7C7C6673: // of Parallels'
+	case 0x2FC12FC1, // ZFS
+		0xCA451A4E, // bcachefs
+		0x3153464A, // JFS
+		0x7366746E: // NTFS
 		return true
 	}
 	return false

@@ -47,7 +47,9 @@ func (s *Store) Carriers() (dirs []string) {
 }
 
 // CarrierLock is the file in a carrier's directory that is no run: it has it locked.
-const CarrierLock = "lock"
+const CarrierLock = lockName
+
+const lockName = "lock"
 
 // LockCarrier makes this process the one that carries runs in an environment,
 // or gives a Busy error where there is one.
@@ -58,7 +60,7 @@ func (s *Store) LockCarrier(key string) (*Lock, error) {
 // LockSaved takes a directory of saved virtual machines for this process, which
 // makes a run of them, or gives a Busy error when another does.
 func LockSaved(dir string) (*Lock, error) {
-	return lock(filepath.Join(dir, "lock"), "bring up virtual machines of", dir, "another bee process does so now")
+	return lock(filepath.Join(dir, lockName), "bring up virtual machines of", dir, "another bee process does so now")
 }
 
 func lock(path, op, object, held string) (*Lock, error) {
@@ -169,7 +171,7 @@ func (s *Store) Who(id string) string {
 	return "another bee process"
 }
 
-func (s *Store) lockPath(id string) string { return filepath.Join(s.RunDir(id), "lock") }
+func (s *Store) lockPath(id string) string { return filepath.Join(s.RunDir(id), lockName) }
 
 // address is what the holder of a lock writes into it: its process, whose number means
 // nothing on another machine and after the next boot, and the host's name for people.

@@ -93,6 +93,7 @@ message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_do
 	if err != nil {
 		return fmt.Errorf("record run %s: %w", r.ID, err)
 	}
+	s.writeBeside(ctx, r.ID) //nolint:errcheck // a copy, which the next change writes again
 	return nil
 }
 

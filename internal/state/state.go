@@ -14,7 +14,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,11 +35,13 @@ type Store struct {
 	durable *conn
 	journal journal
 	user    string
+	fresh   bool // the database was made by this process
+	adopted Adopted
 }
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 4
+const schemaVersion = 5
 
 func migrations() []string {
 	return []string{`
@@ -65,6 +66,8 @@ CREATE INDEX history_by_run ON history(run);
 ALTER TABLE runs ADD COLUMN site_lost BLOB;
 `, `
 CREATE INDEX runs_to_stop ON runs(state) WHERE stop_asked=1;
+`, `
+CREATE TABLE forgotten (run TEXT PRIMARY KEY, time INTEGER NOT NULL, store TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
 `}
 }
 
@@ -75,10 +78,23 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err == nil {
 		j, err = journalFor(dir)
 	}
+	if err == nil {
+		err = keepPrivate(dir)
+	}
 	if err != nil {
 		return nil, unopened(dir, err)
 	}
-	return openWith(ctx, dir, j)
+	s, err := openWith(ctx, dir, j)
+	if err == nil && s.fresh {
+		err = s.adopt(ctx)
+	}
+	if err != nil {
+		if s != nil {
+			s.Close()
+		}
+		return nil, err
+	}
+	return s, nil
 }
 
 // OpenAlone is Open for a test that plays many runs: their records are kept in memory, for
@@ -99,8 +115,8 @@ func unopened(dir string, err error) error {
 
 func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 	// The name is a URI: a directory's #, ? or % must not end or change it.
-	name := url.URL{Path: filepath.Join(dir, "state.db")}
-	dsn := "file:" + name.EscapedPath() + "?" + j.pragmas() + "&_txlock=immediate&_pragma=synchronous"
+	name := url.URL{Path: filepath.Join(dir, databaseName)}
+	dsn := "file:" + name.EscapedPath() + "?" + j.pragmas() + "&_txlock=immediate&_pragma=temp_store(MEMORY)&_pragma=synchronous"
 	usual := dsn + "(" + j.usual + ")"
 	if j == alone {
 		usual = ":memory:"
@@ -167,18 +183,29 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
+	fresh := version == 0
 	for ; version < schemaVersion; version++ {
 		if _, err := tx.ExecContext(ctx, migrations()[version]); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO meta VALUES ('user', ?)", NewID()); err != nil {
+	user := NewID()
+	if s.journal != alone {
+		if user, err = installation(s.dir, user); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO meta VALUES ('user', ?)", user); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "PRAGMA user_version="+strconv.Itoa(schemaVersion)); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.fresh = fresh && s.journal != alone
+	return nil
 }
 
 // Close closes the store.
@@ -198,36 +225,11 @@ func (s *Store) Shared() bool { return s.journal == rollback }
 // User is this installation's id: the User of every core.Owner it makes.
 func (s *Store) User() string { return s.user }
 
-// RunDir is the directory of files that belong to one run.
-func (s *Store) RunDir(id string) string { return filepath.Join(s.dir, "runs", id) }
-
-// Unrecorded gives the runs that have a directory, but no record, and that no process
-// controls.
-func (s *Store) Unrecorded(ctx context.Context) (ids []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "runs"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		id := e.Name()
-		info, ierr := e.Info()
-		if ierr != nil || !idForm.MatchString(id) || s.Controlled(id) || time.Since(info.ModTime()) < settled {
-			continue
-		}
-		if _, rerr := s.Run(ctx, id); core.IsKind(rerr, core.NotFound) {
-			ids = append(ids, id)
-		} else if rerr != nil {
-			return ids, rerr
-		}
-	}
-	return ids, err
-}
-
-// settled is how old a directory is whose maker has locked it, or never will.
-const settled = time.Minute
-
 // idForm is what NewID gives.
 var idForm = regexp.MustCompile(`^[a-z][a-z2-7]{7}$`)
+
+// IsID reports whether text has the form of an id that NewID makes.
+func IsID(text string) bool { return idForm.MatchString(text) }
 
 // NewID is a fresh id of 8 lower-case letters and digits that starts with a
 // letter, so that it can stand in host and container names.

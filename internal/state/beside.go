@@ -1,0 +1,169 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/filestream"
+	"golang.org/x/sys/unix"
+)
+
+// Files beside the database, from which a new one is made where it is lost:
+// the installation's id, and in each run's directory its record.
+const (
+	installationName = "installation"
+	besideName       = "record.json"
+)
+
+// Adopted is what a new database has taken over from the directories of runs.
+type Adopted struct {
+	Runs []string // with a record beside their files
+	Left []string // without one: what they are is not known
+}
+
+// Adopted returns what this process has adopted, as it made a new database over
+// directories of runs that were there.
+func (s *Store) Adopted() Adopted { return s.adopted }
+
+// installation returns the id in the installation's file, which is made of a fresh one
+// where there is none.
+func installation(dir, fresh string) (string, error) {
+	path := filepath.Join(dir, installationName)
+	raw, err := readSmall(path, int64(len(fresh)+1))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fresh, filestream.WriteFile(path, []byte(fresh+"\n"), 0o600)
+	case err != nil:
+		return "", err
+	}
+	id := string(raw[:min(len(raw), len(fresh))])
+	if !IsID(id) {
+		return "", fmt.Errorf("%s holds no id of an installation: remove it, and bee makes a new one; what the old one has on sites is then not found any more", path)
+	}
+	return id, nil
+}
+
+// beside is a run's record as it lies beside its files.
+type beside struct {
+	Version  int       `json:"version"`
+	User     string    `json:"user"`
+	Run      Run       `json:"run"`
+	Attempts []Attempt `json:"attempts"`
+}
+
+const besideVersion = 1
+
+// mostBeside bounds a record: submissions are the largest part of it.
+const mostBeside = 64 << 20
+
+// writeBeside writes a run's record into its directory, where it has one.
+func (s *Store) writeBeside(ctx context.Context, id string) error {
+	dir := s.RunDir(id)
+	if _, err := os.Stat(dir); s.journal == alone || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	run, err := s.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	attempts, err := s.Attempts(ctx, id)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(beside{besideVersion, s.user, run, attempts})
+	if err != nil {
+		return err
+	}
+	// Not synced: it only counts once the database is lost, and is whole in any case.
+	tmp, err := os.CreateTemp(dir, "."+besideName+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(raw)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), filepath.Join(dir, besideName))
+	}
+	if err != nil {
+		os.Remove(tmp.Name()) //nolint:errcheck // the first error says it
+	}
+	return err
+}
+
+func (s *Store) readBeside(id string) (beside, error) {
+	var b beside
+	path := filepath.Join(s.RunDir(id), besideName)
+	raw, err := readSmall(path, mostBeside)
+	if err == nil {
+		err = json.Unmarshal(raw, &b)
+	}
+	if err == nil && (b.Version != besideVersion || b.Run.ID != id || !IsID(id)) {
+		err = fmt.Errorf("%s is no record of run %s", path, id)
+	}
+	return b, err
+}
+
+// adopt enters the runs whose records lie beside their files into a new database.
+func (s *Store) adopt(ctx context.Context) error {
+	entries, err := os.ReadDir(s.runDirs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return unopened(s.dir, err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !IsID(e.Name()) || onlyLock(s.RunDir(e.Name())) {
+			continue
+		}
+		if err := s.Adopt(ctx, e.Name()); err != nil {
+			s.adopted.Left = append(s.adopted.Left, e.Name())
+			continue
+		}
+		s.adopted.Runs = append(s.adopted.Runs, e.Name())
+	}
+	return nil
+}
+
+// Adopt enters a run into the database from the record beside its files.
+func (s *Store) Adopt(ctx context.Context, id string) error {
+	b, err := s.readBeside(id)
+	if err != nil {
+		return err
+	}
+	for _, a := range b.Attempts {
+		a.Run = id
+		if err := s.PutAttempt(ctx, a, false); err != nil {
+			return err
+		}
+	}
+	if err := s.PutRun(ctx, b.Run); err != nil {
+		return err
+	}
+	if b.Run.StopAsked {
+		return s.AskStop(ctx, id)
+	}
+	return nil
+}
+
+// readSmall reads a plain file of a bounded size.
+func readSmall(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("%s is no plain file of at most %d bytes", path, most)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}

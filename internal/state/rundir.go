@@ -1,0 +1,87 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// RunDir is the directory of files that belong to one run. It lies below the state
+// directory for any id, also for one of a record that somebody else has written.
+func (s *Store) RunDir(id string) string { return filepath.Join(s.runDirs(), runDirName(id)) }
+
+func (s *Store) runDirs() string { return filepath.Join(s.dir, "runs") }
+
+// runDirName is the name of a run's directory: the id, or a digest of one that cannot
+// be a name.
+func runDirName(id string) string {
+	const longest = 64
+	if id == "" || len(id) > longest || strings.HasPrefix(id, ".") || strings.ContainsAny(id, "/\x00") {
+		sum := sha256.Sum256([]byte(id))
+		return "_" + hex.EncodeToString(sum[:8])
+	}
+	return id
+}
+
+// settled is how old a directory is whose maker has locked it, or never will.
+const settled = time.Minute
+
+// Unrecorded is a directory of a run of which there is no record.
+type Unrecorded struct {
+	ID string
+	// Spare tells that nothing would be lost with it: the user has forgotten the run,
+	// or its directory never held anything but its lock.
+	Spare bool
+	// Adoptable tells that its record lies beside it.
+	Adoptable bool
+}
+
+// Unrecorded lists the directories of runs that have no record, and that no process
+// controls.
+func (s *Store) Unrecorded(ctx context.Context) (list []Unrecorded, err error) {
+	entries, err := os.ReadDir(s.runDirs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		id := e.Name()
+		info, ierr := e.Info()
+		if ierr != nil || !IsID(id) || s.Controlled(id) || time.Since(info.ModTime()) < settled {
+			continue
+		}
+		if _, rerr := s.Run(ctx, id); rerr == nil {
+			continue
+		} else if !core.IsKind(rerr, core.NotFound) {
+			return list, rerr
+		}
+		f, ferr := s.Forgotten(ctx, id)
+		if ferr != nil {
+			return list, ferr
+		}
+		_, berr := s.readBeside(id)
+		list = append(list, Unrecorded{ID: id, Spare: f.Known || onlyLock(s.RunDir(id)), Adoptable: !f.Known && berr == nil})
+	}
+	return list, err
+}
+
+// onlyLock reports whether a run's directory is known to hold nothing but its lock.
+func onlyLock(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if e.Name() != lockName {
+			return false
+		}
+	}
+	return true
+}
