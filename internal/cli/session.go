@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/catalog"
@@ -69,6 +70,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.tellAdopted(store)
 	machine := ""
 	if store.Shared() {
 		if machine, err = os.Hostname(); err != nil {
@@ -89,6 +91,21 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	}
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &session{Controller: c, app: a, images: images}, nil
+}
+
+// tellAdopted reports what a new database has taken over from directories of runs.
+func (a *app) tellAdopted(store *state.Store) {
+	adopted := store.Adopted()
+	if len(adopted.Runs)+len(adopted.Left) == 0 {
+		return
+	}
+	fmt.Fprintf(a.stderr, "bee: %s had no records of runs whose files are there: a new state.db was made\n", store.Dir())
+	if len(adopted.Runs) > 0 {
+		fmt.Fprintf(a.stderr, "     Taken over by the records beside their files: %s.\n", strings.Join(adopted.Runs, ", "))
+	}
+	if len(adopted.Left) > 0 {
+		fmt.Fprintf(a.stderr, "     Without a record, and kept: %s. `bee sweep --dry-run` lists them.\n", strings.Join(adopted.Left, ", "))
+	}
 }
 
 // openRun opens a session that only deals with one run, which is reached where
