@@ -13,7 +13,7 @@ func (a *app) newSweepCommand() *cobra.Command {
 	var (
 		asJSON bool
 		how    control.Sweeping
-		stores      []string
+		stores []string
 	)
 	c := &cobra.Command{
 		Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,

@@ -146,8 +146,12 @@ func TestRecordsAreReadByTheirUserAlone(t *testing.T) {
 	s := reopen(t, dir)
 	check(s)
 	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm"} { // as an earlier version left them
-		os.Chmod(filepath.Join(dir, name), 0o644)
+		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	os.Chmod(filepath.Join(dir, "runs"), 0o755)
+	if err := os.Chmod(filepath.Join(dir, "runs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	check(reopen(t, dir))
 }

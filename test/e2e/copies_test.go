@@ -52,7 +52,10 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 	if text := b.Must("show", "small"); !strings.Contains(text, "nothing was there of the outputs") {
 		t.Errorf("it shows %s", text)
 	}
-	b.Must("rm", "small")
+	if r := b.Try("rm", "small"); r.Code == 0 {
+		t.Error("the only copy of its results was removed")
+	}
+	b.Must("rm", "-f", "small")
 	if _, err := os.Stat(kept); err == nil {
 		t.Error("`bee rm` keeps it")
 	}
