@@ -123,7 +123,7 @@ func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run, err := c.s.Store.Run(ctx, id)
-	if err == nil && !run.State.Final() && (run.State != state.Suspended || run.StopAsked) {
+	if err == nil && !run.State.Final() && run.State != state.SetAside && (run.State != state.Suspended || run.StopAsked) {
 		if lock, err := c.s.Store.Lock(id); err == nil {
 			return lock
 		}
@@ -137,7 +137,7 @@ func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
 // any bee command has it tried at once, but for one whose secrets it cannot read.
 func (c *carrier) carry(ctx context.Context, id string, r *carried, lock *state.Lock) {
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
-		err := c.drive(ctx, id, r, wait)
+		err := core.Caught(func() error { return c.drive(ctx, id, r, wait) })
 		lock.Unlock() //nolint:errcheck // it is free in any case
 		if err == nil || ctx.Err() != nil {
 			return

@@ -73,7 +73,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	switch {
 	case lost:
 		return run, a.goOnWithout(ctx, s, run, sites)
-	case run.State != state.Suspended && len(sites) > 0:
+	case run.State != state.Suspended && run.State != state.SetAside && len(sites) > 0:
 		return run, a.sendElsewhere(ctx, s, run, sites)
 	}
 	run, goes, err := a.settle(ctx, s, run, settling)
@@ -94,7 +94,7 @@ const settling = time.Minute
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to go on. goes tells that it need not be resumed.
 func (a *app) settle(ctx context.Context, s *session, run state.Run, patience time.Duration) (_ state.Run, goes bool, err error) {
-	settled := func() bool { return run.State.Final() || run.State == state.Suspended }
+	settled := func() bool { return run.State.Final() || run.State == state.Suspended || run.State == state.SetAside }
 	if settled() {
 		return run, false, nil
 	}

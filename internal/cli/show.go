@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -140,6 +141,9 @@ func viewAttempt(at state.Attempt) attemptView {
 	}
 	if at.Ended.IsZero() {
 		v.Starting = at.Starting
+	}
+	if at.Unreadable != nil {
+		v.Error = errorOf(core.Permanent.String(), at.Unreadable.Error(), "Another version of bee may have written it.")
 	}
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)

@@ -209,13 +209,15 @@ func (a *attempt) leave(ctx context.Context, why error) error {
 // until this controller is done with the run.
 func (d *drive) releaseLater(rec state.Attempt) {
 	d.behind.Go(func() {
-		for pause := firstRest; sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
-			err := d.cleanUp(d.during, rec)
-			if err == nil {
-				d.note(d.during, fmt.Sprintf("site %s answers again; what attempt %d had left there is removed", rec.Site, rec.N))
-				return
+		d.guard(func() {
+			for pause := firstRest; sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
+				err := d.cleanUp(d.during, rec)
+				if err == nil {
+					d.note(d.during, fmt.Sprintf("site %s answers again; what attempt %d had left there is removed", rec.Site, rec.N))
+					return
+				}
+				d.c.Log.Debug("what was left behind is still there", "run", d.run.ID, "site", rec.Site, "err", err)
 			}
-			d.c.Log.Debug("what was left behind is still there", "run", d.run.ID, "site", rec.Site, "err", err)
-		}
+		})
 	})
 }

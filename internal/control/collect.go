@@ -45,7 +45,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	err := a.timed(ctx, protocol.PhaseFetch, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
-		logs.Go(func() { a.fetchLogs(ctx, home) })
+		logs.Go(func() { a.guard(func() { a.fetchLogs(ctx, home) }) })
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
@@ -120,9 +120,11 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 	for _, host := range a.lease.Hosts() {
 		gate <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-gate }()
-			rank := host.Index * a.sub.Job.NodesPerHost()
-			a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}) //nolint:errcheck // see above
+			a.guard(func() {
+				defer func() { <-gate }()
+				rank := host.Index * a.sub.Job.NodesPerHost()
+				a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}) //nolint:errcheck // see above
+			})
 		})
 	}
 	wg.Wait()

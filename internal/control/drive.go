@@ -36,11 +36,30 @@ type outcome struct {
 //
 // An error means that the run is not over and another Drive has to follow;
 // a run that failed is no error.
+//
+// A panic ends this run's controller alone: see setAside.
 func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{}) (state.Run, error) {
 	run, err := c.Store.Run(ctx, id)
 	if err != nil {
 		return run, err
 	}
+	if run.State == state.SetAside {
+		return c.driveAside(ctx, run)
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var driven state.Run
+	err = core.Caught(func() (err error) { driven, err = c.drive(ctx, run, stop, fail); return err })
+	if p := poison(ctx, err); p != nil {
+		return c.setAside(ctx, id, p)
+	}
+	return driven, err
+}
+
+// drive is Drive for a run that is not set aside. fail ends it with a panic of another
+// goroutine.
+func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struct{}, fail context.CancelCauseFunc) (state.Run, error) {
+	id := run.ID
 	sub, err := SubmissionOf(run)
 	if err != nil && !run.State.Final() && !core.IsKind(err, core.Unsupported) { // else it is that of another bee, which can
 		return c.finish(ctx, run, outcome{state: state.Failed, err: err})
@@ -57,7 +76,10 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if err != nil {
 		return run, err
 	}
-	d := &drive{c: c, run: run, sub: sub, stop: stop, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
+	if err := readable(attempts); err != nil && !run.State.Final() {
+		return run, err
+	}
+	d := &drive{c: c, run: run, sub: sub, stop: stop, fail: fail, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
 	defer d.closeStore()
 	defer d.disconnect()
 	during, done := context.WithCancel(ctx)
@@ -170,6 +192,7 @@ type drive struct {
 	leases    []driver.Lease   // that it has held
 	during    context.Context  //nolint:containedctx // until this controller is done with the run
 	behind    sync.WaitGroup   // those that release what was left behind
+	fail      context.CancelCauseFunc
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration

@@ -257,7 +257,7 @@ func errHung(host string) error {
 func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*protocol.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
+	go a.guard(func() {
 		select {
 		case <-a.stop:
 			// Without an answer nobody knows whether it has heard: another
@@ -268,9 +268,9 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			}
 		case <-ctx.Done():
 		}
-	}()
+	})
 	drained := make(chan struct{})
-	go func() {
+	go a.guard(func() {
 		defer close(drained)
 		if a.c.Output != nil {
 			head.Output(ctx, *offset, true, func(f tasklog.Frame) error { //nolint:errcheck // what is missing is read from the fetched log
@@ -278,20 +278,20 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 				return a.c.Output(f)
 			})
 		}
-	}()
+	})
 	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
-	go func() {
+	go a.guard(func() {
 		defer close(bringing)
 		for kept := range snapshots {
 			if err := a.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
 				a.c.say(protocol.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
 			}
 		}
-	}()
+	})
 	defer func() { cancel(); close(snapshots); <-bringing }()
 	joined, markJoined := context.WithCancel(ctx)
 	defer markJoined()
-	go a.watchJoin(joined, head)
+	go a.guard(func() { a.watchJoin(joined, head) })
 	var result *protocol.Result
 	err := head.Watch(ctx, *after, func(e protocol.Event) error {
 		*after = e.Seq

@@ -53,7 +53,10 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 	for i, o := range list {
 		g.Go(func() error {
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				at[i], errs[i] = a.fetchOutput(ctx, o, func(done int64) { told(i, done) })
+				errs[i] = core.Caught(func() (err error) {
+					at[i], err = a.fetchOutput(ctx, o, func(done int64) { told(i, done) })
+					return err
+				})
 			}
 			return nil
 		})

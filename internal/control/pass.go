@@ -76,15 +76,17 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 		return over
 	}
 	d.behind.Go(func() {
-		defer close(over)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		if err := b.lease.Release(ctx); err != nil {
-			b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
-			return
-		}
-		b.rec.Released = true
-		b.put(ctx) //nolint:errcheck // see above
+		d.guard(func() {
+			defer close(over)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+			defer cancel()
+			if err := b.lease.Release(ctx); err != nil {
+				b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
+				return
+			}
+			b.rec.Released = true
+			b.put(ctx) //nolint:errcheck // see above
+		})
 	})
 	return over
 }

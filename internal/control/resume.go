@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -23,7 +24,7 @@ func NotSuspended(run state.Run) error {
 // order, before those that it has; none: on these, and what its sites file has by now
 // beside them. It needs a Drive afterwards.
 func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
-	if run.State != state.Suspended {
+	if run.State != state.Suspended && run.State != state.SetAside {
 		return run, NotSuspended(run)
 	}
 	sub, err := SubmissionOf(run)
@@ -44,6 +45,7 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 		return run, err
 	}
 	run.State, run.Kind, run.Message, run.Remedy = state.Queued, "", "", ""
+	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
 	return run, c.Store.PutRun(ctx, run)
 }
 

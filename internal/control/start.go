@@ -302,7 +302,7 @@ func launch(ctx context.Context, lease driver.Lease, configs []protocol.Config, 
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			errs[i] = lease.Launch(ctx, nodeCommand(configs[i]))
+			errs[i] = core.Caught(func() error { return lease.Launch(ctx, nodeCommand(configs[i])) })
 		})
 	}
 	wg.Wait()

@@ -66,6 +66,9 @@ func (c *Controller) needy(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, a := range held {
+		if a.Unreadable != nil { // when it was tried is not known, and `bee rm` does it
+			continue
+		}
 		tried := time.Since(a.ReleaseTried).Abs() // a clock that was put back must not put it off for long
 		if !slices.Contains(runs, a.Run) && tried > retryRelease {
 			runs = append(runs, a.Run)

@@ -311,7 +311,11 @@ func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) 
 	list := make([]forecast, len(sub.Sites))
 	var wg sync.WaitGroup
 	for i, site := range sub.Sites {
-		wg.Go(func() { list[i] = c.forecast(ctx, sub, site, run) })
+		wg.Go(func() {
+			if err := core.Caught(func() error { list[i] = c.forecast(ctx, sub, site, run); return nil }); err != nil {
+				list[i] = forecast{err: err}
+			}
+		})
 	}
 	wg.Wait()
 	return list

@@ -24,6 +24,8 @@ type Attempt struct {
 	Started  time.Time
 	Ended    time.Time
 	Record
+	// Unreadable tells why Lease and Record are not what was recorded; nil: they are.
+	Unreadable error
 }
 
 // Nameless is how much of the attempt's time until a moment no phase has. It is negative
@@ -141,6 +143,9 @@ func (a *Attempt) HostTime(now time.Time) time.Duration {
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power
 // failure: set it when something outside this machine is about to be made.
 func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
+	if a.Unreadable != nil { // what another bee can perhaps read is kept
+		return s.putReleased(ctx, a)
+	}
 	record, err := json.Marshal(a.Record)
 	if err != nil {
 		return err
@@ -168,18 +173,31 @@ VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, 
 	return nil
 }
 
+// putReleased records of an attempt only whether it is released, and when it ended.
+func (s *Store) putReleased(ctx context.Context, a Attempt) error {
+	var ended any
+	if !a.Ended.IsZero() {
+		ended = a.Ended.UnixNano()
+	}
+	if err := s.db.exec(ctx, "UPDATE attempts SET released=?, ended=? WHERE run=? AND n=?", a.Released, ended, a.Run, a.N); err != nil {
+		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
+	}
+	return nil
+}
+
 // Attempts gives a run's attempts in order.
 func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
 	return s.attempts(ctx, "WHERE run=? ORDER BY n", run)
 }
 
-// Unreleased gives every attempt that may still hold something on a site.
+// Unreleased gives every attempt that may still hold something on a site, but for those of
+// runs that are set aside.
 func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
-	return s.attempts(ctx, "WHERE released=0 ORDER BY run, n")
+	return s.attempts(ctx, "WHERE released=0 AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY run, n")
 }
 
 func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {
-	list, err := rows(ctx, s.db, scanAttempt, "SELECT run, n, site, provider, lease, released, started, ended, record FROM attempts "+where, args...)
+	list, err := rows(ctx, s.db, scanAttempt, "SELECT run, n, site, provider, lease, CAST(released AS INTEGER)<>0, CAST(started AS INTEGER), CAST(ended AS INTEGER), record FROM attempts "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
@@ -203,11 +221,14 @@ func scanAttempt(scan func(...any) error) (Attempt, error) {
 	if lease != nil {
 		a.Lease = new(core.Handle)
 		if err := json.Unmarshal(lease, a.Lease); err != nil {
-			return a, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
+			a.Lease, a.Unreadable = nil, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
+		} else if o := a.Lease.Owner; a.Lease.Driver == "" || o.Run != a.Run || o.Attempt != a.N {
+			a.Unreadable = fmt.Errorf("attempt %d of run %s: its lease is of driver %q for %q", a.N, a.Run, a.Lease.Driver, o)
+			a.Lease = nil
 		}
 	}
 	if err := json.Unmarshal(record, &a.Record); err != nil {
-		return a, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
+		a.Record, a.Unreadable = Record{}, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
 	}
 	return a, nil
 }

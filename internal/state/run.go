@@ -12,11 +12,13 @@ import (
 // RunState is where a run stands.
 type RunState string
 
-// The states of a run. The last three are final.
+// The states of a run. The last three are final. SetAside is one whose controller has
+// panicked, or cannot read its records: none takes it before its user says so.
 const (
 	Queued    RunState = "queued"
 	Running   RunState = "running"
 	Suspended RunState = "suspended"
+	SetAside  RunState = "set aside"
 	Succeeded RunState = "succeeded"
 	Failed    RunState = "failed"
 	Stopped   RunState = "stopped"
@@ -51,6 +53,10 @@ type Run struct {
 }
 
 const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost"
+
+// runValues are those columns as they are read. A number that is none, in a damaged file,
+// is 0: one bad record must not hide the others.
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, site_lost"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -106,7 +112,7 @@ func (s *Store) AskStop(ctx context.Context, id string) error {
 // reads no more of them than that: whoever controls some asks every few seconds, for
 // all of them at once.
 func (s *Store) Stopping(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running','suspended') AND stop_asked=1")
+	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside') AND stop_asked=1")
 }
 
 // SaySite notes what its user says of the site of its present attempt; nil: nothing
@@ -159,7 +165,7 @@ type Filter struct {
 func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	where := "ORDER BY created DESC"
 	if f.Active {
-		where = "WHERE state IN ('queued','running','suspended') " + where
+		where = "WHERE state IN ('queued','running','suspended','set aside') " + where
 	}
 	if f.Limit > 0 {
 		where += fmt.Sprintf(" LIMIT %d", f.Limit)
@@ -168,7 +174,7 @@ func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 }
 
 func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, error) {
-	list, err := rows(ctx, s.db, scanRun, "SELECT "+runColumns+" FROM runs "+where, args...)
+	list, err := rows(ctx, s.db, scanRun, "SELECT "+runValues+" FROM runs "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

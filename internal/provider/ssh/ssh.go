@@ -313,15 +313,18 @@ func firstOf(errs []error) error {
 // each runs f for 0 … n-1, several at once.
 func (p *provider) each(n int, f func(i int)) {
 	var wg sync.WaitGroup
-	gate := make(chan struct{}, atOnce)
+	gate, panics := make(chan struct{}, atOnce), make([]error, n)
 	for i := range n {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			f(i)
+			panics[i] = core.Caught(func() error { f(i); return nil })
 		})
 	}
 	wg.Wait()
+	if err := firstOf(panics); err != nil {
+		panic(err) // in the caller's goroutine, where it is one run's
+	}
 }
 
 // Recover implements driver.Provider. Hosts that do not answer now are dialled

@@ -1,0 +1,123 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// maxText bounds a text of somebody else that goes into a record.
+const maxText = 4 << 10
+
+// StackPath is the file with the stack of the panic for which a run was set aside.
+func StackPath(runDir string) string { return filepath.Join(runDir, "panic.txt") }
+
+// unreadable is the error of an attempt whose record does not parse.
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error { return u.error }
+
+func readable(attempts []state.Attempt) error {
+	for _, at := range attempts {
+		if at.Unreadable != nil {
+			return unreadable{at.Unreadable}
+		}
+	}
+	return nil
+}
+
+// poison gives what no later controller of the run would come through either: a panic,
+// also of another goroutine that has ended ctx, or a record that does not parse. nil: err
+// is nothing of the kind.
+func poison(ctx context.Context, err error) error {
+	for _, e := range []error{context.Cause(ctx), err} {
+		if p, is := errors.AsType[*core.Panic](e); is {
+			return p
+		}
+	}
+	if errors.As(err, new(unreadable)) {
+		return err
+	}
+	return nil
+}
+
+// guard calls f. Its panic ends the run's controller, and no other's.
+func (d *drive) guard(f func()) {
+	err := core.Caught(func() error { f(); return nil })
+	if err != nil && d.fail != nil {
+		d.fail(err)
+	}
+}
+
+// setAside records why no controller can carry a run, so that none tries again before its
+// user wants it. A run that is over stays so.
+func (c *Controller) setAside(ctx context.Context, id string, why error) (state.Run, error) {
+	ctx = context.WithoutCancel(ctx)
+	run, err := c.Store.Run(ctx, id)
+	if err != nil {
+		return run, errors.Join(why, err)
+	}
+	text := time.Now().Format(time.RFC3339) + " " + why.Error() + "\n"
+	if p, is := errors.AsType[*core.Panic](why); is {
+		text += p.Stack
+	}
+	c.Log.Error("a run is set aside", "run", id, "err", why)
+	if err := filestream.WriteFile(StackPath(c.Store.RunDir(id)), []byte(text), 0o600); err != nil {
+		c.Log.Warn("the stack could not be written", "run", id, "err", err, "stack", text)
+	}
+	if run.State.Final() {
+		return run, &core.Error{
+			Kind: core.Permanent, Op: "remove what is left of run", Object: id, Err: why,
+			Remedy: "`bee rm --force " + id + "` forgets the run, and leaves what is on its sites.",
+		}
+	}
+	run.State = state.SetAside
+	run.Kind, run.Message = core.Permanent.String(), core.Printable("its controller cannot carry it on: "+why.Error(), maxText)
+	run.Remedy = fmt.Sprintf("What it has on its site is left there. `bee resume %s` tries again, such as with another version of bee; `bee stop %s` ends it, and what has not been brought home is removed. The stack is in %s: please report it.",
+		id, id, StackPath(c.Store.RunDir(id)))
+	return run, c.Store.PutRun(ctx, run)
+}
+
+// driveAside ends a run that was set aside, if its user wants that. Nothing is brought
+// home: what its sites say has had controllers panic.
+func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, error) {
+	if !run.StopAsked {
+		return run, nil
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return run, err
+	}
+	sub, serr := SubmissionOf(run)
+	for _, rec := range attempts {
+		if rec.Released {
+			continue
+		}
+		err := serr
+		if err == nil {
+			d := &drive{c: c, run: run, sub: sub, during: ctx}
+			err = core.Caught(func() error { return d.cleanUp(ctx, rec) })
+		}
+		if ctx.Err() != nil {
+			return run, context.Cause(ctx)
+		}
+		if err != nil {
+			text := fmt.Sprintf("warning: what attempt %d has on site %s could not be removed (%s)", rec.N, rec.Site, core.Printable(oneLine(err), maxText))
+			c.say(protocol.PhaseRelease, text)
+			if err := c.Store.AddNote(ctx, run.ID, text); err != nil {
+				return run, err
+			}
+		}
+	}
+	return c.finish(ctx, run, outcome{state: state.Stopped, err: &core.Error{
+		Kind: core.Stopped, Err: errors.New("stopped by its user after " + run.Message),
+		Remedy: "What was not at home then is removed, as no controller could bring it.",
+	}})
+}
