@@ -16,7 +16,7 @@ import (
 )
 
 // maxFile bounds a file, so that one which is no Beefile is refused at once.
-const maxFile = 4 << 20
+const maxFile = 1 << 20
 
 // decoder turns YAML into our types and collects all that is wrong with it,
 // instead of stopping at the first.
@@ -62,6 +62,9 @@ func (d *decoder) root(data []byte) ast.Node {
 		d.problems = append(d.problems, Problem{File: d.file, Line: at.Line, Column: at.Column, Message: "this is not text in UTF-8, as YAML has to be"})
 		return nil
 	}
+	if !d.bounded(data) {
+		return nil
+	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged tells of them, beside all else
 	if err != nil {
 		d.syntax(err)
@@ -69,7 +72,7 @@ func (d *decoder) root(data []byte) ast.Node {
 	}
 	var docs []ast.Node
 	for _, doc := range f.Docs {
-		if doc.Body != nil {
+		if _, directive := doc.Body.(*ast.DirectiveNode); doc.Body != nil && !directive {
 			docs = append(docs, doc.Body)
 		}
 	}
@@ -296,8 +299,11 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 			d.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
-		x, err := strconv.ParseInt(strings.ReplaceAll(n.GetToken().Value, "_", ""), 0, 64)
+		digits := strings.ReplaceAll(n.GetToken().Value, "_", "")
+		x, err := strconv.ParseInt(digits, 0, 64)
 		switch {
+		case err == nil && leadingZero(digits):
+			d.problem(begins(n), fmt.Sprintf("write %s, or %d", strings.TrimLeft(digits, "+-0"), x), "%s%s means %d to some programs and %s to others", prefix(path), n.GetToken().Value, x, strings.TrimLeft(digits, "+-0"))
 		case errors.Is(err, strconv.ErrRange):
 			d.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
 		case err != nil:
@@ -335,6 +341,12 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+// leadingZero reports whether a number is octal in YAML 1.1 and decimal in YAML 1.2.
+func leadingZero(digits string) bool {
+	digits = strings.TrimLeft(digits, "+-")
+	return len(digits) > 1 && digits[0] == '0' && strings.Trim(digits, "01234567") == ""
+}
+
 // hugeNumber tells whether what the parser took for text is a number that is
 // too large for it.
 func hugeNumber(n ast.Node) bool {
@@ -360,7 +372,7 @@ func (d *decoder) text(n ast.Node, path string) (string, bool) {
 		text = x.Value
 	case *ast.LiteralNode:
 		text = x.Value.Value
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		text = n.GetToken().Value
 	default:
 		d.problem(begins(n), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))

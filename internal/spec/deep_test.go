@@ -1,0 +1,94 @@
+package spec
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// TestHostileFilesAreRefusedCheaply holds files whose parsing would take gigabytes or minutes.
+func TestHostileFilesAreRefusedCheaply(t *testing.T) {
+	const n, most = 200_000, 400 << 20
+	times := strings.Repeat
+	for name, text := range map[string]string{
+		"lists":        "image: a\nrun: " + times("[", n) + times("]", n),
+		"open lists":   "image: a\nrun: " + times("[", n),
+		"mappings":     "image: a\nrun: " + times("{a: ", n/2) + times("}", n/2),
+		"dashes":       "image: a\nrun:\n" + times("- ", n),
+		"explicit":     "image: a\nrun:\n" + times("? ", n),
+		"anchors":      "image: a\nrun: " + times("&a ", n/2) + "x",
+		"tags":         "image: a\nrun: " + times("!!str ", n/2) + "x",
+		"colons":       "image: a\nrun: " + times("a: ", n/2),
+		"keys":         "x-a: {" + times("a: b, ", n/4) + "}\nimage: a",
+		"same key":     times("a: b\n", n/8),
+		"documents":    times("---\na: b\n", n/8),
+		"short lists":  "x-a: [" + times("[],", n) + "]\nimage: a",
+		"indentations": indented(800),
+		"size":         "image: a\nrun: " + times("x", maxFile),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := ParseJob("x", []byte(text), "/")
+			runtime.ReadMemStats(&after)
+			if !core.IsKind(err, core.Invalid) {
+				t.Errorf("error of kind %v, want Invalid", core.KindOf(err))
+			}
+			if took := after.TotalAlloc - before.TotalAlloc; took > most {
+				t.Errorf("%d bytes took %d MiB of memory", len(text), took>>20)
+			}
+		})
+	}
+}
+
+func indented(levels int) string {
+	var b strings.Builder
+	for i := range levels {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func TestHonestFilesOfAllSizesAreRead(t *testing.T) {
+	var env, script strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&env, "  V%d: %q\n", i, strings.Repeat("y", 50))
+		fmt.Fprintf(&script, "  : line %06d of a script {[(- - - a: b: c: d\n", i)
+	}
+	for name, text := range map[string]string{
+		"variables": "image: a\nenv:\n" + env.String() + "run: echo\n",
+		"script":    "image: a\nrun: |\n" + script.String(),
+		"one line":  "image: a\nrun: echo " + strings.Repeat("x", 500_000) + "\n",
+		"list":      "image: a\nrun: [echo" + strings.Repeat(", a", 20_000) + "]\n",
+		"lists":     "image: a\ninputs:\n" + strings.Repeat("- {from: /etc/hosts, to: /work/a}\n", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseJob("x", []byte(text), "/"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestScalarsThatVersionsOfYAMLReadDifferently(t *testing.T) {
+	for text, want := range map[string]string{
+		"%YAML 1.2\n---\nimage: a\nrun: echo d\n...\n":          "",
+		"%TAG ! tag:x,2000:\n---\nimage: a\nrun: echo d\n":      "",
+		"image: a\nenv: {A: .inf, B: -.inf, C: .nan, D: 010}\n": "",
+		"image: a\nnodes: 010\n":                                "nodes",
+		"image: a\nnodes: -010\n":                               "nodes",
+		"image: a\nretry: 007\n":                                "retry",
+		"image: a\nnodes: 0o10\n":                               "",
+		"image: a\nnodes: 08\n":                                 "nodes",
+		"image: a\n---\nimage: b\n":                             "document",
+		"%YAML 1.2\n---\nimage: a\nrun: echo\n---\nimage: b\n":  "document",
+	} {
+		_, err := ParseJob("x", []byte(text), "/")
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one about %q", text, err, want)
+		}
+	}
+}
