@@ -64,12 +64,14 @@ type attemptView struct {
 	SlotSeconds float64 `json:"slot_seconds,omitempty"`
 	// MarginSeconds is how long before the end of its time the job is asked to
 	// save itself; what that took, and the way home.
-	MarginSeconds   float64    `json:"margin_seconds,omitempty"`
-	Margin          string     `json:"margin,omitempty"`
-	SavingSeconds   float64    `json:"saving_seconds,omitempty"`
-	BringingSeconds float64    `json:"bringing_seconds,omitempty"`
-	Nodes           []nodeView `json:"nodes,omitempty"`
-	Cost            float64    `json:"cost,omitempty"`
+	MarginSeconds float64 `json:"margin_seconds,omitempty"`
+	Margin        string  `json:"margin,omitempty"`
+	// Answer is how the job ended after it was asked to write its checkpoint.
+	Answer          protocol.Answer `json:"answer,omitempty"`
+	SavingSeconds   float64         `json:"saving_seconds,omitempty"`
+	BringingSeconds float64         `json:"bringing_seconds,omitempty"`
+	Nodes           []nodeView      `json:"nodes,omitempty"`
+	Cost            float64         `json:"cost,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []state.Arrived `json:"outputs,omitempty"`
 }
@@ -137,7 +139,7 @@ func viewAttempt(at state.Attempt) attemptView {
 		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
+		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, Answer: at.Answer, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
 	}
 	if at.Ended.IsZero() {
 		v.Starting = at.Starting

@@ -55,8 +55,8 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 // TestWhyARunMovedIsInItsHistory, with what had its job save itself.
 func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 	for message, want := range map[string]string{
-		"the site's time slot has ended before the job": "site a: the site's time slot has ended before the job: the job has saved itself",
-		"": "site a: exit code 85: the job has saved itself",
+		"the site's time slot has ended before the job": "site a: the site's time slot has ended before the job: the job has written its checkpoint",
+		"": "site a: exit code 85: the job has written its checkpoint",
 	} {
 		w := newWorld(t, "a", "b")
 		w.sites["a"].head = events(protocol.Result{Continue: true, Kind: core.Lost.String(), Message: message, Remedy: "Raise it.", Outputs: []protocol.OutputMatch{}})
@@ -69,7 +69,7 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 			}
 		}
 		w.drive(t, run, nil)
-		if !strings.HasSuffix(meanwhile, "the job has saved itself, and its checkpoint is being fetched") {
+		if !strings.HasSuffix(meanwhile, "the job has written its checkpoint; its checkpoint is being fetched") {
 			t.Errorf("as the checkpoint is on its way: %q", meanwhile)
 		}
 		notes, err := w.Store.Notes(t.Context(), run.ID)

@@ -67,6 +67,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.timed(ctx, protocol.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
 	}
 	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
+	a.rec.Answer = result.Answer
 	a.account(ctx, result)
 	if len(result.Runtimes) > 0 {
 		a.rec.Runtime = result.Runtimes[0]
@@ -74,7 +75,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	a.measure(result)
 	out := a.judge(result)
 	if result.Continue && !a.stopAsked() { // what is wrong with it is nothing to mend
-		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(hasSaved(result) + ", and its checkpoint is being fetched")}})
+		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(a.leftBehind(result) + "; its checkpoint is being fetched")}})
 	} else {
 		a.blame(out)
 	}

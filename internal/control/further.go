@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
+	"golang.org/x/sys/unix"
 )
 
 // What keeps a run that goes on and on from going round in circles.
@@ -44,7 +45,8 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 		if err != nil {
 			return outcome{}, false, err
 		}
-		a.rec.Idle = !further
+		// Without `paths` a log that grew looks like progress.
+		a.rec.Idle = !further || r.Answer == protocol.AnswerDied && len(a.sub.Job.Checkpoint.Paths) == 0
 		return a.onward(ctx, r)
 	}
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
@@ -100,18 +102,25 @@ func (a *attempt) onward(ctx context.Context, r *protocol.Result) (outcome, bool
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", shortInARow, shortAttempt)
 		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
 	default:
-		return outcome{moved: true, err: errors.New(hasSaved(r) + "; the run goes on from its checkpoint")}, true, nil
+		return outcome{moved: true, err: errors.New(a.leftBehind(r) + "; the run continues from there")}, true, nil
 	}
 	return outcome{state: state.Suspended, err: e}, true, nil
 }
 
-// hasSaved tells why a job has saved itself.
-func hasSaved(r *protocol.Result) string {
+// leftBehind is the text of why a job ended that continues elsewhere, and of what it left.
+func (a *attempt) leftBehind(r *protocol.Result) string {
 	why := r.Message
-	if why == "" { // nobody has asked it to
+	if why == "" { // it was not asked to
 		why = fmt.Sprintf("exit code %d", protocol.ContinueCode)
 	}
-	return why + ": the job has saved itself"
+	if r.Answer != protocol.AnswerDied {
+		return why + ": the job has written its checkpoint"
+	}
+	signal := unix.SignalName(a.sub.Job.Checkpoint.SignalNumber())
+	if len(a.sub.Job.Checkpoint.Paths) == 0 {
+		return why + ": the job ended by " + signal + "; its volume is kept"
+	}
+	return why + ": the job ended by " + signal + " and changed no file of `checkpoint.paths`; its volume is kept"
 }
 
 // idle counts the attempts that left the checkpoint as it was, since one that did not.

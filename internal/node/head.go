@@ -45,12 +45,14 @@ type head struct {
 	shared   bool
 	exit     *core.Exit
 	inSetup  bool
-	setUp    bool   // setup has ended well
-	faulty   string // the host at fault
-	saved    bool   // the task has written its checkpoint
-	wrote    bool   // it is known to have, by `checkpoint.command`
-	asked    bool   // it was asked to save itself, and to end
-	snapshot int    // the one that the run goes on from, of saved machines
+	setUp    bool            // setup has ended well
+	faulty   string          // the host at fault
+	saved    bool            // the task has written its checkpoint
+	wrote    bool            // it is known to have, by `checkpoint.command`
+	before   evidence        // when it was asked
+	answer   protocol.Answer // how it ended then
+	asked    bool            // it was asked to save itself, and to end
+	snapshot int             // the one that the run goes on from, of saved machines
 
 	running context.Context // as long as the job's command does; nil: it has not begun
 
@@ -138,7 +140,7 @@ func (h *head) carryOut(ctx context.Context) {
 	}
 	h.output.Close()
 	r := h.conclude(err)
-	r.Continue, r.Snapshot, r.SetupDone = h.saved, h.snapshot, h.setUp
+	r.Continue, r.Answer, r.Snapshot, r.SetupDone = h.saved, h.answer, h.snapshot, h.setUp
 	r.Started = started
 	h.leave(r)
 }
@@ -412,7 +414,11 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 		return core.Exit{}, cause
 	} else if is {
-		if h.saveAndEnd(rest, p, why, grace); !h.saved {
+		h.saveAndEnd(rest, p, why, grace)
+		switch {
+		case h.answer == protocol.AnswerNothing:
+			return core.Exit{}, h.unwritten(cause)
+		case !h.saved:
 			return core.Exit{}, unanswered(cause, grace)
 		}
 		return core.Exit{}, cause

@@ -45,9 +45,9 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 	if err := h.askToSave(ctx, p, why, true); err != nil {
 		h.journal.say(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
-	_, err := p.Wait(ctx)
+	exit, err := p.Wait(ctx)
 	if err == nil {
-		h.hasAnswered(ctx)
+		h.hasAnswered(ctx, exit)
 		return
 	}
 	p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
@@ -88,7 +88,10 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 	if err == nil {
 		rest, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
-		h.hasAnswered(rest)
+		h.hasAnswered(rest, exit)
+		if h.answer == protocol.AnswerNothing {
+			err = h.unwritten(errSaveAsked)
+		}
 	}
 	return exit, true, err
 }
@@ -100,12 +103,13 @@ func (h *head) beginSave() (end func()) {
 	return func() { h.journal.end(protocol.PhaseSave) }
 }
 
-// hasAnswered takes the end of a job that was asked for its answer.
-func (h *head) hasAnswered(ctx context.Context) {
+// hasAnswered records how a job that was asked to write its checkpoint has ended.
+func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 	// A shell may die of the signal before what it has started.
 	h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
 	h.forgetStopFile()
-	h.saved = true
+	h.answer = h.answerOf(ctx, exit, h.before)
+	h.saved = h.answer != protocol.AnswerNothing
 }
 
 // unanswered is why an attempt ends whose job was killed, as it went on after it
@@ -129,6 +133,9 @@ func (h *head) askToSave(ctx context.Context, p driver.Process, why string, endi
 	h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
 	c := h.plan.Checkpoint
 	var err error
+	if h.before, err = h.observe(ctx); err != nil {
+		h.n.Log.Warn("look at the files of a checkpoint", "err", err)
+	}
 	switch {
 	case c.File != "":
 		if err = h.writeStopFile(ctx); err == nil {

@@ -395,6 +395,26 @@ func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string
 	return true, image.Unload(ctx, fresh, nil)
 }
 
+// newestNow is newestOf for the data image as it is now, which its guest holds still
+// meanwhile.
+func (h *head) newestNow(ctx context.Context) (newest time.Time, found bool, err error) {
+	s, err := h.server()
+	if err != nil {
+		return newest, false, err
+	}
+	thaw, err := s.Freeze(ctx)
+	if err != nil {
+		return newest, false, err
+	}
+	defer thaw()
+	image, err := dataimage.Open(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	if err != nil {
+		return newest, false, err
+	}
+	defer image.Close()
+	return h.newestOf(ctx, image)
+}
+
 // newestOf gives when the files of a checkpoint, and directories in it, were last
 // written to, by the guest's clock, and whether there are any files.
 func (h *head) newestOf(ctx context.Context, image *dataimage.Image) (newest time.Time, found bool, err error) {

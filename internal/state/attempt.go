@@ -70,6 +70,8 @@ type Record struct {
 	// and Bringing how long the way home.
 	Saving   time.Duration `json:"saving,omitempty"`
 	Bringing time.Duration `json:"bringing,omitempty"`
+	// Answer is how the job ended after it was asked to write its checkpoint.
+	Answer protocol.Answer `json:"answer,omitempty"`
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`

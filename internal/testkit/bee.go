@@ -167,6 +167,7 @@ type RunView struct {
 		Hosts         []string
 		Phases        map[string]float64
 		ExitCode      *int `json:"exit_code"`
+		Answer        string
 		Error         *struct{ Kind, Message, Remedy string }
 		Nodes         []struct{ Cores int }
 	}

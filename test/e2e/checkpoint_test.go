@@ -78,6 +78,37 @@ func TestAskedByCommandOrFile(t *testing.T) {
 	}
 }
 
+// TestAJobThatDiesOfTheSignalWroteNothing: only files of a checkpoint that changed show
+// that it wrote one. A log that grew does not.
+func TestAJobThatDiesOfTheSignalWroteNothing(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	const (
+		begin  = "echo begun >> log; [ $(wc -l <log) = 1 ] || exit 0; "
+		forget = begin + "while :; do echo more >> other; sleep 0.1; done"
+		write  = begin + `trap 'echo done > state; trap - TERM; kill -TERM $$' TERM; while :; do sleep 0.1; done`
+	)
+	for name, c := range map[string]struct{ checkpoint, run, answer, state string }{
+		"without paths":            {"{grace: 5s}", forget, "died", "succeeded"},
+		"paths that do not change": {"{grace: 5s, paths: [/work/log]}", forget, "died", "succeeded"},
+		"paths that are not there": {"{grace: 5s, paths: [/work/state]}", strings.ReplaceAll(forget, "[ $", "[ ! -e again ] && [ $"), "nothing", "failed"},
+		"raised again":             {"{grace: 5s, paths: [/work/state]}", write, "wrote", "succeeded"},
+		"without paths, by USR1":   {"{grace: 5s, signal: USR1}", forget, "died", "succeeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, job := busyboxJob(t, "workdir: /work", "checkpoint: "+c.checkpoint, "outputs: [{from: /work/*, to: results}]", "run: |\n  "+c.run)
+			id := strings.TrimSpace(b.Must("run", "-d", job))
+			begun(t, b, id)
+			b.Must("move", id)
+			v := b.Await(id, time.Minute)
+			if v.State != c.state || len(v.Attempts) == 0 || v.Attempts[0].Answer != c.answer {
+				t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+			}
+		})
+	}
+}
+
 // TestACheckpointWhileTheJobGoesOn: one is taken and comes home, twice, and it is the same
 // process that goes on; a run that is moved then goes to the site that its user names.
 func TestACheckpointWhileTheJobGoesOn(t *testing.T) {

@@ -387,6 +387,8 @@ type Result struct {
 	// Continue tells that the task has saved itself, and the run goes on in
 	// another attempt from what is in the volume now.
 	Continue bool `json:"continue,omitempty"`
+	// Answer is how the job ended after it was asked to write its checkpoint; "": it was not.
+	Answer Answer `json:"answer,omitempty"`
 	// Snapshot is the number of the copy that it goes on from; 0: the volume.
 	Snapshot int `json:"snapshot,omitempty"`
 	// Bytes are in what it goes on from; 0: they were not counted.
@@ -416,6 +418,16 @@ type Result struct {
 	Ended        time.Time               `json:"ended"`
 	Phases       map[Phase]time.Duration `json:"phases"`
 }
+
+// Answer is how a job ended that was asked to write its checkpoint.
+type Answer string
+
+// Answers.
+const (
+	AnswerWrote   Answer = "wrote"   // it ended in its own way, or files of its checkpoint changed
+	AnswerDied    Answer = "died"    // it died of the signal, and nothing shows that it wrote a checkpoint
+	AnswerNothing Answer = "nothing" // it died of the signal, and nothing is there of `checkpoint.paths`
+)
 
 // OutputMatch is one file or directory that an output glob matched.
 type OutputMatch struct {
