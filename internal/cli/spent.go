@@ -63,7 +63,7 @@ func phaseOf(p protocol.Phase) spentOn {
 		return onTransfer
 	case protocol.PhaseLaunch, protocol.PhaseJoin, protocol.PhaseStart, protocol.PhaseSetup:
 		return onStart
-	case protocol.PhaseRun:
+	case protocol.PhaseRun, protocol.PhasePost:
 		return onCompute
 	case protocol.PhaseSave:
 		return onCheckpoint

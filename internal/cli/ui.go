@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (p *progress) report(e protocol.Event) {
 	case e.Message != "":
 		p.clear()
 		fmt.Fprintf(p.out, "bee: %s\n", e.Message)
-	case e.Begin && (e.Phase == protocol.PhaseRun || e.Phase == protocol.PhaseSetup): // the terminal is the job's now
+	case e.Begin && slices.Contains([]protocol.Phase{protocol.PhaseSetup, protocol.PhaseRun, protocol.PhasePost}, e.Phase): // the terminal is the job's now
 		if p.line {
 			p.clear()
 		}

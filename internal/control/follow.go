@@ -134,11 +134,14 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 		out := outcome{state: state.Succeeded, exit: &code}
 		if code != 0 {
 			what := "run"
-			if r.InSetup {
+			switch {
+			case r.InSetup:
 				what = "setup"
+			case r.InPost:
+				what = "post"
 			}
 			out.state = state.Failed
-			out.err = endedBadly(what, code)
+			out.err = a.hintShared(r, endedBadly(what, code))
 		}
 		return out
 	}
@@ -152,7 +155,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	case !a.ran && passable(err):
 		return outcome{next: true, state: state.Failed, err: err}
 	}
-	return outcome{state: state.Failed, err: err}
+	return outcome{state: state.Failed, err: a.hintShared(r, err)}
 }
 
 // follow watches the head until it has a result. The line to the head may

@@ -46,6 +46,12 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 			File: c.File, Command: words(c.Command), Every: c.Every,
 		}
 	}
+	if job.Post != nil {
+		if p.Post, err = core.Command(image.Config, entrypoint, words(job.Post)); err != nil {
+			return nil, err
+		}
+	}
+	p.SharedVolume = job.NeedsShared()
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
 }

@@ -104,7 +104,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 
 // try makes an attempt on a site, if its slot is any use.
 func (d *drive) try(ctx context.Context, site spec.Site) (outcome, error) {
-	if err := hasTime(site, &d.sub.Job); err != nil {
+	if err := cmp.Or(hasTime(site, &d.sub.Job), sharesVolume(site, &d.sub.Job)); err != nil {
 		return d.siteFailed(ctx, err)
 	}
 	return d.attempt(ctx, site)
@@ -328,7 +328,7 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f := forecast{info: p.Info()}
 	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = cmp.Or(hasTime(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()), lasts(site, f.info.Summary, f.facts, firstMargin(&sub.Job)))
+		f.err = cmp.Or(hasTime(site, &sub.Job), sharesVolume(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()), lasts(site, f.info.Summary, f.facts, firstMargin(&sub.Job)))
 	}
 	if f.err != nil {
 		return f

@@ -49,6 +49,7 @@ type head struct {
 	faulty   string          // the host at fault
 	saved    bool            // the task has written its checkpoint
 	wrote    bool            // it is known to have, by `checkpoint.command`
+	inPost   bool            // the exit is that of the plan's Post
 	before   evidence        // when it was asked
 	answer   protocol.Answer // how it ended then
 	asked    bool            // it was asked to save itself, and to end
@@ -270,6 +271,12 @@ func (h *head) run(ctx context.Context, argv []string) error {
 		if err := h.complete(ctx); err != nil {
 			return err
 		}
+	}
+	if exit.Code == 0 && h.plan.Post != nil {
+		if exit, err = h.post(ctx); err != nil {
+			return err
+		}
+		h.inPost = true
 	}
 	h.exit = &exit
 	return nil

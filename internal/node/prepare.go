@@ -72,6 +72,9 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
+	if err := h.volumeAsWanted(); err != nil {
+		return err
+	}
 	if err := h.startAll(ctx); err != nil || !h.plan.Restore || !h.hasVolumeImage() {
 		return err
 	}

@@ -24,7 +24,7 @@ const endGrace = 2 * time.Second
 // conclude ends all containers and gathers what the nodes have to tell.
 func (h *head) conclude(err error) *protocol.Result {
 	dir := h.n.config.Host.Dir
-	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
+	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
 	if h.exit == nil && err != nil {
 		h.mu.Lock()
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty

@@ -20,6 +20,7 @@ func words() map[string][]string {
 		"order":            {OrderListed, OrderCheapest, OrderSoonest},
 		"build.builder":    append(Engines(), BuilderVM),
 		"checkpoint.mode":  {CheckpointApp, CheckpointVM, CheckpointAuto},
+		"volume.shared":    {SharedAny, SharedRequired},
 		"volume.kind":      {VolumeAuto, VolumeVirtio, VolumeImage},
 		"vm.when":          {VMAlways, VMNever, VMAuto},
 		"vm.accel":         {"auto", "kvm", "tcg"},
@@ -34,7 +35,7 @@ func words() map[string][]string {
 
 // wanted are the commands of which an empty list is a mistake: in their place it
 // would start the image's own.
-func wanted() []string { return []string{"setup", "run", "resume", "checkpoint.command"} }
+func wanted() []string { return []string{"setup", "run", "post", "resume", "checkpoint.command"} }
 
 // limits of a number, both of which it can be.
 type limits struct{ least, most float64 }

@@ -33,7 +33,10 @@ type Job struct {
 	// Setup runs once, on node 0, before the first attempt's Run.
 	Setup *Command `yaml:"setup"`
 	// Run is the user's command on node 0; absent: the image's own CMD.
-	Run     *Command `yaml:"run"`
+	Run *Command `yaml:"run"`
+	// Post runs once, on node 0, when Run has ended with code 0 and node 0 has the files
+	// of all hosts.
+	Post    *Command `yaml:"post"`
 	Outputs []Copy   `yaml:"outputs"`
 	// Checkpoint lets the run end an attempt before its time slot does, and
 	// go on in another; nil: an attempt ends with its slot, and so the run.

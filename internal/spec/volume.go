@@ -23,7 +23,19 @@ type Volume struct {
 	// From is a local data image: what it holds is in the volume before anything
 	// runs. It stays as it is.
 	From string `yaml:"from"`
+	// Shared is SharedRequired where sites whose hosts share no file system cannot take
+	// the job; default SharedAny.
+	Shared string `yaml:"shared" json:",omitempty"`
 }
+
+// Words of Volume.Shared.
+const (
+	SharedAny      = "any"
+	SharedRequired = "required"
+)
+
+// NeedsShared reports whether the job has several nodes, which must see one volume.
+func (j *Job) NeedsShared() bool { return j.Volume.Shared == SharedRequired && j.Nodes > 1 }
 
 // Kinds of Volume.
 const (
@@ -85,6 +97,10 @@ func (d *decoder) checkVolume(j *Job) {
 		d.checkTarget("volume", v.Path)
 	}
 	d.oneOf("volume.kind", v.Kind)
+	d.oneOf("volume.shared", v.Shared)
+	if d.allRead("volume", "vm", "checkpoint", "nodes") && j.NeedsShared() && j.SavesVM() && v.Kind != VolumeImage {
+		d.at("volume.shared", "add `kind: dataimage`", "volume.shared: virtual machines that are saved have a volume each")
+	}
 	if !d.allRead("volume", "vm", "nodes") {
 		return
 	}

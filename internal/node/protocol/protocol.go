@@ -80,6 +80,10 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// Post runs when Run has ended with code 0, once VolumeDir has the files of all hosts.
+	Post []string `json:"post,omitempty"`
+	// SharedVolume ends the attempt, as Unsupported, where the hosts share no volume.
+	SharedVolume bool `json:"shared_volume,omitempty"`
 	// InGuest has Run be a command of the root of node 0's guest, beside the docker
 	// that is there, with the guest's own environment and in its directory of the
 	// volume. The container runs on, and does nothing.
@@ -338,6 +342,7 @@ const (
 	PhaseStart   Phase = "start" // containers
 	PhaseSetup   Phase = "setup"
 	PhaseRun     Phase = "run"
+	PhasePost    Phase = "post"
 	PhaseSave    Phase = "save" // the job writes its checkpoint
 	PhaseAway    Phase = "away" // it is over, and no controller has come yet
 	PhaseFetch   Phase = "fetch"
@@ -346,7 +351,7 @@ const (
 
 // Phases gives all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhaseSave, PhaseAway, PhaseFetch, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseSave, PhaseAway, PhaseFetch, PhaseRelease}
 }
 
 // Event is one thing that happened in an attempt, for people and for records.
@@ -398,6 +403,8 @@ type Result struct {
 	SetupDone bool `json:"setup_done,omitempty"`
 	// InSetup tells that Exit is setup's.
 	InSetup bool `json:"in_setup,omitempty"`
+	// InPost tells that Exit is post's.
+	InPost bool `json:"in_post,omitempty"`
 	// Kind, Message and Remedy tell why, where Exit is nil.
 	Kind    string `json:"kind,omitempty"`
 	Message string `json:"message,omitempty"`

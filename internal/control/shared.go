@@ -1,0 +1,37 @@
+package control
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// sharesVolume reports by an error what a site is known, before it is asked, to have
+// against a job that needs one volume for all hosts.
+func sharesVolume(site spec.Site, job *spec.Job) error {
+	machines := job.VM != nil && job.VM.When == spec.VMAlways && job.Volume.Kind != spec.VolumeVirtio && job.VM.Fabric != "none"
+	if !job.NeedsShared() || machines || !site.PrivateScratch {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have a scratch each (`private_scratch`), and the job has `volume: {shared: required}`"),
+		Remedy: "Name a site whose hosts share a file system.",
+	}
+}
+
+// hintShared adds to the error of a command that hosts without a common file system may
+// be why it failed.
+func (a *attempt) hintShared(r *protocol.Result, err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if !ok || e.Kind != core.Permanent || r.SharedVolume || r.InSetup || a.sub.Job.Nodes < 2 || slices.Contains([]string{spec.SharedRequired, spec.SharedAny}, a.sub.Job.Volume.Shared) {
+		return err
+	}
+	if e.Remedy != "" {
+		e.Remedy += " "
+	}
+	e.Remedy += "The hosts share no file system: each node had files of its own. Where the job needs one directory for all, `volume: {shared: required}` skips such sites; where node 0 needs the others' files at the end, `post:` runs once they are gathered."
+	return e
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+// post runs the job's last command, once node 0's volume has the files of all hosts.
+func (h *head) post(ctx context.Context) (core.Exit, error) {
+	h.n.setPhase(protocol.PhasePost)
+	h.journal.begin(protocol.PhasePost)
+	defer h.journal.end(protocol.PhasePost)
+	for rank := range h.n.config.Size {
+		if !h.ownVolume(rank) {
+			continue
+		}
+		if err := h.gather(ctx, rank, []string{"*"}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+			return core.Exit{}, h.n.failed("bring the files together for `post:` of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
+		}
+	}
+	return h.task(ctx, h.plan.Post)
+}
+
+// volumeAsWanted refuses hosts that share no volume, where the job needs one.
+func (h *head) volumeAsWanted() error {
+	if !h.plan.SharedVolume || h.shared || h.hasVolumeImage() {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use hosts", Err: errors.New("they share no file system, and the job has `volume: {shared: required}`"),
+		Remedy: "Name as `scratch:` of the site a directory that all its hosts see, or a site with one.",
+	}
+}
