@@ -24,6 +24,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -263,21 +264,19 @@ func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k
 	if err != nil {
 		return err
 	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
+	// sshd in the guest knows who may; to it a stranger costs a process.
+	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { printError(a.stderr, err) }}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		defer c.Close()
+		known()
+		if err := a.sshOver(ctx, run, rank, k, c, c); err != nil {
+			if _, ended := errors.AsType[exitError](err); !ended {
+				printError(a.stderr, err)
 			}
-			return err
 		}
-		go func() {
-			defer c.Close()
-			if err := a.sshOver(ctx, run, rank, k, c, c); err != nil {
-				if _, ended := errors.AsType[exitError](err); !ended {
-					printError(a.stderr, err)
-				}
-			}
-		}()
-	}
+	})
+	return nil
 }
+
+// mostForwarded is how many connections a forwarded port leads to the guest at a time.
+const mostForwarded = 64

@@ -88,7 +88,7 @@ type ContainerSpec struct {
 	DiskScratch bool
 	// Binary is the bee binary on the host. It appears as /.bee/bee.
 	Binary string
-	// RunDir is a directory on the host that appears, writable, as /.bee/run.
+	// RunDir is a directory on the host that appears, read-only, as /.bee/run.
 	// The node's socket lies in it, and init makes its own there.
 	RunDir string
 	// GPUs is the number of GPUs to pass in; -1 means all.

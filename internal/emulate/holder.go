@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,8 +42,9 @@ func HolderMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "bee: this is an internal command: the local provider starts it")
 		return 2
 	}
-	// The end of the terminal or the session is not the end of the hosts.
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTOU, unix.SIGTTIN)
+	// The end of the terminal or the session is not the end of the hosts. What were
+	// ignored would stay so in all that runs on them.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTOU, unix.SIGTTIN)
 	var spec Spec
 	if err := json.NewDecoder(os.Stdin).Decode(&spec); err != nil {
 		log.Error("no orders: whoever started this holder has ended", "error", err)
@@ -103,22 +105,21 @@ func listen(path string) (*net.UnixListener, error) {
 }
 
 func (w *world) serve(l *net.UnixListener) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			w.log.Error("accept", "error", err)
-			return
+	g := wire.Gate{Failed: func(err error) { w.log.Error("accept", "error", err) }}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		if u, is := c.(*net.UnixConn); is {
+			w.handle(u, known)
 		}
-		go w.handle(c)
-	}
+	})
 }
 
-func (w *world) handle(c *net.UnixConn) {
+func (w *world) handle(c *net.UnixConn, known func() bool) {
 	defer c.Close()
 	if err := checkPeer(c); err != nil {
 		w.log.Error("refused", "error", err)
 		return
 	}
+	known()
 	var q request
 	files, err := receive(c, &q)
 	if err != nil {

@@ -39,7 +39,7 @@ func forLanes(kind string) []string {
 	return all
 }
 
-const handshakeTimeout = 10 * time.Second
+const handshakeTimeout = wire.HandshakeTimeout
 
 // caller is who makes a call: a rank, or somebody of this host.
 type caller struct {
@@ -49,48 +49,48 @@ type caller struct {
 
 // acceptLocal serves the controller, `bee exec` and the launch agents.
 func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
-	for {
-		c, err := l.Accept()
+	g := wire.Gate{Most: mostLocal, Failed: n.deaf}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		known() // the socket is the user's own
+		peer, err := wire.NewPeerWith(c, false, "local client", wire.Trusting)
 		if err != nil {
+			c.Close()
 			return
 		}
-		go func() {
-			peer, err := wire.NewPeerWith(c, false, "local client", wire.Trusting)
-			if err != nil {
-				c.Close()
-				return
-			}
-			n.serve(ctx, peer, caller{-1, true})
-		}()
-	}
+		n.serve(ctx, peer, caller{-1, true})
+	})
 }
+
+// mostLocal is how many clients of this host are served at a time.
+const mostLocal = 4096
 
 // acceptPeers serves the other nodes of the attempt, and nobody else.
 func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			if err := n.acceptPeer(ctx, c); err != nil {
-				c.Close()
-				level := slog.LevelWarn
-				if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) {
-					level = slog.LevelDebug // a node that got through by another of our addresses
-				}
-				n.Log.Log(ctx, level, "refused a connection", "from", c.RemoteAddr(), "err", err)
+	g := wire.Gate{Failed: n.deaf}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		if err := n.acceptPeer(ctx, c, known); err != nil {
+			c.Close()
+			level := slog.LevelWarn
+			if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) {
+				level = slog.LevelDebug // a node that got through by another of our addresses
 			}
-		}()
-	}
+			n.Log.Log(ctx, level, "refused a connection", "from", c.RemoteAddr(), "err", err)
+		}
+	})
 }
 
-func (n *node) acceptPeer(ctx context.Context, c net.Conn) error {
+// deaf tells of connections that could not be accepted.
+func (n *node) deaf(err error) { n.Log.Warn("accept a connection", "err", err) }
+
+func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) error {
 	secure := n.identity.SecureServer(c, slices.Concat(forLanes(forFabric), forLanes(forClear), []string{forControl, forData})...)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(shake); err != nil {
 		return err
+	}
+	if !known() {
+		return net.ErrClosed
 	}
 	name, err := wire.PeerName(secure.Conn)
 	if err != nil {

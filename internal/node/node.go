@@ -28,6 +28,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -78,6 +79,10 @@ var errNoMember = errors.New("no node of this run has that name")
 // returns when the attempt is over. An end of input without configuration
 // means that the starter has changed its mind, and is no error.
 func Main(o Options) int {
+	if err := pid1.Fresh(); err != nil {
+		fmt.Fprintf(os.Stderr, "bee node: %v\n", err)
+		return 1
+	}
 	c, err := configuration(os.Stdin)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -97,7 +102,7 @@ func Main(o Options) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	pid1.Outlive()
 	if RunAll(ctx, c, o) != nil {
 		return 1 // the log has it
 	}

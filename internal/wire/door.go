@@ -54,24 +54,19 @@ func (d *Door) Admit(ctx context.Context) (net.Conn, error) {
 	defer d.Close()
 	admitted, failed := make(chan net.Conn), make(chan error, 1)
 	go func() {
-		for {
-			c, err := d.listener.Accept()
-			if err != nil {
-				failed <- err
+		var g Gate
+		g.Serve(d.listener, func(c net.Conn, known func() bool) {
+			caller := tls.Server(c, d.config)
+			if during(ctx, c, func() error { return answer(caller) }) != nil || !known() {
 				return
 			}
-			go func() {
-				caller := tls.Server(c, d.config)
-				if during(ctx, c, func() error { return answer(caller) }) != nil {
-					return
-				}
-				select {
-				case admitted <- caller:
-				case <-ctx.Done():
-					c.Close()
-				}
-			}()
-		}
+			select {
+			case admitted <- caller:
+			case <-ctx.Done():
+				c.Close()
+			}
+		})
+		failed <- net.ErrClosed
 	}()
 	select {
 	case c := <-admitted:

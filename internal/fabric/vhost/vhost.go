@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/fabric/loop"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // HeaderSize is that of what precedes each frame here: the first ten bytes of
@@ -55,16 +56,13 @@ func Serve(l net.Listener, in *loop.Loop, log *slog.Logger, take func(frames []F
 }
 
 func (d *Device) accept() {
-	for {
-		c, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
+	g := wire.Gate{Failed: func(err error) { d.log.Warn("accept the hypervisor's connection", "err", err) }}
+	g.Serve(d.listener, func(c net.Conn, known func() bool) {
 		u, ok := c.(*net.UnixConn)
 		if !ok {
-			c.Close()
-			continue
+			return
 		}
+		known() // the socket is the user's own
 		s := newSession(d, u)
 		d.mu.Lock()
 		old := d.current
@@ -79,8 +77,8 @@ func (d *Device) accept() {
 			s.free()
 			return
 		}
-		go s.serve()
-	}
+		s.serve()
+	})
 }
 
 // Give hands frames to the guest, each with its header before it, in their order.

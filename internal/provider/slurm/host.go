@@ -38,8 +38,6 @@ const (
 	attendTimeout = 2 * time.Minute
 	linger        = 3 * time.Second
 	stopGrace     = 3 * time.Second
-
-	handshakeTimeout = 10 * time.Second
 )
 
 // announcement is what an agent says of itself.
@@ -229,26 +227,18 @@ func (a *agent) notice() {
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func (a *agent) accept(l net.Listener) {
-	for {
-		conn, err := l.Accept()
+	g := wire.Gate{Failed: func(err error) { a.log.Warn("accept a connection", "err", err) }}
+	g.Serve(l, func(conn net.Conn, known func() bool) {
+		defer conn.Close()
+		if conn.(*tls.Conn).HandshakeContext(context.Background()) != nil || !known() {
+			return // a stranger
+		}
+		peer, err := wire.NewPeer(conn, false, "the controller")
 		if err != nil {
 			return
 		}
-		go func() {
-			defer conn.Close()
-			ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-			err := conn.(*tls.Conn).HandshakeContext(ctx)
-			cancel()
-			if err != nil {
-				return // a stranger
-			}
-			peer, err := wire.NewPeer(conn, false, "the controller")
-			if err != nil {
-				return
-			}
-			peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is that of one caller
-		}()
-	}
+		peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is that of one caller
+	})
 }
 
 func (a *agent) handle(ctx context.Context, method string, s *wire.Stream) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -96,7 +97,7 @@ func (p *provider) addLanes(l *link, n int) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), loginWithin)
 	defer cancel()
-	var at string
+	var at laneOffer
 	s, err := l.Open(ctx, callLanes, call{Lanes: n}, &at)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (p *provider) addLanes(l *link, n int) error {
 	links, lanes, errs := make([]*link, n), make([]io.ReadWriteCloser, n), make([]error, n)
 	add := func(i int) {
 		if links[i], errs[i] = p.login(ctx, l.host, false); errs[i] == nil {
-			lanes[i], errs[i] = links[i].Open(context.WithoutCancel(ctx), callLane, call{Path: at, Lanes: i}, nil)
+			lanes[i], errs[i] = links[i].Open(context.WithoutCancel(ctx), callLane, call{Path: at.Path, Key: at.Key, Lanes: i}, nil)
 		}
 	}
 	if add(0); errs[0] == nil { // one refusal is enough: some hosts lock out who asks too often
@@ -153,6 +154,16 @@ func closeAll(links []*link) {
 	}
 }
 
+// laneOffer is where an agent takes lanes, and the key by which those who bring them
+// prove it: the name of the socket is known to all of the host.
+type laneOffer struct {
+	Path string   `json:"path"`
+	Key  wire.Key `json:"key"`
+}
+
+// The ends of a lane within a host, as its key knows them.
+const laneTaker, laneBringer = "taker", "bringer"
+
 // offerLanes takes n lanes that other agents of this user on this host bring, and
 // has the connection use them.
 func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
@@ -167,31 +178,64 @@ func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
 	ctx, end := s.Broken(ctx)
 	defer end()
 	defer context.AfterFunc(ctx, func() { door.Close() })()
-	if err := s.Reply(at); err != nil {
+	key := wire.NewKey()
+	if err := s.Reply(laneOffer{at, key}); err != nil {
 		return err
 	}
+	lanes, err := takeLanes(ctx, door, key, n)
+	if err != nil {
+		return err
+	}
+	a.wide.Add(lanes...)
+	return wire.WriteMessage(s, struct{}{})
+}
+
+// takeLanes waits for n lanes, each of which is brought once. Strangers end nothing.
+func takeLanes(ctx context.Context, door net.Listener, key wire.Key, n int) ([]io.ReadWriteCloser, error) {
+	type lane struct {
+		net.Conn
+		number int
+	}
+	brought := make(chan lane)
+	var g wire.Gate
+	go g.Serve(door, func(c net.Conn, known func() bool) {
+		var which [1]byte
+		if key.Prove(c, laneTaker, laneBringer) != nil {
+			return
+		}
+		if _, err := io.ReadFull(c, which[:]); err != nil || !known() {
+			return
+		}
+		select {
+		case brought <- lane{c, int(which[0])}:
+		case <-ctx.Done():
+			c.Close()
+		}
+	})
 	lanes := make([]io.ReadWriteCloser, n)
 	for range lanes {
-		var which [1]byte
-		c, err := door.Accept()
-		if err == nil {
-			c.SetReadDeadline(time.Now().Add(loginWithin)) //nolint:errcheck // it cannot fail
-			_, err = io.ReadFull(c, which[:])
-			c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
+		var l lane
+		err := errors.New("not a lane")
+		select {
+		case l = <-brought:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
-		if i := int(which[0]); err == nil && i < n && lanes[i] == nil {
-			lanes[i] = c
+		if l.Conn != nil && l.number < n && lanes[l.number] == nil {
+			lanes[l.number] = l.Conn
 			continue
 		}
-		for _, other := range append(lanes, c) {
+		if l.Conn != nil {
+			l.Close()
+		}
+		for _, other := range lanes {
 			if other != nil {
 				other.Close()
 			}
 		}
-		return errors.Join(err, errors.New("not a lane"))
+		return nil, err
 	}
-	a.wide.Add(lanes...)
-	return wire.WriteMessage(s, struct{}{})
+	return lanes, nil
 }
 
 // beLane passes what comes to the agent that wants lanes. Where a name leads to one of
@@ -202,7 +246,13 @@ func beLane(ctx context.Context, c call, s *wire.Stream) error {
 		return &core.Error{Kind: core.Unsupported, Op: "be a lane", Err: err}
 	}
 	defer conn.Close()
-	if _, err := conn.Write([]byte{byte(c.Lanes)}); err != nil { //nolint:gosec // a few
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = c.Key.Prove(conn, laneBringer, laneTaker)
+	stop()
+	if err == nil {
+		_, err = conn.Write([]byte{byte(c.Lanes)}) //nolint:gosec // a few
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.Reply(nil); err != nil {

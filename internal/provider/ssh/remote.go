@@ -82,8 +82,9 @@ type call struct {
 	// a tree goes over, in place of the call's stream.
 	Meeting *driver.Meeting `json:"meeting,omitempty"`
 	Via     string          `json:"via,omitempty"`
-	// Lanes is how many are wanted, or which one this is.
-	Lanes int `json:"lanes,omitempty"`
+	// Lanes is how many are wanted, or which one this is; Key is of who takes them.
+	Lanes int      `json:"lanes,omitempty"`
+	Key   wire.Key `json:"key,omitempty"`
 }
 
 // granted is an agent's lease as it stands.

@@ -58,7 +58,7 @@ type Launch struct {
 	Owner core.Owner
 	// Driver is the runtime's name, for the handle.
 	Driver string
-	// RunDir is where init's socket appears.
+	// RunDir is where init finds who waits for it.
 	RunDir string
 	// Teardown is the time that the program gets for its own clean-up after the
 	// container's last process has ended; no less than 2 s.
@@ -81,14 +81,19 @@ const teardown = 2 * time.Second
 
 // Run starts the container and takes hold of its init.
 func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) {
+	return Hold(ctx, s, func() (Program, error) { return l.run(s) })
+}
+
+// run starts the program.
+func (l *Launcher) run(s Launch) (Program, error) {
 	p := &child{cmd: exec.Command(s.Argv[0], s.Argv[1:]...)} //nolint:noctx // the container outlives the call
 	p.cmd.Env, p.cmd.Dir = s.Env, "/"
 	p.cmd.Stdout, p.cmd.Stderr = &p.Tail, &p.Tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	if err := l.start(p.cmd); err != nil {
-		return nil, errors.Join(StartError(s, err), s.clean())
+		return nil, StartError(s, err)
 	}
-	return Hold(ctx, s, p)
+	return p, nil
 }
 
 // StartError is what a container's start fails with.

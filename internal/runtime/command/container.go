@@ -21,15 +21,23 @@ type container struct {
 	exit    core.Exit
 }
 
-// Hold takes hold of the init of a container that a program runs.
-func Hold(ctx context.Context, s Launch, p Program) (driver.Container, error) {
+// Hold has start run a container, and takes hold of its init.
+func Hold(ctx context.Context, s Launch, start func() (Program, error)) (driver.Container, error) {
+	door, err := pid1.Open(s.RunDir)
+	if err != nil {
+		return nil, errors.Join(StartError(s, err), s.clean())
+	}
+	p, err := start()
+	if err != nil {
+		door.Close()
+		return nil, errors.Join(err, s.clean())
+	}
 	c := &container{l: s, program: p, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		c.exit = p.Wait()
 	}()
-	var err error
-	if c.client, err = pid1.Dial(ctx, s.RunDir, c.done); err != nil {
+	if c.client, err = door.Await(ctx, c.done); err != nil {
 		return nil, errors.Join(c.failed(ctx, err), s.clean())
 	}
 	return c, nil

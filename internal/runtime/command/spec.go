@@ -69,7 +69,7 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	mounts := []driver.Mount{
 		{Source: s.Binary, Target: InsideBinary, ReadOnly: true},
 		{Source: s.Binary, Target: InsideAgent, ReadOnly: true}, // the same program by another name
-		{Source: s.RunDir, Target: InsideRun},
+		{Source: s.RunDir, Target: InsideRun, ReadOnly: true},
 	}
 	mounts = append(mounts, s.Mounts...)
 	for inside, path := range gpus.Files {

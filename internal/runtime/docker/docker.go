@@ -110,11 +110,13 @@ type starter func(ctx context.Context, memlock int64) (driver.Container, error)
 // byEngine starts a container by the daemon's API.
 func (r *Runtime) byEngine(s driver.ContainerSpec, h command.Host, l command.Launch) starter {
 	return func(ctx context.Context, memlock int64) (driver.Container, error) {
-		p, err := r.o.Own.run(ctx, s.Name, r.creation(s, h, memlock))
-		if err != nil {
-			return nil, command.StartError(l, err)
-		}
-		return command.Hold(ctx, l, p)
+		return command.Hold(ctx, l, func() (command.Program, error) {
+			p, err := r.o.Own.run(ctx, s.Name, r.creation(s, h, memlock))
+			if err != nil {
+				return nil, command.StartError(l, err)
+			}
+			return p, nil
+		})
 	}
 }
 

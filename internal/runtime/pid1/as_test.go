@@ -17,6 +17,10 @@ import (
 // of them when it is told to, itself by the code that init gives.
 func TestInitAsAnother(t *testing.T) {
 	dir := t.TempDir()
+	door, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	init := exec.Command(testkit.Binary(t), "init", As, IDs(1234, 1235), dir)
 	init.Stderr = os.Stderr
 	if err := init.Start(); err != nil {
@@ -28,7 +32,7 @@ func TestInitAsAnother(t *testing.T) {
 		close(ended)
 	}()
 	defer init.Process.Kill()
-	client, err := Dial(t.Context(), dir, ended)
+	client, err := door.Await(t.Context(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,70 +9,134 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // Client is a node's hold on one container's init.
 type Client struct {
-	path string
+	mu   sync.Mutex // messages of hold must not mix
 	hold *net.UnixConn
 	done chan struct{} // closed when init has gone
 }
 
-// Dial takes hold of the init whose socket lies in the run directory (as the
-// host sees it). It waits until init listens or the context ends; ended, if
-// not nil, is closed when the container ends, so that nobody waits for it.
-func Dial(ctx context.Context, runDir string, ended <-chan struct{}) (*Client, error) {
+// Door is where a node waits for the init of a container that it is about to start.
+type Door struct {
+	l       net.Listener
+	path    string
+	arrived chan *net.UnixConn
+}
+
+// Open makes the socket in a container's run directory (as the host sees it). The
+// container is started then.
+func Open(runDir string) (*Door, error) {
 	path := filepath.Join(runDir, SocketName)
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		in, err := connect(ctx, path, request{Hold: true})
-		if err == nil {
-			return newClient(path, in), nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-ended:
-			return nil, &core.Error{Kind: core.Permanent, Op: "start container", Err: errors.New("it ended before its init came up")}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the container's init: %w (last: %w)", context.Cause(ctx), err)
-		}
-	}
-}
-
-func newClient(path string, in *reader) *Client {
-	client := &Client{path: path, hold: in.c, done: make(chan struct{})}
-	go func() {
-		defer close(client.done)
-		var r report
-		for in.receive(&r) == nil {
-		}
-	}()
-	return client
-}
-
-// connect sends the first message and waits for its answer.
-func connect(ctx context.Context, path string, r request, fds ...int) (*reader, error) {
-	raw, err := wire.DialUnix(ctx, path)
+	l, err := wire.ListenUnix(path)
 	if err != nil {
 		return nil, err
 	}
-	c := raw.(*net.UnixConn)
-	if err := send(c, r, fds...); err != nil {
+	d := &Door{l: l, path: path, arrived: make(chan *net.UnixConn)}
+	go func() {
+		var g wire.Gate
+		g.Serve(l, func(c net.Conn, known func() bool) {
+			if u, is := c.(*net.UnixConn); is && known() {
+				d.arrived <- u
+			}
+		})
+		close(d.arrived)
+	}()
+	return d, nil
+}
+
+// Close ends the wait, and removes the socket.
+func (d *Door) Close() {
+	d.l.Close()
+	os.Remove(d.path) //nolint:errcheck // who finds it finds nobody there
+	go func() {
+		for c := range d.arrived { // only the first is init
+			c.Close()
+		}
+	}()
+}
+
+// Await waits until init has come, or the context ends; ended, if not nil, is closed
+// when the container ends, so that nobody waits for it. The door is closed then.
+func (d *Door) Await(ctx context.Context, ended <-chan struct{}) (*Client, error) {
+	defer d.Close()
+	select {
+	case c := <-d.arrived:
+		return Hold(ctx, c)
+	case <-ended:
+		return nil, &core.Error{Kind: core.Permanent, Op: "start container", Err: errors.New("it ended before its init came up")}
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the container's init: %w", context.Cause(ctx))
+	}
+}
+
+// Hold takes hold of the init at the other end of a connection.
+func Hold(ctx context.Context, c *net.UnixConn) (*Client, error) {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	var r report
+	in := &reader{c: c}
+	err := in.receive(&r)
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		c.Close()
+		return nil, &core.Error{Kind: core.Lost, Op: "start container", Err: fmt.Errorf("its init does not answer: %w", err)}
+	}
+	client := &Client{hold: c, done: make(chan struct{})}
+	go func() {
+		defer close(client.done)
+		for in.receive(&r) == nil {
+		}
+	}()
+	return client, nil
+}
+
+// Pair are the two ends of a connection with an init: for Hold, and for the process that
+// becomes that init.
+func Pair() (own *net.UnixConn, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(pair[1]), "socket")
+	if own, err = connOf(pair[0]); err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return own, theirs, nil
+}
+
+// connect makes a connection for one process, and sends its first message.
+func (c *Client) connect(r request, fds ...int) (*reader, error) {
+	own, theirs, err := Pair()
+	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	err = send(c.hold, request{}, int(theirs.Fd()))
+	c.mu.Unlock()
+	theirs.Close() // init has it
+	if err == nil {
+		err = send(own, r, fds...)
+	}
 	var answer report
-	in := &reader{c: c}
-	if err := in.receive(&answer); err != nil {
-		c.Close()
+	in := &reader{c: own}
+	if err == nil {
+		err = in.receive(&answer)
+	}
+	if err != nil {
+		own.Close()
 		return nil, &core.Error{Kind: core.Lost, Op: "start process in container", Err: err}
 	}
 	if answer.Error != "" {
-		c.Close()
+		own.Close()
 		return nil, &StartError{answer.Code, answer.Error}
 	}
 	return in, nil // it may hold what came right after the answer
@@ -89,7 +153,7 @@ func (e *StartError) Error() string { return "start " + e.Message }
 
 // Exec starts a process in the container. A program that cannot be started
 // gives a *StartError.
-func (c *Client) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
+func (c *Client) Exec(_ context.Context, cmd driver.Command) (driver.Process, error) {
 	r := request{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
 	var fds []int
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
@@ -98,7 +162,7 @@ func (c *Client) Exec(ctx context.Context, cmd driver.Command) (driver.Process, 
 			fds = append(fds, int(f.Fd()))
 		}
 	}
-	in, err := connect(ctx, c.path, r, fds...)
+	in, err := c.connect(r, fds...)
 	if err != nil {
 		return nil, err
 	}

@@ -18,22 +18,20 @@ import (
 
 // Times of the end: after TERM to all, KILL.
 const (
-	endGrace    = 2 * time.Second
-	settleTime  = 5 * time.Second
-	holdTimeout = 60 * time.Second // an init that no node ever takes hold of ends by itself
+	endGrace   = 2 * time.Second
+	settleTime = 5 * time.Second
 )
 
 // server is a running init.
 type server struct {
 	mu        sync.Mutex // also held from fork to entry in processes
 	processes map[int]chan core.Exit
-	held      chan struct{}
 	end       chan struct{}
 	endOnce   sync.Once
 }
 
-// Main is `bee init`: it serves the socket in the run directory (its last
-// argument, by default /.bee/run) until the container has to end.
+// Main is `bee init`: it serves the node that waits at the socket in the run directory
+// (its last argument, by default /.bee/run) until the container has to end.
 func Main(args []string) int {
 	if len(args) > 1 && args[0] == As {
 		code, err := as(args[1], args[2:])
@@ -42,13 +40,17 @@ func Main(args []string) int {
 		}
 		return code
 	}
+	if err := Fresh(); err != nil {
+		fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+		return 1
+	}
 	dir := "/.bee/run"
 	if len(args) > 0 {
 		dir = args[0]
 	}
-	l, err := Listen(dir)
+	c, err := arrive(dir)
 	if err == nil {
-		err = Serve(l)
+		err = Serve(c)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
@@ -57,24 +59,15 @@ func Main(args []string) int {
 	return 0
 }
 
-// Listen makes init's socket.
-func Listen(dir string) (*net.UnixListener, error) {
-	path := filepath.Join(dir, SocketName)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	return l, os.Chmod(path, 0o600)
+// arrive connects with the node that waits for this init.
+func arrive(dir string) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unix"})
 }
 
-// Serve starts processes for those who connect, until TERM comes, or the
-// connection of the node that holds the container closes. Then all processes
-// of the container are ended.
-func Serve(l *net.UnixListener) error {
+// Serve starts processes for the node at the other end of the connection that holds the
+// container, until TERM comes, or that connection ends. Then all processes of the
+// container are ended.
+func Serve(node *net.UnixConn) error {
 	// It is idle nearly always, and there is one on every host; but collecting
 	// at once would cost short jobs time.
 	small := time.AfterFunc(settleTime, func() {
@@ -82,34 +75,27 @@ func Serve(l *net.UnixListener) error {
 		debug.FreeOSMemory()
 	})
 	defer small.Stop()
-	s := &server{processes: map[int]chan core.Exit{}, held: make(chan struct{}), end: make(chan struct{})}
+	s := &server{processes: map[int]chan core.Exit{}, end: make(chan struct{})}
 	// Where the runtime gives no PID namespace, orphans shall still come to us.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the reaper: %w", err)
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT)
-	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
-	go s.accept(l)
-	unheld := time.NewTimer(holdTimeout)
-	defer unheld.Stop()
-	held := s.held
+	Outlive()
+	unix.Umask(umask)
+	go s.hold(node)
 	for {
 		select {
 		case sig := <-signals:
 			switch {
 			case sig == unix.SIGCHLD:
 				s.reap()
-			case sig == unix.SIGTERM && held == nil && os.Getenv(core.NoticeVariable) != "":
+			case sig == unix.SIGTERM && os.Getenv(core.NoticeVariable) != "":
 				// The node knows, and ends us when the job has saved itself.
 			default:
 				s.stop()
 			}
-		case <-held:
-			held = nil
-			unheld.Stop()
-		case <-unheld.C:
-			s.stop()
 		case <-s.end:
 			s.killAll(signals)
 			return nil
@@ -118,16 +104,6 @@ func Serve(l *net.UnixListener) error {
 }
 
 func (s *server) stop() { s.endOnce.Do(func() { close(s.end) }) }
-
-func (s *server) accept(l *net.UnixListener) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			return
-		}
-		go s.serve(c)
-	}
-}
 
 // reap collects all that have ended, children of ours or orphans.
 func (s *server) reap() {

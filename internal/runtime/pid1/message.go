@@ -15,19 +15,20 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
-// SocketName is init's socket in the run directory (/.bee/run inside).
+// SocketName is the socket, in the run directory (/.bee/run inside), at which a node
+// waits for the init of a container that it starts. It goes once init has come, so that
+// nobody who runs in the container finds it.
 const SocketName = "init.sock"
 
-// request is the first message of a connection. One connection is one
-// process, or the node's hold on the container.
+// request is the first message of a connection. One connection is one process. Those
+// of the connection that holds the container are empty, and bring such connections.
 type request struct {
-	// Hold marks the connection with which the container lives and dies.
-	Hold bool     `json:"hold,omitempty"`
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
@@ -48,6 +49,22 @@ type report struct {
 	Error   string     `json:"error,omitempty"`
 	Code    int        `json:"code,omitempty"` // 126 or 127 with Error, as shells have it
 	Exit    *core.Exit `json:"exit,omitempty"`
+}
+
+// connOf is the connection whose descriptor that is.
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, is := c.(*net.UnixConn)
+	if !is {
+		c.Close()
+		return nil, errors.New("not a unix socket")
+	}
+	return u, nil
 }
 
 // send writes one message, a line of JSON, with descriptors.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve handles one connection to its end.
+// serve handles one connection, for one process, to its end.
 func (s *server) serve(c *net.UnixConn) {
 	defer c.Close()
 	in := &reader{c: c}
@@ -25,10 +25,6 @@ func (s *server) serve(c *net.UnixConn) {
 		}
 	}()
 	if err != nil {
-		return
-	}
-	if r.Hold {
-		s.hold(c, in)
 		return
 	}
 	pid, ended, err := s.start(&r, in)
@@ -60,18 +56,26 @@ func (s *server) serve(c *net.UnixConn) {
 	}
 }
 
-// hold keeps the container alive until the connection closes.
-func (s *server) hold(c *net.UnixConn, in *reader) {
-	if send(c, report{Started: true}) == nil {
-		select {
-		case <-s.held:
-		default:
-			close(s.held)
-		}
-		var o order
-		in.receive(&o) //nolint:errcheck // only its end matters
+// hold keeps the container alive until the node's connection ends, and serves the
+// connections that come by it.
+func (s *server) hold(node *net.UnixConn) {
+	defer s.stop()
+	if send(node, report{Started: true}) != nil {
+		return
 	}
-	s.stop()
+	in := &reader{c: node}
+	for {
+		var r request
+		if in.receive(&r) != nil {
+			return
+		}
+		for _, fd := range in.fds {
+			if c, err := connOf(fd); err == nil {
+				go s.serve(c)
+			}
+		}
+		in.fds = nil
+	}
 }
 
 // start forks one process. The lock is held from fork to entry, so that the

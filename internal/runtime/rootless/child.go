@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,15 +20,18 @@ import (
 const ChildCommand = "container-child"
 
 // ChildMain makes the namespaces that it was started in a container, and goes
-// on as its init. Descriptor 3 gives the setup, 4 takes the outcome.
+// on as its init. Descriptor 3 gives the setup, 4 takes the outcome, and 5 leads to the
+// node.
 func ChildMain() int {
-	config, ready := os.NewFile(3, "setup"), os.NewFile(4, "ready")
-	unix.CloseOnExec(4)
+	config, ready, node := os.NewFile(3, "setup"), os.NewFile(4, "ready"), os.NewFile(5, "node")
+	err := pid1.Fresh()
 	var s setup
-	err := json.NewDecoder(config).Decode(&s)
+	if err == nil {
+		err = json.NewDecoder(config).Decode(&s)
+	}
 	config.Close()
 	if err == nil {
-		err = s.enter(ready)
+		err = s.enter(ready, node)
 	}
 	if err != nil {
 		fmt.Fprint(ready, err) //nolint:errcheck // who started us has gone, then
@@ -36,7 +40,7 @@ func ChildMain() int {
 	return 0
 }
 
-func (s *setup) enter(ready *os.File) error {
+func (s *setup) enter(ready, node *os.File) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -74,9 +78,14 @@ func (s *setup) enter(ready *os.File) error {
 			return fmt.Errorf("set hostname: %w", err)
 		}
 	}
-	l, err := pid1.Listen("/.bee/run")
+	c, err := net.FileConn(node)
 	if err != nil {
-		return err
+		return fmt.Errorf("take the node's connection: %w", err)
+	}
+	node.Close()
+	hold, is := c.(*net.UnixConn)
+	if !is {
+		return errors.New("take the node's connection: not a unix socket")
 	}
 	if err := dropPrivileges(); err != nil {
 		return err
@@ -95,7 +104,7 @@ func (s *setup) enter(ready *os.File) error {
 		return err
 	}
 	ready.Close()
-	return pid1.Serve(l)
+	return pid1.Serve(hold)
 }
 
 // pivot makes root the root, and takes the host's away.
@@ -215,7 +224,7 @@ func (s *setup) mountBee(root string) error {
 	if err := unix.Mount(s.RunDir, run, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
-	return readOnly(filepath.Join(dir, "bee"))
+	return errors.Join(readOnly(filepath.Join(dir, "bee")), readOnly(run), readOnly(dir))
 }
 
 func (s *setup) mountAll(root string) error {

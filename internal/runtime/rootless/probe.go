@@ -66,7 +66,7 @@ func (r *Runtime) try(ctx context.Context, u Upper) error {
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
 	}
-	c, err := r.spawn(ctx, setup{Tree: tree, StateDir: dir, Upper: u, User: caller(), ProbeOnly: true})
+	c, err := r.spawn(ctx, setup{Tree: tree, StateDir: dir, Upper: u, User: caller(), ProbeOnly: true}, nil)
 	if err != nil {
 		return diagnose(err)
 	}

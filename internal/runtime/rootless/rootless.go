@@ -105,8 +105,9 @@ func (r *Runtime) onForkThread(f func()) {
 var thrifty = []string{"GOMAXPROCS=1", "GOGC=400"} //nolint:gochecknoglobals // a table
 
 // spawn starts the child that becomes the container's init, gives it its
-// setup, and waits until it is ready or says what went wrong.
-func (r *Runtime) spawn(ctx context.Context, s setup) (*exec.Cmd, error) {
+// setup and its connection with the node, and waits until it is ready or says what
+// went wrong.
+func (r *Runtime) spawn(ctx context.Context, s setup, node *os.File) (*exec.Cmd, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -126,6 +127,9 @@ func (r *Runtime) spawn(ctx context.Context, s setup) (*exec.Cmd, error) {
 	c.Env = append(slices.Clone(s.Env), thrifty...)
 	c.Dir = "/"
 	c.ExtraFiles = []*os.File{configR, readyW}
+	if node != nil {
+		c.ExtraFiles = append(c.ExtraFiles, node)
+	}
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS,
@@ -174,18 +178,25 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	// The usual way is taken at once; only where it fails are the others tried.
 	known := r.known()
 	s.Upper = cmp.Or(known, Overlay)
-	child, err := r.spawn(ctx, s)
+	hold, theirs, err := pid1.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	child, err := r.spawn(ctx, s, theirs)
 	if err != nil && known == "" && ctx.Err() == nil {
 		if s.Upper, err = r.upper(ctx); err == nil {
-			child, err = r.spawn(ctx, s)
+			child, err = r.spawn(ctx, s, theirs)
 		}
 	}
 	if err != nil {
+		hold.Close()
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start container", Object: spec.Name, Err: err}
 	}
 	c := &container{name: spec.Name, owner: spec.Owner, stateDir: spec.StateDir, cmd: child, done: make(chan struct{})}
 	go c.wait()
-	if c.client, err = pid1.Dial(ctx, spec.RunDir, c.done); err != nil {
+	theirs.Close() // so that the end of init is that of the connection
+	if c.client, err = pid1.Hold(ctx, hold); err != nil {
 		child.Process.Kill()
 		<-c.done
 		return nil, err

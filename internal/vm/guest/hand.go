@@ -153,26 +153,25 @@ func (h *hand) start(ctx context.Context, s *wire.Stream) error {
 	return s.Reply(nil)
 }
 
+// mostAgents is how many launch agents of the container are served at a time.
+const mostAgents = 4096
+
 // relay joins everyone in the container who wants the node with it.
 func (h *hand) relay(l net.Listener) {
-	for {
-		c, err := l.Accept()
+	g := wire.Gate{Most: mostAgents}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		defer c.Close()
+		known() // the socket is the container's
+		h.mu.Lock()
+		peer := h.peer
+		h.mu.Unlock()
+		s, err := peer.Open(context.Background(), agent.CallDial, nil, nil)
 		if err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			h.mu.Lock()
-			peer := h.peer
-			h.mu.Unlock()
-			s, err := peer.Open(context.Background(), agent.CallDial, nil, nil)
-			if err != nil {
-				return
-			}
-			defer s.Close()
-			splice(c, s)
-		}()
-	}
+		defer s.Close()
+		splice(c, s)
+	})
 }
 
 // splice copies both ways until either side ends.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -47,16 +46,10 @@ func (h *hand) join(o driver.Peers, local net.Listener) error {
 	return nil
 }
 
-// handshakeTimeout is what a caller may take to say who it is: one that is silent would
-// hold a connection for as long as the guest runs.
-const handshakeTimeout = 10 * time.Second
-
 // trusted lets guests of this run through, and nobody else.
 func (p *peers) trusted(c net.Conn) (net.Conn, error) {
 	secure := tls.Server(c, p.identity.Server())
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-	defer cancel()
-	if err := secure.HandshakeContext(ctx); err != nil {
+	if err := secure.HandshakeContext(context.Background()); err != nil { // the gate gives up silent ones
 		return nil, err
 	}
 	name, err := wire.PeerName(secure)
@@ -70,25 +63,20 @@ func (p *peers) trusted(c net.Conn) (net.Conn, error) {
 }
 
 func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
-	for {
-		c, err := l.Accept()
+	g := wire.Gate{Most: mostAgents}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		defer c.Close()
+		c, err := check(c)
+		if err != nil || !known() {
+			return
+		}
+		peer, err := wire.NewPeerWith(c, false, "a launch agent", wire.Trusting)
 		if err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			c, err := check(c)
-			if err != nil {
-				return
-			}
-			peer, err := wire.NewPeerWith(c, false, "a launch agent", wire.Trusting)
-			if err != nil {
-				return
-			}
-			defer peer.Close()
-			peer.Serve(context.Background(), p.handle) //nolint:errcheck // its end is no error here
-		}()
-	}
+		defer peer.Close()
+		peer.Serve(context.Background(), p.handle) //nolint:errcheck // its end is no error here
+	})
 }
 
 // handle runs a command here, or passes the call on to the guest that it means.
