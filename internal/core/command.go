@@ -5,7 +5,8 @@ import "errors"
 // Command is the argument vector that `docker run [--entrypoint E] IMAGE ARGS`
 // would run: entrypoint, then arguments. A nil entrypoint means the image's;
 // one that is given, even an empty one, also voids the image's CMD, which was
-// made for the image's own entrypoint. Without arguments CMD stands for them.
+// made for the image's own entrypoint. Without arguments CMD stands for them. As docker
+// has it, an entrypoint of one empty word is none.
 func Command(c ImageConfig, entrypoint, args []string) ([]string, error) {
 	argv := entrypoint
 	if entrypoint == nil {
@@ -13,6 +14,9 @@ func Command(c ImageConfig, entrypoint, args []string) ([]string, error) {
 		if len(args) == 0 {
 			args = c.Cmd
 		}
+	}
+	if len(argv) == 1 && argv[0] == "" {
+		argv = nil
 	}
 	argv = append(append([]string{}, argv...), args...)
 	if len(argv) == 0 {

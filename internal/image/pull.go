@@ -115,6 +115,9 @@ type location struct {
 }
 
 func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
+	if err := spec.CheckForeign(ref); err != nil {
+		return nil, err
+	}
 	scheme, rest, _ := strings.Cut(ref, ":")
 	switch scheme {
 	case "oci":

@@ -87,7 +87,11 @@ func (d *decoder) checkImage(at, ref string) {
 	if ref == "" {
 		return
 	}
-	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz")
+	if hint, err := foreignImage(ref); err != nil {
+		d.at(at, hint, "%s: %v", at, err)
+		return
+	}
+	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz") || strings.HasSuffix(ref, ".tar.xz") || strings.HasSuffix(ref, ".tar.bz2") || strings.HasSuffix(ref, ".tar.zst")
 	if scheme, _, ok := strings.Cut(ref, ":"); ok && !strings.ContainsAny(scheme, "./~") {
 		file = false
 	}

@@ -22,6 +22,9 @@ func (c *Command) decode(d *decoder, n ast.Node, path string) {
 		empty = len(words.Values) == 0 && slices.Contains(wanted(), path)
 	} else if s, ok := d.text(n, path); ok {
 		c.Shell, empty = s, strings.TrimSpace(s) == ""
+		if empty && (path == "entrypoint" || path == "build.entrypoint") { // as GitLab CI writes none
+			c.Shell, c.Argv, empty = "", []string{}, false
+		}
 	}
 	if empty {
 		d.problem(begins(n), "leave it out, or give a command", "%sthe command is empty", prefix(path))

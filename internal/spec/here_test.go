@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // TestWhatIsNotHereIsToldAtOnce: nothing of a run is worth beginning before.
@@ -67,6 +69,28 @@ func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 			if !strings.Contains(lines[i], want) {
 				t.Errorf("got %s, want %s", lines[i], want)
 			}
+		}
+	}
+}
+
+func TestNamesOfOtherTools(t *testing.T) {
+	for ref, want := range map[string]string{
+		"docker://debian:12":               "debian:12",
+		"docker://ghcr.io/a/b@sha256:0123": "ghcr.io/a/b@sha256:0123",
+		"oci:x":                            "oci:/d/x",
+		"sif.example.org/a.sif:1":          "sif.example.org/a.sif:1",
+	} {
+		if got := ImageFrom("/d", ref); got != want {
+			t.Errorf("%s is %s", ref, got)
+		}
+		if err := CheckForeign(ref); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, f := range foreign {
+		ref := f.prefix + "x" + f.suffix
+		if err := CheckForeign(ref); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+			t.Errorf("%s: %v (%s)", ref, err, core.Remedy(err))
 		}
 	}
 }

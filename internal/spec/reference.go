@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // IsLocalImage tells an image that is named by a path of this machine.
@@ -19,11 +21,64 @@ func IsLocalImage(ref string) bool {
 // ImageFrom gives an image's reference with its path, if it has one, as seen
 // from a directory.
 func ImageFrom(dir, ref string) string {
+	ref = strings.TrimPrefix(ref, registryPrefix)
 	scheme, path, _ := strings.Cut(ref, ":")
 	if IsLocalImage(ref) && !filepath.IsAbs(path) {
 		return scheme + ":" + filepath.Join(dir, path)
 	}
 	return ref
+}
+
+// registryPrefix is how Apptainer, podman and skopeo write that a registry has an image.
+const registryPrefix = "docker://"
+
+// foreign are prefixes and endings of names by which other tools know images, with what
+// to write instead.
+var foreign = []struct{ prefix, suffix, what, instead string }{ //nolint:gochecknoglobals // a table
+	{"https://", "", "an address of the web", "leave out https://, such as registry.example.org/you/app:1.0"},
+	{"http://", "", "an address of the web", "leave out http://, such as registry.example.org/you/app:1.0"},
+	{"docker-image://", "", "a name of BuildKit's", "leave out docker-image://"},
+	{"oci-layout://", "", "a name of BuildKit's", "write oci:DIR"},
+	{"oci-image://", "", "a name of another tool", "leave out oci-image://"},
+	{"docker-archive://", "", "no path of an archive", "write docker-archive:FILE, without //"},
+	{"docker-daemon://", "", "a name of another tool", "write docker-daemon:NAME, without //"},
+	{"library://", "", "an image of Apptainer's library", sif},
+	{"shub://", "", "an image of Singularity Hub, which is closed", "name the image that it was made from"},
+	{"oras://", "", "a SIF file in a registry", sif},
+	{"sif:", "", "a SIF file", sif},
+	{"instance://", "", "a running instance of Apptainer", sif},
+	{"", ".sif", "a SIF file", sif},
+	{"", ".sqsh", "a SquashFS file of enroot", "name the image that it was made from"},
+	{"dockerd://", "", "a name of enroot's", "write docker-daemon:NAME"},
+	{"podman://", "", "a name of enroot's", "write podman:NAME"},
+	{"containers-storage:", "", "an image of podman's storage", "write podman:NAME"},
+	{"dir:", "", "a directory of skopeo's", "copy it: `skopeo copy dir:DIR oci:DIR2`, and write oci:DIR2"},
+	{"docker-tar:", "", "a name of another tool", "write docker-archive:FILE"},
+	{"tarball:", "", "an archive of a root file system", "`docker import FILE NAME`, then write docker-daemon:NAME"},
+	{"ostree:", "", "an image of an OSTree repository", "copy it: `skopeo copy ostree:NAME oci:DIR`, and write oci:DIR"},
+	{"file://", "", "an address of a file", "write docker-archive:FILE or oci:DIR"},
+}
+
+const sif = "convert it: `apptainer build --sandbox DIR IMAGE`, `tar -C DIR -c . | docker import - NAME`, and write docker-daemon:NAME; or name the image that it was made from"
+
+// foreignImage finds names of other tools.
+func foreignImage(ref string) (hint string, err error) {
+	for _, f := range foreign {
+		if strings.HasPrefix(ref, f.prefix) && strings.HasSuffix(ref, f.suffix) && (f.suffix == "" || !strings.Contains(ref, ":")) {
+			return f.instead, fmt.Errorf("%q is %s", ref, f.what)
+		}
+	}
+	return "", nil
+}
+
+// CheckForeign refuses names by which only other tools know an image, by an error of kind
+// Invalid that names what to write instead.
+func CheckForeign(ref string) error {
+	hint, err := foreignImage(ref)
+	if err == nil {
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Op: "find image", Err: err, Remedy: strings.ToUpper(hint[:1]) + hint[1:] + "."}
 }
 
 // SplitPath tells the path of an image from the tag behind it; both may have
@@ -44,6 +99,7 @@ func SplitPath(rest string) (path, tag string) {
 // a registry by docker's grammar (github.com/distribution/reference). The hint shows
 // what would.
 func checkReference(ref string) (hint string, err error) {
+	ref = strings.TrimPrefix(ref, registryPrefix)
 	scheme, rest, _ := strings.Cut(ref, ":")
 	switch {
 	case scheme == "sha256":

@@ -82,6 +82,12 @@ func openArchive(f *os.File) (*tarIndex, error) {
 }
 
 func noArchive(f *os.File, err error) error {
+	head := make([]byte, 512)
+	n, _ := f.ReadAt(head, 0) // what cannot be read has no known beginning
+	if known := fileError(head[:n]); known != nil {
+		known.Op, known.Object = "read image archive", f.Name()
+		return known
+	}
 	return &core.Error{Kind: core.Invalid, Op: "read image archive", Object: f.Name(), Err: err, Remedy: "Make it with `docker save` or `podman save`."}
 }
 
@@ -99,6 +105,9 @@ func fromLayout(ctx context.Context, in files, tag string, want v1.Platform) (*I
 	entries, list, err := indexEntries(raw)
 	if err != nil {
 		return nil, err
+	}
+	if len(entries) == 0 && len(list) > 0 {
+		return nil, kindError(string(list[0].MediaType))
 	}
 	if tag == "" && len(entries) != 1 || tag != "" && len(called(list, tag)) == 0 {
 		return nil, noneCalled(tag, entries)

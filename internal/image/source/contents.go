@@ -100,7 +100,7 @@ func indexEntries(raw []byte) (entries []Entry, list []v1.Descriptor, err error)
 // isImage tells images of an index from what else it may list, such as attestations.
 func isImage(d v1.Descriptor) bool {
 	kind := d.MediaType.IsIndex() || d.MediaType.IsImage() || d.MediaType == ""
-	return kind && (d.Platform == nil || d.Platform.OS != "unknown")
+	return kind && (d.Platform == nil || d.Platform.OS != "unknown") && d.Annotations["vnd.docker.reference.type"] == ""
 }
 
 // Annotations that name an image of a layout. The first is a whole name; the second may

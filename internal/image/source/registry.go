@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -18,13 +19,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// ParseRef reads a reference of a registry; docker.io and latest are implied.
+// ParseRef reads a reference of a registry; docker.io and latest are implied, and
+// docker:// before it is what other tools write.
 func ParseRef(ref string, insecure bool) (name.Reference, error) {
 	var o []name.Option
 	if insecure {
 		o = append(o, name.Insecure)
 	}
-	r, err := name.ParseReference(ref, o...)
+	r, err := name.ParseReference(strings.TrimPrefix(ref, "docker://"), o...)
 	if err != nil {
 		return nil, &core.Error{
 			Kind: core.Invalid, Op: "read image reference", Object: ref, Err: err,

@@ -5,7 +5,6 @@ package source
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -80,7 +79,10 @@ func assemble(ctx context.Context, manifest []byte, get fetch) (*Image, error) {
 	if err != nil {
 		return nil, invalid("read manifest", err)
 	}
-	if m.SchemaVersion != 2 || m.Config.Digest.Hex == "" {
+	if err := otherKind(manifest); err != nil {
+		return nil, err
+	}
+	if m.Config.Digest.Hex == "" {
 		return nil, invalid("read manifest", fmt.Errorf("it is of an unknown kind (%s, schema version %d)", m.MediaType, m.SchemaVersion))
 	}
 	config, err := document(ctx, m.Config, get)
@@ -96,6 +98,12 @@ func assemble(ctx context.Context, manifest []byte, get fetch) (*Image, error) {
 		return nil, invalid("read image configuration", fmt.Errorf("it names %d layers, the manifest %d", len(file.RootFS.DiffIDs), len(m.Layers)))
 	}
 	for n, d := range m.Layers {
+		if strings.HasSuffix(string(d.MediaType), "+encrypted") {
+			return nil, &core.Error{
+				Kind: core.Unsupported, Op: "read layer", Object: d.Digest.String(), Err: errors.New("it is encrypted"),
+				Remedy: "Decrypt the image first: `skopeo copy --decryption-key KEY docker://IMAGE oci:DIR`, then name it as oci:DIR.",
+			}
+		}
 		if !layerType(d.MediaType) {
 			return nil, &core.Error{
 				Kind: core.Unsupported, Op: "read layer", Object: d.Digest.String(), Err: fmt.Errorf("it is of the kind %q", d.MediaType),
@@ -104,7 +112,10 @@ func assemble(ctx context.Context, manifest []byte, get fetch) (*Image, error) {
 		}
 		i.Layers = append(i.Layers, Layer{
 			Digest: d.Digest.String(), DiffID: file.RootFS.DiffIDs[n].String(), Size: d.Size,
-			Open: func(ctx context.Context, offset int64) (io.ReadCloser, error) { return get(ctx, d, offset) },
+			Open: func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+				r, err := get(ctx, d, offset)
+				return r, elsewhere(d, err)
+			},
 		})
 	}
 	return i, nil
@@ -134,78 +145,6 @@ func document(ctx context.Context, d v1.Descriptor, get fetch) ([]byte, error) {
 		return nil, &core.Error{Kind: core.Transient, Op: "read", Object: d.Digest.String(), Err: fmt.Errorf("its content has the digest %s", got)}
 	}
 	return raw, nil
-}
-
-// choose finds the image for a platform in an index; indexes may be nested.
-func choose(ctx context.Context, raw []byte, want v1.Platform, tag string, get fetch) ([]byte, error) {
-	for range 4 {
-		index, err := v1.ParseIndexManifest(bytes.NewReader(raw))
-		if err != nil {
-			return nil, invalid("read index", err)
-		}
-		d, err := pick(index.Manifests, want, tag)
-		if err != nil {
-			return nil, err
-		}
-		if raw, err = document(ctx, d, get); err != nil {
-			return nil, err
-		}
-		if !d.MediaType.IsIndex() {
-			return raw, nil
-		}
-		tag = ""
-	}
-	return nil, invalid("read index", errors.New("indexes are nested too deep"))
-}
-
-// pick finds the image for a platform, of those with a tag where one is given.
-func pick(list []v1.Descriptor, want v1.Platform, tag string) (v1.Descriptor, error) {
-	if tag != "" {
-		list = called(list, tag)
-	}
-	var have []string
-	for _, d := range list {
-		switch {
-		case !isImage(d):
-		case d.MediaType.IsIndex() || d.Platform == nil || satisfies(*d.Platform, want):
-			return d, nil
-		default:
-			have = append(have, d.Platform.String())
-		}
-	}
-	if len(have) > 0 {
-		return v1.Descriptor{}, notFor(want, have...)
-	}
-	return v1.Descriptor{}, &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want)}
-}
-
-// satisfies is Platform.Satisfies, but for variants: an image for arm64/v8 is
-// one for arm64, which is what Go and people call it.
-func satisfies(have, want v1.Platform) bool {
-	if want.Variant == "" || want.Architecture == "arm64" && want.Variant == "v8" {
-		have.Variant, want.Variant = "", ""
-	}
-	return have.Satisfies(want)
-}
-
-// Check refuses an image that is for another platform: a source that has one
-// only gives it whatever was asked for. What its configuration leaves open is
-// taken to be right.
-func (i *Image) Check(want v1.Platform) error {
-	have := want
-	have.OS, have.Architecture, have.Variant = cmp.Or(i.File.OS, want.OS), cmp.Or(i.File.Architecture, want.Architecture), cmp.Or(i.File.Variant, want.Variant)
-	if satisfies(have, want) {
-		return nil
-	}
-	return notFor(want, have.String())
-}
-
-// notFor is the error where there are images for other platforms only.
-func notFor(want v1.Platform, have ...string) error {
-	return &core.Error{
-		Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want),
-		Remedy: "There is one for " + strings.Join(have, ", ") + " (--platform).",
-	}
 }
 
 func invalid(op string, err error) error {

@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +15,10 @@ import (
 )
 
 func (u *Unpacker) file(ctx context.Context, h *tar.Header, r io.Reader, fd int, base, own string) error {
-	if h.Size < 0 || h.Size > u.limits.Bytes-u.bytes {
-		return hostile(h.Name, fmt.Errorf("the image unpacks to more than %d bytes", u.limits.Bytes))
+	if h.Size < 0 || h.Size > u.limits.Bytes*holes-u.bytes {
+		return hostile(h.Name, fmt.Errorf("the image unpacks to more than %d bytes", u.limits.Bytes*holes))
 	}
 	u.bytes += h.Size
-	if h.Size > spaceFor || u.bytes-u.checked > spaceEvery {
-		if err := u.checkSpace(h.Size); err != nil {
-			return err
-		}
-	}
 	mode := uint32(h.Mode & 0o7777)
 	direct := mode&(0o7000|u.umask) == 0
 	var f int
@@ -38,6 +34,9 @@ func (u *Unpacker) file(ctx context.Context, h *tar.Header, r io.Reader, fd int,
 		return err
 	}
 	err = u.fill(ctx, f, r, h.Size)
+	if errors.Is(err, errTooMuch) {
+		err = hostile(h.Name, fmt.Errorf("the image unpacks to more than %d bytes", u.limits.Bytes))
+	}
 	if err == nil && hasXattrs(h) {
 		err = setXattrs(f, h)
 	}
@@ -48,6 +47,22 @@ func (u *Unpacker) file(ctx context.Context, h *tar.Header, r io.Reader, fd int,
 		err = futimens(f, h.ModTime)
 	}
 	return errors.Join(err, unix.Close(f))
+}
+
+// holes is how many times larger than its data an image may be by its holes.
+const holes = 100
+
+var errTooMuch = errors.New("too many bytes")
+
+// takesSpace counts data that is about to be written, and looks at the disk now and then.
+func (u *Unpacker) takesSpace(n int64) error {
+	if u.data += n; u.data > u.limits.Bytes {
+		return errTooMuch
+	}
+	if u.data-u.checked <= spaceFor {
+		return nil
+	}
+	return u.checkSpace(spaceFor)
 }
 
 // fill writes a file's content. Long runs of zeros become holes, so that what
@@ -63,6 +78,9 @@ func (u *Unpacker) fill(ctx context.Context, f int, r io.Reader, size int64) err
 			return err
 		}
 		if hole = len(chunk) == len(u.buf) && isZero(chunk); !hole {
+			if err := u.takesSpace(int64(len(chunk))); err != nil {
+				return err
+			}
 			if err := writeAt(f, chunk, at); err != nil {
 				return err
 			}
@@ -92,19 +110,9 @@ func writeAt(f int, b []byte, at int64) error {
 	return nil
 }
 
+// isZero compares the bytes with those before them, which is quicker than each alone.
 func isZero(b []byte) bool {
-	for len(b) >= 8 {
-		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
 const paxXattr = "SCHILY.xattr."

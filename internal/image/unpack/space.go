@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaceEvery is after how many bytes, and spaceFor for how large a file, the
-// disk's free space is looked at.
-const spaceEvery, spaceFor = 64 << 20, 1 << 20
+// spaceFor is after how many bytes the disk's free space is looked at, which costs next
+// to nothing beside the writing.
+const spaceFor = 1 << 20
 
 // RemedyFull is what helps where the cache's disk is full.
 const RemedyFull = "Free space, `bee image prune`, or choose another cache with --cache."
@@ -34,26 +34,34 @@ func (l Limits) spare(fd int, dir string, need int64) error {
 	return nil
 }
 
-// Copy writes a stream to a temporary file, within the limits of a whole tree. It
-// looks often, which costs next to nothing beside the writing.
+// Copy writes a stream to a temporary file, within the limits of a whole tree.
 func Copy(to *os.File, from io.Reader, l Limits) error {
 	dir := filepath.Dir(to.Name())
 	noRoom := func(err error) error {
 		return &core.Error{Kind: core.Transient, Op: "write image to", Object: dir, Err: err, Remedy: "Free space there, or name another directory by TMPDIR."}
 	}
-	for left := l.Bytes; ; {
-		if err := l.spare(int(to.Fd()), dir, min(spaceFor, left)); err != nil {
+	chunk := make([]byte, spaceFor)
+	for at, left := int64(0), l.Bytes; ; {
+		if err := l.spare(int(to.Fd()), dir, spaceFor); err != nil {
 			return noRoom(err)
 		}
-		n, err := io.CopyN(to, from, min(spaceFor, left+1))
-		switch left -= n; {
-		case left < 0:
+		n, err := fill(from, chunk)
+		part := chunk[:n]
+		if !isZero(part) { // as in a layer, zeros become holes
+			left -= int64(n)
+			if _, werr := to.WriteAt(part, at); werr != nil {
+				err = werr
+			}
+		}
+		at += int64(n)
+		switch {
+		case left < 0 || at > l.Bytes*holes:
 			return &core.Error{
 				Kind: core.Invalid, Op: "read image", Err: fmt.Errorf("it has more than %d bytes", l.Bytes),
 				Remedy: "It is damaged or hostile; get it from where it was made.",
 			}
 		case errors.Is(err, io.EOF):
-			return nil
+			return to.Truncate(at)
 		case IsFull(err):
 			return noRoom(err)
 		case err != nil:

@@ -1,7 +1,6 @@
 package unpack
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,39 +8,7 @@ import (
 	"hash"
 	"io"
 	"sync"
-
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 )
-
-// maxWindow is how much of its past a zstd stream may refer to, in bytes: what
-// `zstd --long` takes, and no more memory than that.
-const maxWindow = 256 << 20
-
-// Decompress tells gzip, zstd and plain streams apart by their first bytes. What
-// is larger than the limits' ratio allows ends with an error. Close frees what it
-// took, not r.
-func Decompress(r io.Reader, l Limits) (content io.ReadCloser, compressed bool, err error) {
-	in := &counted{r: r}
-	b := bufio.NewReaderSize(in, 256<<10)
-	magic, _ := b.Peek(4)
-	switch {
-	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, true, err
-		}
-		return &ratioReader{ReadCloser: z, in: in, limits: l}, true, nil
-	case len(magic) == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd:
-		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(2))
-		if err != nil {
-			return nil, true, err
-		}
-		return &ratioReader{ReadCloser: z.IOReadCloser(), in: in, limits: l}, true, nil
-	}
-	return io.NopCloser(b), false, nil
-}
 
 // Blob applies a layer as it comes, whatever its compression. Decompression,
 // hashing and writing go on at once. It gives the digest of the uncompressed
@@ -64,38 +31,6 @@ func (u *Unpacker) Blob(ctx context.Context, r io.ReadCloser) (diffID string, er
 		return "", err
 	}
 	return "sha256:" + hex.EncodeToString(p.sum.Sum(nil)), nil
-}
-
-// counted counts what was read. Only the goroutine that reads looks.
-type counted struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
-}
-
-// ratioReader ends a bomb.
-type ratioReader struct {
-	io.ReadCloser
-	in     *counted
-	n      int64
-	limits Limits
-}
-
-func (r *ratioReader) Read(b []byte) (int, error) {
-	n, err := r.ReadCloser.Read(b)
-	r.n += int64(n)
-	if r.limits.Ratio > 0 && r.n > r.limits.RatioFrom && r.n/r.limits.Ratio > r.in.n {
-		return 0, &core.Error{
-			Kind: core.Invalid, Op: "decompress", Err: fmt.Errorf("it is more than %d times larger than its compressed form", r.limits.Ratio),
-			Remedy: "The image is damaged or hostile; get it from where it was made.",
-		}
-	}
-	return n, err
 }
 
 const (

@@ -24,24 +24,26 @@ import (
 // Limits bound what an image may unpack to, so that a hostile one can neither
 // fill the disk nor the memory.
 type Limits struct {
-	// Bytes and Entries of the whole tree.
+	// Bytes of data and Entries of the whole tree.
 	Bytes   int64
 	Entries int64
 	// Spare is how much of the disk stays free, in bytes.
 	Spare int64
-	// Ratio is how many times larger than its compressed form a layer may be,
-	// once it is larger than RatioFrom bytes.
+	// Ratio is how many times larger than its compressed form a layer may be, zeros
+	// left out, once it is larger than RatioFrom bytes.
 	Ratio, RatioFrom int64
 }
 
-// DefaultLimits allow for the largest images in practice.
+// DefaultLimits allow for the largest images in practice. No gzip stream reaches the
+// ratio: 1032 is the most that its format has.
 func DefaultLimits() Limits {
-	return Limits{Bytes: 200 << 30, Entries: 10_000_000, Spare: 256 << 20, Ratio: 500, RatioFrom: 1 << 30}
+	return Limits{Bytes: 200 << 30, Entries: 10_000_000, Spare: 256 << 20, Ratio: 1100, RatioFrom: 4 << 30}
 }
 
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
+	aufs     = ".wh..wh." // begins names of aufs' own, in the root: no part of the image
 	// maxPath and maxDepth bound a name in a layer; Linux itself takes no
 	// longer path in one call, and no directory of ours shall be too deep to
 	// be removed.
@@ -57,15 +59,19 @@ type Unpacker struct {
 	root    string
 	limits  Limits
 	umask   uint32
-	bytes   int64
+	bytes   int64 // of all files, holes included
+	data    int64 // of what was written
 	entries int64
-	checked int64 // bytes when the disk's free space was last looked at
+	checked int64 // data when the disk's free space was last looked at
 	dirs    *dirs
 	// fresh is what the present layer made, and the directories above it, by
 	// canonical path: what its own whiteouts do not hide.
 	fresh map[string]bool
 	buf   []byte
 	odd   map[string]Odd
+	aufs  bool // the layer has files of aufs' own
+	// copies are the names under which hard links go on that no more fit a file.
+	copies map[string]string
 }
 
 // Odd is what the tree itself cannot tell of a file: the owner that a layer
@@ -119,12 +125,12 @@ func hostile(name string, why error) error {
 
 // Layer applies one layer's uncompressed tar stream.
 func (u *Unpacker) Layer(ctx context.Context, r io.Reader) error {
-	u.fresh = map[string]bool{}
+	u.fresh, u.aufs = map[string]bool{}, false
 	t := tar.NewReader(r)
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return u.dropAufs()
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -154,6 +160,25 @@ func (u *Unpacker) explain(name string, err error) error {
 	return e
 }
 
+// dropAufs removes what aufs keeps for itself in a layer; its hard links stay.
+func (u *Unpacker) dropAufs() error {
+	if !u.aufs {
+		return nil
+	}
+	names, err := readNames(u.dirs.root())
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, aufs) {
+			if err := u.dirs.remove(u.dirs.root(), n, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (u *Unpacker) count(name string) error {
 	if u.entries++; u.entries > u.limits.Entries {
 		return hostile(name, fmt.Errorf("the image has more than %d entries", u.limits.Entries))
@@ -179,6 +204,9 @@ func (u *Unpacker) entry(ctx context.Context, h *tar.Header, r io.Reader) error 
 		return nil
 	}
 	above, base := path.Split(name)
+	if first, _, _ := strings.Cut(name, "/"); strings.HasPrefix(first, aufs) && first != opaque {
+		u.aufs = true
+	}
 	if hidden, ok := strings.CutPrefix(base, whiteout); ok {
 		return u.whiteout(h.Name, above, hidden)
 	}
@@ -275,6 +303,9 @@ func (u *Unpacker) hardLink(h *tar.Header, fd int, base, own string) error {
 			err = u.replace(fd, base, own, func() error { return unix.Linkat(dir, from, fd, base, 0) })
 		}
 	}
+	if errors.Is(err, unix.EMLINK) {
+		return u.linkCopy(join(canon, from), dir, from, fd, base, own)
+	}
 	if err != nil {
 		return hostile(h.Name, fmt.Errorf("it is a hard link to %s, which is no file of the image: %w", h.Linkname, err))
 	}
@@ -350,7 +381,7 @@ func (u *Unpacker) parent(above string, when time.Time) (canon string, fd int, e
 }
 
 func (u *Unpacker) checkSpace(need int64) error {
-	u.checked = u.bytes
+	u.checked = u.data
 	if err := u.limits.spare(u.dirs.root(), u.root, need); err != nil {
 		return &core.Error{Kind: core.Transient, Op: "unpack image", Err: err, Remedy: RemedyFull}
 	}
