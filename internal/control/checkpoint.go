@@ -246,8 +246,7 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 		return err
 	}
 	volume := unsavedVolume(a.c.Store.RunDir(a.run.ID))
-	t := driver.Transfer{Remote: protocol.VolumeDir(a.lease.Hosts()[0].Dir), Local: volume, Progress: a.fetching("the volume", 0)}
-	if err := a.fetchAs(ctx, t); err != nil {
+	if err := a.keepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}
 	a.note(ctx, fmt.Sprintf("the job has not saved itself in time, and there is no checkpoint to go on from; what it has left in its volume, perhaps half written, is kept in %s until `bee rm`", volume))

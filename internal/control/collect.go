@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -49,7 +48,11 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, log) }); err != nil && !core.IsKind(err, core.NotFound) {
+		if err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, log) }); err == nil {
+			if err := fsutil.SyncTree(ctx, log.Local); err != nil {
+				return a.fetchFailed(err)
+			}
+		} else if !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
@@ -140,14 +143,14 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 	}
 	job := &a.sub.Job
 	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
-	for _, out := range job.Outputs {
+	for i, out := range job.Outputs {
 		root, rel := inside.OnHost(head, out.From)
 		if root == "" || inImage && root == protocol.VolumeDir(head) {
 			continue
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, output{remote: path.Join(root, fixed), to: out.To, name: path.Base(out.From)})
+			err := a.fetch(ctx, output{index: i, remote: path.Join(root, fixed), to: out.To, name: path.Base(out.From)})
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}
@@ -171,23 +174,39 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 // pick has fill bring a directory of some name home, and puts what a pattern
 // matches below it to its place; all of it where there is no pattern.
 func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(into string) error) error {
-	if err := os.MkdirAll(to, 0o777); err != nil {
+	if err := fsutil.MkdirAll(to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	temp := filepath.Join(to, a.picked()) // left by who was killed, perhaps
-	if err := errors.Join(filestream.RemoveAll(temp), os.Mkdir(temp, 0o700)); err != nil {
+	root, err := fsutil.OpenRoot(to)
+	if err != nil {
 		return a.fetchFailed(err)
 	}
-	defer filestream.RemoveAll(temp)
-	copied := filepath.Join(temp, name)
-	if err := fill(copied); err != nil {
+	defer root.Close()
+	temp := a.picked() // left by a process that was killed, perhaps
+	if err := errors.Join(root.RemoveAll(temp), root.Mkdir(temp, 0o700)); err != nil {
 		return a.fetchFailed(err)
 	}
-	matches, err := filestream.Glob(copied, pattern)
+	defer root.RemoveAll(temp) //nolint:errcheck // the next attempt removes it
+	if err := fill(root.Path(path.Join(temp, name))); err != nil {
+		return a.fetchFailed(err)
+	}
+	matches, err := root.Glob(path.Join(fsutil.QuoteGlob(path.Join(temp, name)), pattern))
 	for _, m := range matches {
-		err = errors.Join(err, a.settle(ctx, m, to, filepath.Base(m)))
+		err = errors.Join(err, a.settle(ctx, m, to, path.Base(m)))
 	}
 	return err
+}
+
+// keepVolume brings a volume home, which is on the disk then.
+func (a *attempt) keepVolume(ctx context.Context, head, to string) error {
+	t := driver.Transfer{Remote: protocol.VolumeDir(head), Local: to, Progress: a.fetching("the volume", 0)}
+	if err := a.fetchAs(ctx, t); err != nil {
+		return err
+	}
+	if err := fsutil.SyncTree(ctx, to); err != nil {
+		return a.fetchFailed(err)
+	}
+	return nil
 }
 
 // splitGlob parts a path before the first element that holds a wildcard.
@@ -202,10 +221,12 @@ func splitGlob(p string) (fixed, pattern string) {
 }
 
 func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
-	if err := os.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
+	if err := fsutil.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
+	err := withinSpace(ctx, t, func(ctx context.Context, t driver.Transfer) error {
+		return a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
+	})
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)
 	}

@@ -40,7 +40,7 @@ func vanishing(t *testing.T, slot time.Duration, kept bool) (*world, state.Run) 
 	job.Outputs = []spec.Copy{{From: "/work/log", To: t.TempDir()}}
 	run, lock, err := w.Submit(t.Context(), Submission{Job: job, Sites: []spec.Site{{Name: "a", Provider: "fake", Slot: slot}, {Name: "b", Provider: "fake"}}})
 	if err == nil { // as a stream that broke leaves it
-		err = os.WriteFile(arrivedHalf(t, run), nil, 0o600)
+		err = errors.Join(os.WriteFile(arrivedHalf(t, run), nil, 0o600), os.WriteFile(others(t, run), nil, 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,12 @@ func arrivedHalf(t *testing.T, run state.Run) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(s.Job.Outputs[0].To, ".log.bee-partial")
+	return filepath.Join(s.Job.Outputs[0].To, "..bee-arriving-"+run.ID+"-0-1234.bee-partial")
+}
+
+// others is what has come of an output of another run.
+func others(t *testing.T, run state.Run) string {
+	return strings.Replace(arrivedHalf(t, run), run.ID, "another-run", 1)
 }
 
 // driveFor has a controller carry the run on until it is done, or dies.
@@ -195,6 +200,9 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				}
 				if _, err := os.Lstat(arrivedHalf(t, run)); err == nil {
 					t.Error("the half of an output stays that will not come")
+				}
+				if _, err := os.Lstat(others(t, run)); err != nil {
+					t.Errorf("what has come of another run's: %v", err)
 				}
 				w.sites["a"].silence(nil)
 				time.Sleep(2 * retryRelease) // in virtual time, until what is left is tried again

@@ -2,10 +2,10 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -35,24 +35,18 @@ const outputsAtOnce = 8
 // fetchOutputs brings home what the outputs name. What cannot be had does not
 // keep the others away.
 func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
-	list := placed(a.sub.Job.Outputs, r.Outputs)
-	for i := range list {
-		list[i].remote = path.Join(head, list[i].remote)
+	list, refused := placed(&a.sub.Job, r.Outputs)
+	if len(refused) > 0 {
+		a.note(ctx, fmt.Sprintf("warning: site %s named %d outputs that were not asked for, %s first; they were ignored", a.site.Name, len(refused), refused[0]))
 	}
 	at, errs := make([]string, len(list)), make([]error, len(list))
 	told := a.fetchingAll(list)
-	places := make([]string, len(list))
-	for i, o := range list {
-		places[i] = o.local()
-	}
 	var g errgroup.Group
 	g.SetLimit(outputsAtOnce)
-	if _, _, found := overlap(places); found {
-		g.SetLimit(1) // one would take the other's place
-	}
 	for i, o := range list {
 		g.Go(func() error {
 			if errs[i] = ctx.Err(); errs[i] == nil {
+				o.remote = path.Join(head, o.remote)
 				errs[i] = core.Caught(func() (err error) {
 					at[i], err = a.fetchOutput(ctx, o, func(done int64) { told(i, done) })
 					return err
@@ -64,13 +58,13 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 	g.Wait() //nolint:errcheck // each has its own
 	for i, o := range list {
 		if errs[i] == nil {
-			errs[i] = a.place(ctx, at[i], o)
+			errs[i] = a.settle(ctx, at[i], o.to, o.name)
 		}
 	}
 	if ctx.Err() != nil {
 		return errors.Join(errs...)
 	}
-	return errors.Join(append(errs, a.unmatched(ctx, head, r))...)
+	return errors.Join(append(errs, a.unmatched(ctx, head, r, list))...)
 }
 
 // fetching gives what is told how much of something has come, of total bytes; 0: not known.
@@ -101,13 +95,13 @@ func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
 
 // unmatched tells of outputs that were not there. Where a run has succeeded and
 // none was, its volume holds all that it has computed, and is kept.
-func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result) error {
+func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result, came []output) error {
 	if r.Exit == nil || a.sub.InGuest { // whose submitter knows what it wants
 		return nil
 	}
 	var missing []string
 	for i, o := range a.sub.Job.Outputs {
-		if !slices.ContainsFunc(r.Outputs, func(m protocol.OutputMatch) bool { return m.Index == i }) {
+		if !slices.ContainsFunc(came, func(c output) bool { return c.index == i }) {
 			missing = append(missing, o.From)
 		}
 	}
@@ -115,10 +109,9 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 		return nil
 	}
 	text := "warning: nothing was there of the outputs " + strings.Join(missing, ", ")
-	if len(r.Outputs) == 0 && r.Exit.Code == 0 {
+	if len(came) == 0 && r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
-		t := driver.Transfer{Remote: protocol.VolumeDir(head), Local: volume, Progress: a.fetching("the volume", 0)}
-		if err := a.fetchAs(ctx, t); err != nil && !core.IsKind(err, core.NotFound) {
+		if err := a.keepVolume(ctx, head, volume); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
 		text += "; what the run has left in its volume is kept in " + volume + " until `bee rm`"
@@ -129,33 +122,58 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 
 // output is one that comes home, into a directory that the job names.
 type output struct {
+	index            int // in the job's outputs
 	remote, to, name string
 	bytes            int64 // 0: not known
 }
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
 
-// placed gives outputs their places at home: below `to:` under their own names.
-// Those that would have the same place have the directories before their names
-// as well.
-func placed(copies []spec.Copy, matches []protocol.OutputMatch) []output {
-	list := make([]output, len(matches))
-	sharing := map[string]int{}
-	for i, m := range matches {
-		o := copies[m.Index]
+// placed gives outputs their places at home: below `to:` under their own names. Those
+// that would have the same place have the directories before their names as well. What
+// the job did not ask for is refused: whatever the site says, each match is one of the
+// glob that it is said to match.
+func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refused []string) {
+	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
+	sharing, seen := map[string]int{}, map[protocol.OutputMatch]bool{}
+	for _, m := range matches {
+		key := protocol.OutputMatch{Index: m.Index, Path: m.Path}
+		if !asked(inside, job.Outputs, m) || seen[key] {
+			refused = append(refused, fmt.Sprintf("%.200q", m.Path))
+			continue
+		}
+		seen[key] = true
+		o := job.Outputs[m.Index]
 		name := path.Base(m.Path)
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list[i] = output{m.Path, o.To, name, m.Bytes}
-		sharing[list[i].local()]++
+		list = append(list, output{m.Index, m.Path, o.To, name, max(m.Bytes, 0)})
+		sharing[list[len(list)-1].local()]++
 	}
-	for i, m := range matches {
-		if sharing[list[i].local()] > 1 {
-			_, list[i].name, _ = strings.Cut(m.Path, "/") // below the volume, or the inputs
+	for i, o := range list {
+		if _, below, _ := strings.Cut(o.remote, "/"); sharing[o.local()] > 1 && below != "" {
+			list[i].name = below // the volume, or the inputs
 		}
 	}
-	return list
+	return list, refused
+}
+
+// asked reports whether a match is one of its glob.
+func asked(inside protocol.Plan, copies []spec.Copy, m protocol.OutputMatch) bool {
+	if m.Index < 0 || m.Index >= len(copies) || path.Clean(m.Path) != m.Path || !filepath.IsLocal(m.Path) {
+		return false
+	}
+	root, pattern := inside.OnHost("", copies[m.Index].From)
+	if pattern == "" {
+		return m.Path == root
+	}
+	name, is := below(root, m.Path)
+	if !is || root == "" {
+		return false
+	}
+	is, err := fsutil.Match(path.Clean(pattern), name)
+	return is && err == nil
 }
 
 // fetch brings a file or directory home. A directory that is there already keeps
@@ -166,16 +184,14 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 	if err != nil {
 		return err
 	}
-	return a.place(ctx, at, o)
+	return a.settle(ctx, at, o.to, o.name)
 }
 
-// fetchOutput has an output come to its place or, where something is already, beside it.
+// fetchOutput has an output come into its directory, under a name of its own.
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
-	at = o.local()
-	if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
-		at = filepath.Join(filepath.Dir(at), a.arriving(filepath.Base(at)))
-	}
-	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: at, Progress: told})
+	sum := sha256.Sum256([]byte(o.remote))
+	at = a.arriving(fmt.Sprintf("%d-%x", o.index, sum[:8]))
+	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: filepath.Join(o.to, at), Progress: told})
 }
 
 // arriving is the name of what is on its way to where something is already.
@@ -184,32 +200,32 @@ func (a *attempt) arriving(name string) string { return ".bee-arriving-" + a.run
 // picked is the name of a directory of which some is picked.
 func (a *attempt) picked() string { return ".bee-fetch-" + a.run.ID }
 
-// clearArrivals removes what has come of outputs of which no more will come.
+// clearArrivals removes what has come of outputs of which no more will come. Another
+// run may have the same `to:`.
 func (a *attempt) clearArrivals() {
 	for _, o := range a.sub.Job.Outputs {
-		err := filestream.RemovePartials(o.To)
-		err = errors.Join(err, filepath.WalkDir(o.To, func(name string, e fs.DirEntry, err error) error {
-			if base := filepath.Base(name); err != nil || !strings.Contains(base, a.arriving("")) && base != a.picked() {
-				return nil //nolint:nilerr // what cannot be read holds nothing of ours
-			}
-			if err := filestream.RemoveAll(name); err != nil || !e.IsDir() {
-				return err
-			}
-			return fs.SkipDir
-		}))
-		if err != nil {
+		if err := a.clearArrivalsIn(o.To); err != nil {
 			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
 		}
 	}
 }
 
-// place puts what has come home where it belongs, unless it is there.
-func (a *attempt) place(ctx context.Context, at string, o output) error {
-	if at != o.local() {
-		return a.settle(ctx, at, o.to, o.name)
+func (a *attempt) clearArrivalsIn(to string) error {
+	root, err := fsutil.OpenRoot(to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	a.arrived(o.to, o.name)
-	return nil
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names, err := root.ReadDir(".")
+	for _, name := range names {
+		if strings.Contains(name, a.arriving("")) || name == a.picked() {
+			err = errors.Join(err, root.RemoveAll(name))
+		}
+	}
+	return err
 }
 
 // namedOutputs is how many outputs of one directory are recorded by their names.
@@ -227,65 +243,25 @@ func (a *attempt) arrived(to, name string) {
 	}
 }
 
-// settle puts what has come home to its place.
+// settle puts what has come home, under a name in a directory, to its place in that. It
+// is on the disk then: the site's copy will be deleted.
 func (a *attempt) settle(ctx context.Context, from, to, name string) error {
-	place := filepath.Join(to, name)
-	beside, err := merge(from, place, "."+a.run.ID)
-	if err == nil {
-		err = filestream.SyncDir(filepath.Dir(place))
+	root, err := fsutil.OpenRoot(to)
+	if err != nil {
+		return a.fetchFailed(err)
 	}
-	for _, name := range beside {
-		a.note(ctx, "warning: an output came to "+name+", as something else is where it belongs")
+	defer root.Close()
+	if err := root.Sync(ctx, from); err != nil {
+		return a.fetchFailed(err)
+	}
+	m := merger{root: root, suffix: "." + a.run.ID, changed: map[string]bool{}}
+	err = errors.Join(m.place(from, name), m.sync())
+	for _, name := range m.beside {
+		a.note(ctx, fmt.Sprintf("warning: an output came to %s, as something else is where it belongs", root.Path(name)))
 	}
 	if err != nil {
 		return a.fetchFailed(err)
 	}
 	a.arrived(to, name)
 	return nil
-}
-
-// merge moves a file or directory to a place, whose directory the caller has
-// written out. A directory that is there takes what
-// the other holds. Where one is a directory and the other is not, nothing is
-// replaced: it goes to its name with a suffix, and beside tells where.
-func merge(from, to, suffix string) (beside []string, err error) {
-	have, err := os.Lstat(from)
-	if err != nil {
-		return nil, err
-	}
-	there, err := os.Lstat(to)
-	if err == nil && have.IsDir() && there.Mode()&fs.ModeSymlink != 0 { // its user's own, to another disk perhaps
-		there, err = os.Stat(to)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, os.Rename(from, to)
-	case err != nil:
-		return nil, err
-	case have.IsDir() != there.IsDir():
-		beside, err = merge(from, to+suffix, suffix)
-		return append(beside, to+suffix), err
-	case !have.IsDir():
-		return nil, os.Rename(from, to)
-	}
-	return mergeDirs(from, to, have, suffix)
-}
-
-// mergeDirs does so with directories, and has what was moved into to written out.
-func mergeDirs(from, to string, have fs.FileInfo, suffix string) (beside []string, err error) {
-	entries, err := os.ReadDir(from)
-	if err == nil && have.Mode()&0o300 != 0o300 { // a directory of results may be read-only
-		err = os.Chmod(from, have.Mode()|0o300)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		more, merr := merge(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), suffix)
-		beside, err = append(beside, more...), errors.Join(err, merr)
-	}
-	if err == nil {
-		err = errors.Join(filestream.SyncDir(to), os.Remove(from))
-	}
-	return beside, err
 }

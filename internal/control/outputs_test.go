@@ -234,13 +234,13 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 }
 
 // TestOutputsTravelAtOnce, so that a line that takes long there and back is waited for
-// seldom; but not where one goes into the place of another.
+// seldom; also where one goes into the place of another.
 func TestOutputsTravelAtOnce(t *testing.T) {
 	const outputs, takes = 3 * outputsAtOnce, time.Second
 	for name, c := range map[string]struct {
 		within bool
 		lasts  time.Duration
-	}{"beside each other": {false, outputs / outputsAtOnce * takes}, "one within the other": {true, (outputs + 2) * takes}} {
+	}{"beside each other": {false, outputs / outputsAtOnce * takes}, "one within the other": {true, (outputs/outputsAtOnce + 1) * takes}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, results := newWorld(t, "a"), t.TempDir()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -37,11 +38,11 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 		return job.Volume.Kind == spec.VolumeImage, nil
 	}
 	home := filepath.Join(a.c.Store.RunDir(a.run.ID), "volume.img")
-	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.VolumeImagePath(head), Local: home}); err != nil {
+	if err := a.fetchAs(ctx, driver.Transfer{Remote: protocol.VolumeImagePath(head), Local: home}); err != nil {
 		if core.IsKind(err, core.NotFound) {
 			return false, nil
 		}
-		return false, a.fetchFailed(err)
+		return false, err
 	}
 	image, err := dataimage.Tools{}.OpenRecovered(ctx, home)
 	if err != nil {
@@ -58,6 +59,9 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 		}
 	}
 	if keep {
+		if err := fsutil.SyncTree(ctx, home); err != nil {
+			return false, a.fetchFailed(err)
+		}
 		a.note(ctx, fmt.Sprintf("the volume as the lost attempt left it is kept in %s: `bee data unload` copies it out of there", home))
 		return true, nil
 	}

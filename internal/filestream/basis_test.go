@@ -237,13 +237,6 @@ func TestWhatIsLeftOfATransfer(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(to), ".*")); len(found) > 0 {
 		t.Errorf("left beside it: %v", found)
 	}
-
-	broken()
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(to), ".profile"), nil, 0o600))
-	must(t, RemovePartials(filepath.Dir(to)))
-	if found, _ := filepath.Glob(filepath.Join(filepath.Dir(to), ".*")); len(found) != 1 {
-		t.Errorf("left in the directory: %v", found)
-	}
 }
 
 func TestABasisThatChangesIsNoticed(t *testing.T) {

@@ -148,16 +148,6 @@ func (p *part) commit() error {
 // partial is where what has arrived of path is kept when its stream breaks.
 func partial(path string) string { return beside(path, "partial") }
 
-// RemovePartials removes from a directory what has arrived there of files and
-// directories whose streams broke, and of which no more will come.
-func RemovePartials(dir string) error {
-	found, err := filepath.Glob(filepath.Join(QuoteGlob(dir), partial("*")))
-	for _, path := range found {
-		err = errors.Join(err, RemoveAll(path))
-	}
-	return err
-}
-
 // beside is the name of something of ours beside path.
 func beside(path, what string) string {
 	base := filepath.Base(path)

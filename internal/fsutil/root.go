@@ -255,14 +255,25 @@ func (r *Root) RemoveAll(name string) error {
 	return r.fail("remove", name, RemoveAt(dir, base))
 }
 
-// Chmod sets the permissions of a file or directory.
+// Chmod sets the permissions of a file or directory, and those bits of mode that are not
+// permissions as os.Chmod does.
 func (r *Root) Chmod(name string, mode fs.FileMode) error {
 	fd, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return r.fail("set mode of", name, chmod(fd, uint32(mode.Perm())))
+	return r.fail("set mode of", name, chmod(fd, unixMode(mode)))
+}
+
+func unixMode(mode fs.FileMode) uint32 {
+	m := uint32(mode.Perm())
+	for bit, is := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX} {
+		if mode&bit != 0 {
+			m |= is
+		}
+	}
+	return m
 }
 
 // at does something with the last element of a name, in the directory of that.

@@ -69,6 +69,9 @@ func (r *Root) Sync(ctx context.Context, name string) error {
 	return err
 }
 
+// SyncDir writes the names in a directory of the tree to the disk.
+func (r *Root) SyncDir(name string) error { return r.syncOne(name) }
+
 func (r *Root) syncOne(name string) error {
 	err := r.fsync(name)
 	if errors.Is(err, fs.ErrPermission) {

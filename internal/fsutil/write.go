@@ -33,6 +33,27 @@ func Rename(from, to string) error {
 	return err
 }
 
+// MkdirAll makes a directory and those above it, as far as they are missing, and syncs
+// the directories that got a new name.
+func MkdirAll(dir string, mode fs.FileMode) error {
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = MkdirAll(filepath.Dir(dir), mode); err == nil {
+			err = os.Mkdir(dir, mode)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		info, serr := os.Stat(dir)
+		if serr != nil || info.IsDir() {
+			return serr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(dir))
+}
+
 // SyncDir writes the names in a directory to the disk. Without it a file that was renamed
 // may have its old name after a power cut.
 func SyncDir(dir string) error {

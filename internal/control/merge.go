@@ -1,0 +1,112 @@
+package control
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+)
+
+// merger moves what a run has brought into a directory of its user's. All of it happens
+// below the descriptor of that directory, and over no link: what an earlier attempt has
+// brought there may hold links that its site chose.
+//
+// A directory that is there takes what the other holds. Where one is a directory and the
+// other is not, nothing is replaced: what came goes to its name with a suffix.
+type merger struct {
+	root    *fsutil.Root
+	suffix  string
+	beside  []string        // what has such a name
+	changed map[string]bool // directories that have to be synced
+}
+
+// place moves what came under one name to another, and makes the directories above that.
+func (m *merger) place(from, to string) error {
+	dir := "."
+	for element := range strings.SplitSeq(path.Dir(to), "/") {
+		next, err := m.directory(path.Join(dir, element))
+		if err != nil {
+			return err
+		}
+		dir = next
+	}
+	return m.move(from, path.Join(dir, path.Base(to)))
+}
+
+// directory makes one, or gives the name of one beside what is there.
+func (m *merger) directory(name string) (string, error) {
+	there, err := m.root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		m.changed[path.Dir(name)] = true
+		return name, m.root.Mkdir(name, 0o777)
+	case err != nil || there.IsDir():
+		return name, err
+	}
+	m.beside = append(m.beside, name+m.suffix)
+	return m.directory(name + m.suffix)
+}
+
+func (m *merger) move(from, to string) error {
+	have, err := m.root.Lstat(from)
+	if err != nil {
+		return err
+	}
+	there, err := m.root.Lstat(to)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case have.IsDir() != there.IsDir():
+		m.beside = append(m.beside, to+m.suffix)
+		return m.move(from, to+m.suffix)
+	case have.IsDir():
+		return m.fill(from, to, have)
+	}
+	return m.rename(from, to, have)
+}
+
+// rename moves a file or directory. A directory without write permission, as results may
+// be, cannot leave the one that it is in: its entry ".." changes.
+func (m *merger) rename(from, to string, have fs.FileInfo) error {
+	m.changed[path.Dir(to)] = true
+	err := m.root.Rename(from, m.root, to)
+	if !errors.Is(err, fs.ErrPermission) || !have.IsDir() {
+		return err
+	}
+	if err := m.root.Chmod(from, have.Mode()|0o700); err != nil {
+		return err
+	}
+	if err := m.root.Rename(from, m.root, to); err != nil {
+		return err
+	}
+	return m.root.Chmod(to, have.Mode())
+}
+
+// fill moves what one directory holds into another.
+func (m *merger) fill(from, to string, have fs.FileInfo) error {
+	if have.Mode()&0o700 != 0o700 { // a directory of results may be read-only
+		if err := m.root.Chmod(from, have.Mode()|0o700); err != nil {
+			return err
+		}
+	}
+	names, err := m.root.ReadDir(from)
+	for _, name := range names {
+		err = errors.Join(err, m.move(path.Join(from, name), path.Join(to, name)))
+	}
+	if err != nil {
+		return err
+	}
+	return m.root.RemoveAll(from)
+}
+
+// sync writes the names in the directories that were changed to the disk.
+func (m *merger) sync() error {
+	var err error
+	for dir := range m.changed {
+		err = errors.Join(err, m.root.SyncDir(dir))
+	}
+	return err
+}

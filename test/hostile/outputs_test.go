@@ -1,0 +1,74 @@
+package hostile
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit/hostilesite"
+)
+
+// TestOutputsOfALyingHead: what a head lists as outputs, and was not asked for, is not
+// brought home. Nothing outside of `to:` changes, nor what is hidden in it.
+func TestOutputsOfALyingHead(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "run: 'echo good >a.dat; mkdir -p d .git/hooks; echo evil >.git/hooks/x; echo evil >d/a.dat; echo evil >.b.dat'",
+		`outputs: [{from: "/work/*.dat", to: ./home/results}]`)
+	b.File("home/keys", "mine\n")
+	b.File("home/results/.git/hooks/x", "mine\n")
+	var list []any
+	for _, path := range []string{"..", "volume/..", "volume/a.dat", "volume/a.dat", "volume/d/a.dat", "volume/.b.dat", "volume/.git", "volume/../volume/d/a.dat", "../../../keys", "/etc/passwd", "volume/d/../../volume/a.dat"} {
+		list = append(list, map[string]any{"index": 0, "path": path})
+	}
+	list = append(list, map[string]any{"index": 5, "path": "volume/a.dat"}, map[string]any{"index": -1, "path": "volume/a.dat"})
+	hostilesite.Start(t, b, hostilesite.Result(map[string]any{"outputs": list})...)
+	r := b.Try("run", "-q", job)
+	want := "keys mine results/.git/hooks/x mine results/a.dat good"
+	if got := tree(t, filepath.Join(b.Work, "home")); r.Code != 0 || got != want {
+		t.Errorf("%+v\ngot %q, want %q", r, got, want)
+	}
+}
+
+// TestASiteThatDeliversLinks: a first attempt brings links that lead out of `to:`, and the
+// second files whose way home they are in.
+func TestASiteThatDeliversLinks(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "run: 'mkdir -p res/sub; echo evil >res/sub/keys; echo evil >res/f'",
+		`outputs: [{from: /work/res, to: ./home/results}, {from: "/work/*/sub", to: ./home/results}]`)
+	b.File("home/keys", "mine\n")
+	if err := os.MkdirAll(filepath.Join(b.Work, "home/results/res"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{"home/results/res/sub", "home/results/sub"} { // as an attempt may have left them
+		if err := os.Symlink("..", filepath.Join(b.Work, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hostilesite.Start(t, b)
+	r := b.Try("run", "-q", job)
+	if raw, err := os.ReadFile(filepath.Join(b.Work, "home/keys")); r.Code != 0 || err != nil || string(raw) != "mine\n" {
+		t.Errorf("%+v\n%s: %v", r, raw, err)
+	}
+	if _, err := os.Lstat(filepath.Join(b.Work, "home/results/keys")); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
+// tree gives the plain files below a directory, and what they hold.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		found = append(found, name, strings.TrimSpace(string(raw)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(found, " ")
+}
