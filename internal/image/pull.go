@@ -99,6 +99,8 @@ func (s *Store) pullFrom(ctx context.Context, ref string, locate func() (*locati
 	return i, s.setRef(l.key, o.Platform, ref, i.ID)
 }
 
+func (o PullOptions) note(line string) { o.Progress(line, 0, 0) }
+
 func (o PullOptions) accepts(ref string, c core.ImageConfig) error {
 	if o.Accept == nil {
 		return nil
@@ -140,7 +142,7 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	return &location{
 		key: r.Name(), fixed: strings.Contains(ref, "@sha256:"), remote: true,
 		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
-			return source.Registry(ctx, ref, want, o.Insecure)
+			return source.Registry(ctx, ref, want, o.Insecure, o.note)
 		},
 	}, nil
 }

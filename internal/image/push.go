@@ -38,7 +38,7 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 	if err != nil {
 		return "", err
 	}
-	rt, err := source.Transport(ctx, target.Context(), transport.PushScope, o.Insecure)
+	rt, err := source.Transport(ctx, target.Context(), transport.PushScope, o.Insecure, o.note)
 	if err != nil {
 		return "", pushError(ref, err)
 	}

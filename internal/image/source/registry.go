@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -38,8 +37,9 @@ func ParseRef(ref string, insecure bool) (name.Reference, error) {
 
 // Transport gives HTTP with the user's credentials for a repository: those of
 // docker's and podman's configuration, their helpers included. Certificates
-// are those of the system and of docker's certs.d.
-func Transport(ctx context.Context, repo name.Repository, scope string, insecure bool) (http.RoundTripper, error) {
+// are those of the system and of docker's certs.d. note reports credentials that could
+// not be read.
+func Transport(ctx context.Context, repo name.Repository, scope string, insecure bool, note func(string)) (http.RoundTripper, error) {
 	config, err := tlsConfig(repo.RegistryStr(), insecure)
 	if err != nil {
 		return nil, err
@@ -50,14 +50,47 @@ func Transport(ctx context.Context, repo name.Repository, scope string, insecure
 		// One connection a layer is faster than all over one.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repo)
-	if err != nil {
-		return nil, &core.Error{
-			Kind: core.Permanent, Op: "read credentials for", Object: repo.RegistryStr(), Err: err,
-			Remedy: "Check docker's config.json and the credential helper that it names.",
-		}
+	auth, problem := credentials(ctx, repo, helperTime)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	return transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base, transport.WithRetryBackoff(pauses()), transport.WithRetryStatusCodes(passing()...)), insecure}, []string{repo.Scope(scope)})
+	if problem != nil {
+		note(fmt.Sprintf("%v; going on without credentials for %s", problem, repo.RegistryStr()))
+	}
+	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, &guard{transport.NewRetry(base, transport.WithRetryBackoff(pauses()), transport.WithRetryStatusCodes(passing()...)), insecure}, []string{repo.Scope(scope)})
+	if err != nil {
+		return nil, denied(err, problem)
+	}
+	return &anonymous{rt, problem}, nil
+}
+
+// anonymous adds to a refusal why the request had no credentials.
+type anonymous struct {
+	inner   http.RoundTripper
+	problem error // nil: they were read
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *anonymous) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := a.inner.RoundTrip(r)
+	if err == nil && a.problem != nil && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		err = denied(transport.CheckError(answer, http.StatusOK), a.problem)
+		answer.Body.Close()
+		return nil, err
+	}
+	return answer, err
+}
+
+// denied is the error of a request that may have failed for want of credentials.
+func denied(err, problem error) error {
+	t, answered := errors.AsType[*transport.Error](err)
+	if problem == nil || !answered || t.StatusCode != http.StatusUnauthorized && t.StatusCode != http.StatusForbidden {
+		return err
+	}
+	return &core.Error{
+		Kind: core.Permanent, Op: "get image", Err: fmt.Errorf("%w; %w", problem, err),
+		Remedy: "Check docker's config.json and the credential helper that it names.",
+	}
 }
 
 // pauses are those between the tries of one request.
@@ -88,12 +121,12 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Registry finds an image in a registry.
-func Registry(ctx context.Context, ref string, want v1.Platform, insecure bool) (*Image, error) {
+func Registry(ctx context.Context, ref string, want v1.Platform, insecure bool, note func(string)) (*Image, error) {
 	r, err := ParseRef(ref, insecure)
 	if err != nil {
 		return nil, err
 	}
-	rt, err := Transport(ctx, r.Context(), transport.PullScope, insecure)
+	rt, err := Transport(ctx, r.Context(), transport.PullScope, insecure, note)
 	if err != nil {
 		return nil, err
 	}
