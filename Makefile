@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
-.PHONY: build demo test histories race bench lint dist clean
+.PHONY: build demo test test-long quick histories race bench lint dist clean
 
 build:                    ## the static binary, bin/bee
 	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
@@ -14,9 +14,17 @@ demo: build               ## GROMACS on two emulated hosts of this machine
 	hack/deps.sh demo
 	hack/demo.sh
 
-test: build               ## everything: unit, conformance, end to end
+test: build               ## every promise: unit, conformance, end to end, as a user and as root
 	hack/deps.sh test
 	hack/test.sh
+
+test-long: build          ## the same with the long forms of tests, before a release
+	hack/deps.sh test
+	BEE_TEST_LONG=1 hack/test.sh
+
+quick: build              ## unit tests and one run from end to end, within 3 minutes
+	CGO_ENABLED=0 $(GO) test -short -vet=off ./cmd/... ./internal/... ./test/docs
+	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -count=1 -vet=off -run 'TestRunShowsOutputAndBringsResultsHome$$' ./test/e2e
 
 N ?= 100000
 histories:                ## N new random histories of runs, in virtual time

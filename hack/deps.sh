@@ -15,13 +15,15 @@ missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
-# Programs that no Debian package has: a server of S3 for tests, the linter.
+# Programs that no Debian package has: a server of S3 for tests, what prints the results
+# of `go test` as they come, the linter.
 declare -A programs=(
-  [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+  [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 gotest.tools/gotestsum@v1.13.0"
   [lint]="github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"
 )
-source=${programs[$task]:-} version=${source##*@} name=${source%@*} name=${name##*/}
-if [ -n "$source" ] && ! go version -m "$(command -v "$name")" 2>/dev/null | grep "^\smod\s.*\s$version\s" >/dev/null; then
+for source in ${programs[$task]:-}; do
+  version=${source##*@} name=${source%@*} name=${name##*/}
+  go version -m "$(command -v "$name")" 2>/dev/null | grep "^\smod\s.*\s$version\s" >/dev/null && continue
   if ((EUID == 0)); then
     echo "installing $source"
     GOBIN=/usr/local/bin CGO_ENABLED=0 go install "$source"
@@ -30,7 +32,7 @@ if [ -n "$source" ] && ! go version -m "$(command -v "$name")" 2>/dev/null | gre
     echo "Get it: CGO_ENABLED=0 go install $source, with its directory in PATH" >&2
     exit 1
   fi
-fi
+done
 ((${#missing[@]} == 0)) && exit 0
 if ((EUID != 0)); then
   echo "These Debian packages are missing: ${missing[*]}" >&2

@@ -1,81 +1,127 @@
 #!/usr/bin/env bash
-# All tests: as an ordinary user, and what is not the same for root as root too.
+# The tests: each one as an ordinary user and, beside these, as root, those that root
+# changes. BEE_TEST_LONG=1 adds the long forms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export BEE_REQUIRE_ALL=1 CGO_ENABLED=0
+export BEE_REQUIRE_ALL=1 CGO_ENABLED=0 BEE_TEST_LONG=${BEE_TEST_LONG:-}
+limit=40m
+[ -z "$BEE_TEST_LONG" ] || limit=240m
+kept=$(mktemp -d /var/tmp/bee-test.XXXXXX)
+daemon= parts=()
+
+# events WHO COMMAND...: run a `go test -json`. A line for each package, what fails as it
+# does and again at the end, and a summary are printed; times are kept.
+events() {
+  gotestsum --format pkgname-and-test-fails --format-icons text --hide-summary skipped --no-color \
+    --jsonfile-timing-events "$kept/$1.json" --raw-command -- "${@:2}" | sed -u "s/^/$1: /"
+}
 
 # Several packages, and tests, at a time, as many wait more than they compute; those
 # that take longest first. `make lint` has vetted them.
-run_tests() {
-  go test -p 4 -parallel 4 -timeout 80m -vet=off "$@" ./test/vm ./test/e2e ./internal/control ./internal/vm \
-    ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
+all_tests() {
+  events user go test -json -count=1 -p 4 -parallel 4 -timeout "$limit" -vet=off "$@" ./test/vm ./test/e2e ./internal/vm \
+    ./internal/control ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
 }
 
-# What tests measure on their way is told at the end, however that comes.
-tell_figures() {
-  [ -s "$1" ] || return 0
-  echo "== measured"
-  sort "$1"
+# The tests that a call in them has run as root: PACKAGE NAME.
+tests_of_root() {
+  find . -name '*_test.go' -exec awk '
+    FNR == 1 { name = "" }
+    /^func Test/ { name = $2; sub(/\(.*/, "", name) }
+    /^}/ { name = "" }
+    /^\ttestkit\.(AsRootToo|RequireRoot)\(t\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name }' {} + | sort -u
 }
+
+end() {
+  status=$?
+  trap - EXIT INT TERM
+  for pid in "${parts[@]}"; do
+    kill -- "-$pid" 2>/dev/null && wait "$pid" || true
+  done
+  if [ -n "$daemon" ]; then
+    kill "$daemon" && wait "$daemon" || true
+    umount "$kept/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
+  fi
+  if [ -s "$kept/figures" ]; then
+    echo "== measured"
+    sort "$kept/figures"
+  fi
+  echo "== the twenty slowest tests, in seconds"
+  for who in user root; do
+    [ ! -e "$kept/$who.json" ] || sed -nE 's|.*"Package":"github.com/bee-hpc/bee/([^"]*)","Test":"([^"/]*)","Elapsed":([0-9.]+).*|\3 '$who' \1 \2|p' "$kept/$who.json"
+  done | sort -rn | sed 20q | column -t
+  rm -rf --one-file-system "$kept"
+  ((status == 0)) && verdict=passed || verdict=failed
+  echo "== $verdict after $((SECONDS / 60)) min $((SECONDS % 60)) s"
+  exit "$status"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+touch "$kept/figures"
+export BEE_TEST_FIGURES=$kept/figures
 
 if ((EUID != 0)); then
-  export BEE_TEST_BINARY=$PWD/bin/bee BEE_TEST_FIGURES
-  BEE_TEST_FIGURES=$(mktemp)
-  trap 'tell_figures "$BEE_TEST_FIGURES"; rm -f "$BEE_TEST_FIGURES"' EXIT
-  run_tests
+  BEE_TEST_BINARY=$PWD/bin/bee all_tests
   exit
 fi
 
 user=bee-test
 id "$user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$user"
-shared=$(mktemp -d /var/tmp/bee-test.XXXXXX)
-daemon=
-clean() {
-  tell_figures "$shared/figures"
-  if [ -n "$daemon" ]; then
-    kill "$daemon" && wait "$daemon" || true
-    umount "$shared/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
-  fi
-  rm -rf --one-file-system "$shared"
-}
-trap clean EXIT
-chmod 755 "$shared"
-install -m 755 bin/bee "$shared/bee"
-touch "$shared/figures"
-chown "$user" "$shared/figures"
-export BEE_TEST_BINARY=$shared/bee BEE_TEST_FIGURES=$shared/figures
-
-echo "== as root"
-BEE_TEST_CACHE=$shared/cache run_tests
-
-echo "== as the ordinary user $user"
-mkdir "$shared/src" "$shared/tests" "$shared/tmp" "$shared/cache-$user" "$shared/docker"
-git archive HEAD 2>/dev/null | tar -x -C "$shared/src" || cp -r . "$shared/src"
-# The image that virtual machines boot takes minutes to build. That a user can is tested
-# in a cache of its own (TestGuestImages).
-(
-  cd "$shared/cache"
-  for record in $(grep -l BEE_GUEST_IMAGE images/*.json); do
-    id=$(basename "$record" .json)
-    cp --archive --parents "$record" "images/$id.odd" "trees/$id" $(grep -l "$id" refs/*) "$shared/cache-$user"
-  done
-)
-chown -R "$user": "$shared/src" "$shared/tmp" "$shared/cache-$user"
+chmod 755 "$kept"
+install -m 755 bin/bee "$kept/bee"
+mkdir "$kept/src" "$kept/tests" "$kept/tmp" "$kept/cache-user" "$kept/cache-root" "$kept/docker"
+git archive HEAD 2>/dev/null | tar -x -C "$kept/src" || cp -r . "$kept/src"
+chown -R "$user": "$kept/src" "$kept/tmp" "$kept/cache-user" "$kept/figures"
+export BEE_TEST_BINARY=$kept/bee
+tests_of_root > "$kept/root"
+as_root="^($(cut -d ' ' -f 2 "$kept/root" | sort -u | paste -sd '|'))\$"
 # A docker daemon that this user may use, as where an administrator runs one.
-dockerd --group "$user" -H "unix://$shared/docker.sock" --data-root "$shared/docker/data" --exec-root "$shared/docker/exec" --pidfile "$shared/docker/pid" \
-  --bridge=none --iptables=false --ip6tables=false --storage-driver=vfs > "$shared/docker/log" 2>&1 &
+dockerd --group "$user" -H "unix://$kept/docker.sock" --data-root "$kept/docker/data" --exec-root "$kept/docker/exec" --pidfile "$kept/docker/pid" \
+  --bridge=none --iptables=false --ip6tables=false --storage-driver=vfs > "$kept/docker/log" 2>&1 &
 daemon=$!
-# as-user TEST ARG...: go test has it run each package's tests, in the package's directory.
-cat > "$shared/as-user" <<END
+
+# as-user COMMAND ARG...: in the working directory's place in the copy of the tree.
+cat > "$kept/as-user" <<END
 #!/bin/bash
 set -e
-cd "$shared/src/\${PWD#"$PWD"}"
-test=\$(mktemp "$shared/tests/XXXXXX")
-install -m 755 "\$1" "\$test"
+cd "$kept/src/\${PWD#"$PWD"}"
 niceness=0
 [[ \$PWD != */internal/control ]] || niceness=10 # it only computes: virtual machines go first
-exec nice -n \$niceness setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$shared/tmp" \\
-  CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_DOCKER_HOST="unix://$shared/docker.sock" BEE_TEST_CACHE="$shared/cache-$user" BEE_TEST_BINARY="$shared/bee" BEE_TEST_FIGURES="$shared/figures" "\$test" "\${@:2}"
+exec nice -n \$niceness setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$kept/tmp" \\
+  CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_LONG="$BEE_TEST_LONG" BEE_TEST_HISTORIES="${BEE_TEST_HISTORIES:-}" BEE_TEST_SEED="${BEE_TEST_SEED:-}" \\
+  BEE_TEST_AS_ROOT='$as_root' BEE_TEST_DOCKER_HOST="unix://$kept/docker.sock" BEE_TEST_CACHE="$kept/cache-user" BEE_TEST_BINARY="$kept/bee" BEE_TEST_FIGURES="$kept/figures" "\$@"
 END
-chmod 755 "$shared/as-user"
-run_tests -exec "$shared/as-user" -count=1
+# test-as-user TEST ARG...: what go test has run each package's tests.
+cat > "$kept/test-as-user" <<END
+#!/bin/bash
+set -e
+test=\$(mktemp "$kept/tests/XXXXXX")
+install -m 755 "\$1" "\$test"
+exec "$kept/as-user" "\$test" "\${@:2}"
+END
+chmod 755 "$kept/as-user" "$kept/test-as-user"
+
+set -m # each part is a group of processes, which ends as one
+all_tests -exec "$kept/test-as-user" &
+parts+=($!)
+
+# The image that virtual machines boot takes minutes to build: it is built once, by the
+# user whose tests wait for it meanwhile, and root gets a copy.
+if "$kept/as-user" env BEE_CACHE="$kept/cache-user" BEE_STATE="$kept/tmp/state" "$kept/bee" vm image build > "$kept/image" 2>&1; then
+  (
+    cd "$kept/cache-user"
+    for record in $(grep -l BEE_GUEST_IMAGE images/*.json); do
+      id=$(basename "$record" .json)
+      cp --archive --parents "$record" "images/$id.odd" "trees/$id" $(grep -l "$id" refs/*) "$kept/cache-root"
+    done
+  )
+  chown -R root: "$kept/cache-root"
+else
+  echo "The image for virtual machines was not built beforehand:" && cat "$kept/image"
+fi
+BEE_TEST_CACHE=$kept/cache-root events root go test -json -count=1 -p 2 -parallel 2 -timeout "$limit" -vet=off -run "$as_root" $(cut -d ' ' -f 1 "$kept/root" | sort -u) &
+parts+=($!)
+failed=0
+for pid in "${parts[@]}"; do wait "$pid" || failed=1; done
+parts=()
+exit "$failed"

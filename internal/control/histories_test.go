@@ -22,17 +22,34 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// histories is how many random histories are played, and from which seed. Each `make
-// test` plays the same ones, so that its verdict is about the change and not about its
-// luck; `make histories`, by BEE_TEST_HISTORIES, plays new ones.
-func histories() (n int, seed uint64) {
-	if n, err := strconv.Atoi(os.Getenv("BEE_TEST_HISTORIES")); err == nil {
+// histories is how many random histories are played, and from which seed: another one
+// each time, unless BEE_TEST_SEED names one that is to be played again. BEE_TEST_HISTORIES
+// says how many, as in `make histories`.
+func histories(t *testing.T) (n int, seed uint64) {
+	switch {
+	case os.Getenv("BEE_TEST_HISTORIES") != "":
+		var err error
+		if n, err = strconv.Atoi(os.Getenv("BEE_TEST_HISTORIES")); err != nil {
+			t.Fatal(err)
+		}
+	case testkit.Everything():
+		n = 100_000
+	case testkit.Strict():
+		n = 10_000
+	case testing.Short():
+		n = 300
+	default:
+		n = 2000
+	}
+	given := os.Getenv("BEE_TEST_SEED")
+	if given == "" {
 		return n, uint64(time.Now().UnixNano())
 	}
-	if testkit.Strict() {
-		return 100_000, 1
+	seed, err := strconv.ParseUint(given, 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return 2000, 1
+	return n, seed
 }
 
 // scratch is a directory in memory where there is one: a history writes many
@@ -169,9 +186,8 @@ func drawn(seed, n uint64) *choices {
 // happens: never two attempts at once, never back behind the last good
 // checkpoint, never anything left, always an end.
 func TestRandomHistories(t *testing.T) {
-	testkit.Once(t)
-	n, seed := histories()
-	t.Logf("%d histories from seed %d", n, seed)
+	n, seed := histories(t)
+	testkit.Figure(t, "%d histories; BEE_TEST_SEED=%d plays them again", n, seed)
 	// A history leaves nothing: garbage is collected when there is much rather than often.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 << 20))

@@ -82,6 +82,7 @@ func try(t testing.TB, c *Client, host int, command string) (string, core.Exit) 
 }
 
 func TestHostsAreApart(t *testing.T) {
+	testkit.AsRootToo(t)
 	c := start(t, spec(t, 3))
 	seen := map[string]map[string]bool{}
 	for i, h := range c.Hosts() {

@@ -112,6 +112,7 @@ func pushFrom(t testing.TB, c *Client, host int, addr string, n int64) error {
 }
 
 func TestNetwork(t *testing.T) {
+	testkit.AsRootToo(t)
 	c := start(t, spec(t, 3))
 	addr := serveOn(t, c, 0)
 	for host := range 3 {
@@ -297,6 +298,7 @@ func processesWith(t testing.TB, mark string) []string {
 
 // Containers need namespaces within the hosts' namespaces.
 func TestNesting(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "unshare")
 	c := start(t, spec(t, 1))
 	if got := sh(t, c, 0, "unshare -Urmpf --mount-proc sh -c 'mount -t tmpfs x /mnt && echo $$ && ls /proc | grep -c ^[0-9]'"); !strings.HasPrefix(got, "1\n") {
@@ -320,6 +322,7 @@ func TestHostsKnowEachOther(t *testing.T) {
 }
 
 func TestPrivateDirectories(t *testing.T) {
+	testkit.AsRootToo(t)
 	s := spec(t, 2)
 	base := t.TempDir()
 	for i := range s.Hosts {

@@ -31,6 +31,7 @@ func proxy(dir, addr string) int {
 
 // Real servers, which change their user and root directory, run on the hosts.
 func TestSshd(t *testing.T) {
+	testkit.AsRootToo(t)
 	sshd, ssh, keygen := testkit.RequireTool(t, "sshd"), testkit.RequireTool(t, "ssh"), testkit.RequireTool(t, "ssh-keygen")
 	if os.Geteuid() == 0 {
 		must(t, os.MkdirAll("/run/sshd", 0o755)) // its own chroot, part of the package's service

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -124,6 +125,7 @@ func at(s []string, i int) string {
 }
 
 func TestRoundTrip(t *testing.T) {
+	testkit.AsRootToo(t)
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from")
 	makeTree(t, from)
@@ -324,6 +326,7 @@ func hostile(kind byte, write func(*encoder)) []byte {
 }
 
 func TestHostileStreams(t *testing.T) {
+	testkit.AsRootToo(t)
 	dirMeta := func(name string) *meta { return &meta{kind: kindDir, name: name, mode: 0o755} }
 	file := func(e *encoder, name string) {
 		_ = e.record(recEntry, (&meta{kind: kindFile, name: name, mode: 0o644}).append(nil))

@@ -20,7 +20,6 @@ import (
 
 // TestDebianBuildIsReproducible builds the same thing in two caches.
 func TestDebianBuildIsReproducible(t *testing.T) {
-	testkit.Once(t)
 	if testing.Short() {
 		t.Skip("takes a minute, which -short is not to")
 	}

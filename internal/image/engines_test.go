@@ -166,6 +166,7 @@ func TestPushKeepsTheDigest(t *testing.T) {
 }
 
 func TestDockerfileIsBuilt(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "buildah")
 	podman(t) // buildah keeps its images where podman does
 	s := store(t)

@@ -542,6 +542,7 @@ func TestKilledPullLeavesNothingButWhatCame(t *testing.T) {
 
 // TestUnreadableFilesTravel: modes that forbid their owner to read are common.
 func TestUnreadableFilesTravel(t *testing.T) {
+	testkit.AsRootToo(t)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, h := range []tar.Header{

@@ -5,7 +5,8 @@ package testkit
 import (
 	"os"
 	"os/exec"
-	"sync"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,9 +25,16 @@ func Missing(t testing.TB, format string, args ...any) {
 	t.Skipf("missing component: "+format, args...)
 }
 
-// RequireTool gives the path of a program that the test needs.
+// RequireTool gives the path of a program that the test needs. Where tests have to be
+// short, as in `make quick`, those of programs that take long are left out.
 func RequireTool(t testing.TB, name string) string {
 	t.Helper()
+	switch name {
+	case "mmdebstrap", "qemu-system-x86_64", "slurmctld", "docker", "podman":
+		if testing.Short() {
+			t.Skipf("it uses %s; covered by `make test`", name)
+		}
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		Missing(t, "%s is not installed (run `make test`, which installs it)", name)
@@ -34,17 +42,27 @@ func RequireTool(t testing.TB, name string) string {
 	return path
 }
 
-// RequireRoot skips a test that only root can run. The suite runs once as
-// root and once as an ordinary user, so this skip is not a missing component.
+// RequireRoot skips a test that only root can run. `make test` runs every test as an
+// ordinary user and those with this call, or with AsRootToo, as root: so this skip is
+// not a missing component. The call stands in the test itself, where hack/test.sh
+// looks for it.
 func RequireRoot(t testing.TB) {
 	t.Helper()
-	if _, left := leftToUsers.Load(t.Name()); left {
-		t.Fatal("it is left to the run as an ordinary user, and needs root: it would run in neither")
+	if os.Geteuid() == 0 {
+		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root; covered by the run as root")
+	if tests := os.Getenv("BEE_TEST_AS_ROOT"); tests != "" && !regexp.MustCompile(tests).MatchString(topLevel(t)) {
+		t.Fatal("it needs root, and is not among the tests that run as root: call testkit.RequireRoot(t) in the test itself")
 	}
+	t.Skip("needs root; covered by the run as root")
 }
+
+// AsRootToo marks a test that runs as root as well, because root changes what is
+// tested. Like RequireRoot it stands in the test itself.
+func AsRootToo(testing.TB) {}
+
+// Once is no longer needed: a test runs as root only where AsRootToo says so.
+func Once(testing.TB) {}
 
 // RequireUser skips a test that only an ordinary user can run; see RequireRoot.
 func RequireUser(t testing.TB) {
@@ -54,16 +72,20 @@ func RequireUser(t testing.TB) {
 	}
 }
 
-// leftToUsers are the tests, by name, that Once has root's run skip.
-var leftToUsers sync.Map //nolint:gochecknoglobals // of the whole process, as tests are
+func topLevel(t testing.TB) string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return name
+}
 
-// Once skips, as root, a test that takes long and cares for no user: the run as
-// an ordinary one, whose rights are fewer, covers it.
-func Once(t testing.TB) {
+// Everything reports whether long forms of tests run as well, as in `make test-long`.
+func Everything() bool { return os.Getenv("BEE_TEST_LONG") != "" }
+
+// Long skips a test, outside of `make test-long`, whose short form is among the
+// others: nothing is promised that only a long test shows.
+func Long(t testing.TB, short string) {
 	t.Helper()
-	leftToUsers.Store(t.Name(), nil)
-	if os.Geteuid() == 0 && Strict() {
-		t.Skip("covered by the run as an ordinary user")
+	if !Everything() {
+		t.Skipf("covered by `make test-long`; its short form is %s", short)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -68,7 +67,6 @@ func TestLockedUp(t *testing.T) {
 // A guest whose kernel says that it is stuck as it boots is not waited for, and
 // replaced. The first machine is one that says so and does nothing else.
 func TestAGuestStuckAsItBootsIsReplaced(t *testing.T) {
-	testkit.Once(t)
 	r, s := own(t)
 	script := filepath.Join(t.TempDir(), "qemu")
 	text := fmt.Sprintf(`#!/bin/sh

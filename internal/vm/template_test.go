@@ -80,7 +80,6 @@ func (n *neighbor) take(frame []byte) {
 // what they are given is there, be it by rings in their memory. A template that
 // is damaged is not used.
 func TestGuestsFromATemplate(t *testing.T) {
-	testkit.Once(t)
 	r, _ := own(t)
 	var told []string
 	share := t.TempDir()

@@ -73,7 +73,6 @@ func TestConformance(t *testing.T) {
 // TestHostsWithoutQEMU: the one that travels with the guest image boots it, and
 // takes nothing from its host; nor does its virtiofsd.
 func TestHostsWithoutQEMU(t *testing.T) {
-	testkit.Once(t)
 	tree, binary, path := guest(t), testkit.Binary(t), os.Getenv("PATH")
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, tree)
@@ -117,7 +116,6 @@ func own(t *testing.T) (*Runtime, drivertest.RuntimeSuite) {
 // A guest that gets stuck before anything of the user's has run in it is
 // replaced by another.
 func TestAStuckGuestIsReplaced(t *testing.T) {
-	testkit.Once(t)
 	r, s := own(t)
 	r.patience = 40 * time.Second
 	var told []string
@@ -136,7 +134,6 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 
 // A guest that answers nothing any more while its container runs is ended.
 func TestASilentGuestIsEnded(t *testing.T) {
-	testkit.Once(t)
 	r, s := own(t)
 	r.silence = 10 * time.Second
 	s.Frozen(t, func() { freezeChildren(t) })
@@ -247,7 +244,6 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 // A guest is saved while its job runs, and goes on elsewhere. It came from a
 // template, which the machine there knows nothing of.
 func TestAGuestIsMoved(t *testing.T) {
-	testkit.Once(t)
 	r, s := own(t)
 	r.o.Templates = t.TempDir()
 	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, templates: r.o.Templates, tell: r.tell}

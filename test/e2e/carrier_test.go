@@ -26,7 +26,6 @@ func counting(t *testing.T, b *testkit.Bee, id string) {
 // TestOneProcessCarriesAllDetachedRuns, as long as their environment is the
 // same; when it is killed, the next command has them all carried on.
 func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e go ]; do sleep 0.1; done; echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results}]")
 	var ids []string
@@ -72,7 +71,6 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 // TestABackgroundRunIsTriedAgainByItself: its results find no room; once they
 // do, they come home without anybody's doing.
 func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, doneOnceBlocked, "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")
 	id := blocked(t, b, job, "results")
@@ -99,7 +97,6 @@ func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 // TestARunOfAnotherMachinesIsStopped: where several share the state, the process that
 // carries a run cannot be sent a signal, and its number may be a stranger's here.
 func TestARunOfAnotherMachinesIsStopped(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "run: 'touch log; sleep 600'", "volume: /data", "workdir: /data")
 	id := strings.TrimSpace(b.Must("run", "-d", job))

@@ -25,7 +25,6 @@ const steadyCounter = `|
 // TestALostHostCostsLittle: a copy is kept while the job runs, and the run goes
 // on from it when its first host is gone.
 func TestALostHostCostsLittle(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local}\n")
@@ -51,7 +50,6 @@ func TestALostHostCostsLittle(t *testing.T) {
 // TestAskedByCommandOrFile: the two ways to have a job save itself that are no
 // signals. Neither is left over for the next attempt.
 func TestAskedByCommandOrFile(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	for name, how := range map[string]string{"file": "file: /work/STOP", "command": "command: 'touch /work/STOP; sleep 1'"} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +79,6 @@ func TestAskedByCommandOrFile(t *testing.T) {
 // TestAJobThatDiesOfTheSignalWroteNothing: only files of a checkpoint that changed show
 // that it wrote one. A log that grew does not.
 func TestAJobThatDiesOfTheSignalWroteNothing(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	const (
 		begin  = "echo begun >> log; [ $(wc -l <log) = 1 ] || exit 0; "
@@ -112,7 +109,6 @@ func TestAJobThatDiesOfTheSignalWroteNothing(t *testing.T) {
 // TestACheckpointWhileTheJobGoesOn: one is taken and comes home, twice, and it is the same
 // process that goes on; a run that is moved then goes to the site that its user names.
 func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 30s, command: 'touch ask; while [ -e ask ]; do sleep 0.1; done', paths: [/work/state]}",
 		"outputs: [{from: /work/log, to: results}]", `run: |
@@ -175,7 +171,6 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 // TestARunIsSuspendedAndResumed: its only site is gone for good; with another
 // one it goes on where it was.
 func TestARunIsSuspendedAndResumed(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1ms", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("slot.yaml", strings.Replace(b.Read("sites.yaml"), "slots: 2}", "slots: 2, slot: 17s}", 1))
@@ -231,7 +226,6 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 // TestAJobWithoutACheckpointIsToldOfItsSlot before it runs, and what can be done
 // once it was ended by it.
 func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "run: 'echo begun; sleep 100'")
 	sites := b.File("sites.yaml", "sites:\n  - {name: short, provider: local, slot: 22s}\n")

@@ -64,7 +64,6 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 // TestARunWhoseOutputsCannotComeHome says so to whoever waits for its end, and
 // ends once they can.
 func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", doneOnceBlocked)
 	id := blocked(t, b, job, "taken")

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk mounts a file system of that size on a new directory of
+// smallDisk mounts, as only root can, a file system of that size on a new directory of
 // the test's, and gives what enlarges it.
 func smallDisk(t *testing.T, b *testkit.Bee, name, size string) (dir string, enlarge func()) {
 	t.Helper()
-	testkit.RequireRoot(t)
 	dir = filepath.Dir(b.File(name+"/hidden", ""))
 	if err := unix.Mount("small", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Fatal(err)
@@ -30,6 +29,7 @@ func smallDisk(t *testing.T, b *testkit.Bee, name, size string) (dir string, enl
 }
 
 func TestAFullCacheIsToldAndLeavesNothing(t *testing.T) {
+	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "run: echo never")
 	dir, enlarge := smallDisk(t, b, "small", "1500k")
 	r := b.Try("--cache", dir, "run", "-q", job)
@@ -47,6 +47,7 @@ func TestAFullCacheIsToldAndLeavesNothing(t *testing.T) {
 
 // What a job computed stays on its site until there is room for it at home.
 func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
+	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "workdir: /work", "run: head -c 3000000 /dev/zero >/work/out", "outputs: [{from: /work/out, to: results}]")
 	dir, enlarge := smallDisk(t, b, "results", "1000k")
 	r := b.Try("run", "-q", job)
@@ -116,6 +117,7 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 }
 
 func TestAFullStateDirectoryIsTold(t *testing.T) {
+	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "run: echo never")
 	dir, enlarge := smallDisk(t, b, "small", "1000k")
 	if err := os.WriteFile(dir+"/filler", make([]byte, 2<<20), 0o600); err == nil {
@@ -133,6 +135,7 @@ func TestAFullStateDirectoryIsTold(t *testing.T) {
 
 // A site whose disk is full cannot take a run; the next one can.
 func TestAFullScratchIsPassedOver(t *testing.T) {
+	testkit.RequireRoot(t)
 	for name, room := range map[string]int64{"nothing fits": 0, "the inputs do not fit": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
 			b, job := busyboxJob(t, "inputs: [{from: ./input, to: /work/}]", "run: cat /work/input | wc -c")
@@ -172,6 +175,7 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 
 // TestACheckpointThatASiteHasNoRoomFor is brought to the one after it, whole.
 func TestACheckpointThatASiteHasNoRoomFor(t *testing.T) {
+	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
 		"setup: head -c 8000000 /dev/urandom >noise; md5sum noise >sum", "run: "+strings.Replace(counter, "|\n", "|\n  md5sum -c sum || exit 9\n", 1))
 	dir, _ := smallDisk(t, b, "small", "6m")

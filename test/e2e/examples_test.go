@@ -10,7 +10,7 @@ import (
 )
 
 func TestExampleMPI4Py(t *testing.T) {
-	testkit.Once(t)
+	testkit.AsRootToo(t)
 	got := testkit.Example(t, "mpi4py").Read("mpi4py/results/pi.txt")
 	if !strings.HasPrefix(got, "pi = 3.1415926536 by ") || !strings.Contains(got, "lab-0, lab-1") {
 		t.Errorf("got %q", got)
@@ -19,7 +19,6 @@ func TestExampleMPI4Py(t *testing.T) {
 
 // TestTheReadmesFirstBeefile does what the README says, with the files that it shows.
 func TestTheReadmesFirstBeefile(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
@@ -47,7 +46,6 @@ func TestExampleGROMACS(t *testing.T) {
 }
 
 func TestExampleLAMMPS(t *testing.T) {
-	testkit.Once(t)
 	log := testkit.Example(t, "lammps").Read("lammps/results/log.lammps")
 	first := testkit.Number(t, log, `(?m)^\s+0\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)
 	last := testkit.Number(t, log, `(?m)^\s+500\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)

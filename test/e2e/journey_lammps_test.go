@@ -11,7 +11,6 @@ import (
 // TestLAMMPSGoesFromSlurmToSSHToThisMachine, as docs/checkpointing.md says it is
 // made ready for that: what it prints of the last step is the same as without.
 func TestLAMMPSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
-	testkit.Once(t)
 	journey{
 		example: "lammps",
 		ready: func(t *testing.T, b *testkit.Bee) {

@@ -40,7 +40,6 @@ const shortSlot = 36 * time.Second
 // TestGROMACSGoesFromSlurmToSSHToThisMachine: what it computes is the same, to the
 // last digit, as without any of that.
 func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
-	testkit.Once(t)
 	journey{
 		example: "gromacs",
 		ready: func(t *testing.T, b *testkit.Bee) {

@@ -94,7 +94,6 @@ func TestKillAnythingAtAnyMoment(t *testing.T) {
 
 // TestAHungHeadIsNoticed: it takes connections, and says nothing.
 func TestAHungHeadIsNoticed(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b := testkit.NewBee(t)
 	image := testkit.Busybox(t, v1.Config{})
@@ -126,7 +125,6 @@ func TestAHungHeadIsNoticed(t *testing.T) {
 // TestKillTheControllerOfAMovingRun: whoever takes over neither forgets a
 // checkpoint nor goes back behind one.
 func TestKillTheControllerOfAMovingRun(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 17s}\n  - {name: two, provider: local, slot: 17s}\n")
@@ -163,7 +161,6 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 // processes: the controller, its ssh, the agents on the login node and on the
 // compute nodes, srun, the nodes and what runs in their containers.
 func TestKillAnythingOnACluster(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -83,7 +83,6 @@ func TestMPIWithoutFlags(t *testing.T) {
 
 // One run for all families: the image goes to each host's own cache first.
 func TestMPIWithoutSharedFileSystem(t *testing.T) {
-	testkit.Once(t)
 	j := mpiJob{private: true, nodes: 2, ranks: 1, extra: []string{"timeout: 3m"}}
 	j.allFamilies(t, func(mpiFamily) (run, says string) {
 		return "mpirun python3 probe.py", "size 2 sum 3 hosts lab-0,lab-1 exported -\n"
@@ -94,7 +93,6 @@ func TestMPIWithoutSharedFileSystem(t *testing.T) {
 // variables. The environment goes into them, a rank's exit code and signal come out, and
 // there are as many slots as outside.
 func TestMPIInVirtualMachines(t *testing.T) {
-	testkit.Once(t)
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	j := mpiJob{nodes: 2, ranks: 1, extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 25m"}}
 	j.allFamilies(t, func(f mpiFamily) (run, says string) {
@@ -136,7 +134,6 @@ func foreign() []string {
 }
 
 func TestMPIAmidAnotherJobsVariables(t *testing.T) {
-	testkit.Once(t)
 	eachFamily(t, func(t *testing.T, f mpiFamily) {
 		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "mpirun python3 probe.py"}.try(t, foreign()...)
 		wantRanks(t, r, 2, 1)
@@ -144,7 +141,6 @@ func TestMPIAmidAnotherJobsVariables(t *testing.T) {
 }
 
 func TestMPIMoreRanksThanSlots(t *testing.T) {
-	testkit.Once(t)
 	eachFamily(t, func(t *testing.T, f mpiFamily) {
 		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "mpirun -np 3 python3 probe.py"}.try(t)
 		switch refused := strings.Contains(r.Stderr, "not enough slots"); {
@@ -157,7 +153,6 @@ func TestMPIMoreRanksThanSlots(t *testing.T) {
 }
 
 func TestMPIHostFileForPeople(t *testing.T) {
-	testkit.Once(t)
 	for _, f := range mpiFamilies() {
 		option := map[bool]string{true: "--hostfile", false: "-f"}[f.refuses]
 		t.Run(f.name, func(t *testing.T) {
@@ -169,7 +164,6 @@ func TestMPIHostFileForPeople(t *testing.T) {
 
 // What a script exports before mpirun reaches the daemons on all hosts.
 func TestMPICarriesTheScriptsEnvironment(t *testing.T) {
-	testkit.Once(t)
 	eachFamily(t, func(t *testing.T, f mpiFamily) {
 		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "export EXPORTED=all; mpirun python3 probe.py"}.try(t)
 		wantRanks(t, r, 2, 1)
@@ -180,7 +174,6 @@ func TestMPICarriesTheScriptsEnvironment(t *testing.T) {
 }
 
 func TestMPIExitCodeOfARank(t *testing.T) {
-	testkit.Once(t)
 	for _, how := range []string{"exit", "abort"} {
 		t.Run(how, func(t *testing.T) {
 			eachFamily(t, func(t *testing.T, f mpiFamily) {
@@ -194,7 +187,6 @@ func TestMPIExitCodeOfARank(t *testing.T) {
 }
 
 func TestMPISignalOfARank(t *testing.T) {
-	testkit.Once(t)
 	eachFamily(t, func(t *testing.T, f mpiFamily) {
 		r := mpiJob{family: f, nodes: 2, ranks: 1, run: "mpirun python3 probe.py kill"}.try(t)
 		// Open MPI gives 128+9, Intel MPI 9, MPICH 9 or 255.
@@ -207,7 +199,6 @@ func TestMPISignalOfARank(t *testing.T) {
 // With a radix of one, every daemon but the first is started by the one
 // before it, on another host than mpirun's.
 func TestMPITreeSpawn(t *testing.T) {
-	testkit.Once(t)
 	for _, f := range mpiFamilies()[:2] {
 		t.Run(f.name, func(t *testing.T) {
 			run := "OMPI_MCA_routed_radix=1 PRTE_MCA_routed_radix=1 mpirun python3 probe.py"
@@ -229,7 +220,6 @@ func TestMPIRanksOfAHostUseCMA(t *testing.T) {
 
 // Ranks that share processors do not wake each other all the time.
 func TestMPICrowdedRanksHaveLateTimers(t *testing.T) {
-	testkit.Once(t)
 	for nodes, want := range map[int]string{1: "50000", 2: "2000000"} {
 		ranks := map[int]int{1: 1, 2: runtime.NumCPU()}[nodes]
 		r := mpiJob{family: mpiFamilies()[0], nodes: nodes, ranks: ranks, run: "mpirun cat /proc/self/timerslack_ns"}.try(t)
@@ -240,7 +230,6 @@ func TestMPICrowdedRanksHaveLateTimers(t *testing.T) {
 }
 
 func TestMPIMistakesAreSaidBeforeTheLaunch(t *testing.T) {
-	testkit.Once(t)
 	families := mpiFamilies()
 	for _, c := range []struct{ name, env, run, want string }{
 		{"no mpirun", "{PATH: /nowhere}", "mpirun python3 probe.py", "no mpirun in its PATH"},
@@ -263,7 +252,6 @@ func TestMPIMistakesAreSaidBeforeTheLaunch(t *testing.T) {
 // need its progress to disconnect (pmodels/mpich pull request 6596, in 4.2).
 // So every try has to start all ranks and compute rightly, and one has to end.
 func TestMPIDebianMPICH(t *testing.T) {
-	testkit.Once(t)
 	for range 6 {
 		r := mpiJob{family: debianMPICH(), nodes: 2, ranks: 1, run: "mpirun python3 probe.py barrier", extra: []string{"timeout: 6s"}}.try(t)
 		if !strings.HasPrefix(r.Stdout, "size 2 sum 3 hosts lab-0,lab-1 ") {
@@ -278,7 +266,6 @@ func TestMPIDebianMPICH(t *testing.T) {
 }
 
 func TestMPIStopEndsAllRanks(t *testing.T) {
-	testkit.Once(t)
 	for _, f := range []mpiFamily{mpiFamilies()[0], mpiFamilies()[2]} {
 		t.Run(f.name, func(t *testing.T) {
 			b, build := mpiBee(t)

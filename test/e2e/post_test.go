@@ -4,15 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 const eachHostWrites = `for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo '$h' > /work/part-'$h; done`
 
 // TestPostSeesTheFilesOfAllHosts on hosts that share no file system.
 func TestPostSeesTheFilesOfAllHosts(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "nodes: 2", "workdir: /work", "run: "+`"`+eachHostWrites+`; ls part-* | wc -l > before"`, "post: cat part-* > whole; exit $(ls part-* | wc -l)", "outputs: [{from: '/work/[bw]*', to: results}]")
 	sites := b.File("sites.yaml", "sites: [{name: apart, provider: local, hosts: 2, private_scratch: true}]\n")
@@ -34,7 +31,6 @@ func TestPostSeesTheFilesOfAllHosts(t *testing.T) {
 
 // TestASharedVolumeIsRequired of sites: what is known before, and what only the hosts show.
 func TestASharedVolumeIsRequired(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "nodes: 2", "workdir: /work", "volume: {shared: required}", "run: "+`"`+eachHostWrites+`; ls part-* | wc -l"`)
 	sites := b.File("sites.yaml", "sites:\n  - {name: apart, provider: local, hosts: 2, private_scratch: true}\n  - {name: lab, provider: local, hosts: 2}\n")

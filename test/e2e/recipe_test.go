@@ -31,7 +31,6 @@ func shown(t *testing.T, document, language, begin string) string {
 // TestTheMPILoopOfTheDocumentMoves does what docs/checkpointing.md says, with the
 // files that it shows.
 func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
@@ -66,7 +65,6 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 // TestStepsOfAProgramThatCannotSaveItself runs the loop of the same document over
 // a program that dies of TERM: the next attempt skips what is done.
 func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
-	testkit.Once(t)
 	script := shown(t, "checkpointing.md", "yaml", "name: study\n")
 	_, script, _ = strings.Cut(script, "run: |\n")
 	script, _, _ = strings.Cut(script, "checkpoint:")

@@ -32,6 +32,7 @@ func labSites(b *testkit.Bee, hosts string) string {
 }
 
 func TestRunShowsOutputAndBringsResultsHome(t *testing.T) {
+	testkit.AsRootToo(t)
 	b, job := busyboxJob(t,
 		"inputs: [{from: ./input, to: /work}]",
 		"workdir: /work",
@@ -221,6 +222,7 @@ func TestExecEntersARunningContainer(t *testing.T) {
 
 // TestSeccomp compares with the same job without it.
 func TestSeccomp(t *testing.T) {
+	testkit.AsRootToo(t)
 	for filter, want := range map[string]string{"false": "may\n", "true": "may not\n"} {
 		b, job := busyboxJob(t, "runtime: rootless", "seccomp: "+filter, "run: busybox unshare -U true && echo may || echo may not")
 		if got := b.Must("run", "-q", job); got != want {
@@ -289,6 +291,7 @@ func TestOutputThatCannotBeShownIsTold(t *testing.T) {
 
 // TestRootInsideHasItsName also where the image has no list of users.
 func TestRootInsideHasItsName(t *testing.T) {
+	testkit.AsRootToo(t)
 	b, job := busyboxJob(t, "user: root", "runtime: rootless", "run: id -un; id -gn")
 	if got := b.Must("run", "-q", job); got != "root\nroot\n" {
 		t.Errorf("it is called %q", got)
@@ -346,7 +349,6 @@ const counter = `|
 
 // TestARunMovesFromSlotToSlot: no slot is long enough for the job.
 func TestARunMovesFromSlotToSlot(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: input, to: /work/}]", "checkpoint: {grace: 3s, paths: [/work/state]}", "setup: echo once >> log",
 		"outputs: [{from: /work/*, to: results}]", "run: "+counter)
@@ -378,7 +380,6 @@ func TestARunMovesFromSlotToSlot(t *testing.T) {
 
 // TestALostAttemptGoesOnFromTheLastCheckpoint kills the second attempt.
 func TestALostAttemptGoesOnFromTheLastCheckpoint(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local, slot: 19s}\n")
@@ -417,7 +418,6 @@ func TestAJobThatSavesNothingDoesNotGoRound(t *testing.T) {
 }
 
 func TestACheckpointNow(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -493,6 +493,7 @@ func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 
 // TestOutputsThatTheirOwnerMayNotReadComeHome: else the run would wait for them for ever.
 func TestOutputsThatTheirOwnerMayNotReadComeHome(t *testing.T) {
+	testkit.AsRootToo(t)
 	b, job := busyboxJob(t, "outputs: [{from: '/work/*', to: ./results}]",
 		"run: 'mkdir /work/d; echo x > /work/d/f; echo y > /work/g; chmod 000 /work/d/f /work/d /work/g'")
 	b.Must("run", job)

@@ -13,7 +13,6 @@ import (
 // lost: then the run goes on from the checkpoint at home, or ends. What is left on
 // the site is removed once it answers again.
 func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}",
 		"outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "240", 1))

@@ -74,7 +74,6 @@ const waitsForNobody = "starts it by itself: this machine may be switched off"
 // TestASlurmJobNeedsNobody: from the moment at which all that it needs is
 // there, on which the user is told so, until its results are fetched.
 func TestASlurmJobNeedsNobody(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "nodes: 2", "volume: /data", "inputs: [{from: ./in, to: /data}]",
 		"setup: 'tr a-z A-Z </data/a.txt >/data/b.txt'", strings.ReplaceAll(overAllNodes, "/work", "/data"),
@@ -113,7 +112,6 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 // TestASlurmSlotEndsWithNobodyThere: the head alone has the job save itself;
 // the run goes on elsewhere once there is a controller again.
 func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 30s}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}",
 		"setup: echo once >> log", "outputs: [{from: /data/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "160"))
@@ -137,7 +135,6 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 // TestControllersThatDieAroundStaging: whatever they had done, the job runs
 // once, and in the end with nobody there.
 func TestControllersThatDieAroundStaging(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "volume: /data", "inputs: [{from: ./in, to: /data}]", "run: 'cat /data/part-* | wc -c; echo x >>/data/times'",
 		"outputs: [{from: /data/times, to: results}]")
@@ -167,7 +164,6 @@ func TestControllersThatDieAroundStaging(t *testing.T) {
 // TestASlurmJobThatStartsTooEarly: what its controller had not brought yet is
 // waited for, and nothing is started before.
 func TestASlurmJobThatStartsTooEarly(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "run: hostname")
 	drain(t, farm)
@@ -198,7 +194,6 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 // TestARequeuedSlurmJobIsNotStartedAgain: not by itself; the run goes on in an
 // attempt of its own.
 func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 10m}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s, every: 1s, paths: [/data/state]}",
 		"outputs: [{from: /data/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
@@ -234,7 +229,6 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 // TestASlurmJobWithSecretsThatNobodyIsThereFor is given back soon, and asked for again by
 // the next command that can read them.
 func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "secrets: {TOKEN: {env: BEE_TEST_TOKEN}}", "run: 'echo $TOKEN | tr a-z A-Z'")
 	without := b.Env
@@ -272,7 +266,6 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 // TestASuspendedSlurmJobWithNobodyThere, on which its slot ends by the clock meanwhile, saves
 // itself once it goes on, long before Slurm ends it.
 func TestASuspendedSlurmJobWithNobodyThere(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 1m}\n  - {name: laptop, provider: local", "workdir: /work", "checkpoint: {grace: 10s}",
 		"outputs: [{from: /work/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "200"))

@@ -119,7 +119,6 @@ func (i inside) goesOn(id string) {
 // TestAnAllocationThatIsPreempted is left alone once the run has saved itself: what is left
 // of its time is too short for another attempt. The run goes on in the next allocation.
 func TestAnAllocationThatIsPreempted(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 20s}", "outputs: [{from: /work/*, to: results}]", countingJob)
 	number := i.batch([]string{"--partition=low", "--time=10"}, "run -q "+job)
@@ -136,7 +135,6 @@ func TestAnAllocationThatIsPreempted(t *testing.T) {
 // the run shall stop. Where bee is killed, the run is on record as running, and `bee resume`
 // finds out what has become of it.
 func TestAnAllocationThatIsCancelled(t *testing.T) {
-	testkit.Once(t)
 	for name, killed := range map[string]bool{"with bee in it": false, "with bee killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,6 @@ import (
 // TestAnotherLoginNodeGoesOn with a run when the one that it was begun on is gone: all that
 // it takes is the home that both have.
 func TestAnotherLoginNodeGoesOn(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, "", "workdir: /work", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
 	sites := b.File("own.yaml", "sites: [{name: here, provider: slurm, scratch: "+filepath.Join(farm.Dir, "scratch")+"}]\n")

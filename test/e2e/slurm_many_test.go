@@ -22,7 +22,6 @@ const queuedVariable = "BEE_TEST_QUEUED"
 // TestManyRunsWaitAtOneCluster: however many they are, one controller watches them through
 // one login, and they share each look at the queue.
 func TestManyRunsWaitAtOneCluster(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	many, window := 12, 5
 	if said := os.Getenv(queuedVariable); said != "" {

@@ -89,7 +89,6 @@ func reboot(t *testing.T, farm *slurmfarm.Farm) (start func()) {
 // TestALoginNodeThatReboots, and Slurm's controller with it: the job knows nothing of it,
 // and who watches waits.
 func TestALoginNodeThatReboots(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 5m}\n  - {name: laptop, provider: local", "workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]",
 		"run: "+strings.Replace(steadyCounter, "80", "200", 1))

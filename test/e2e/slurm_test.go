@@ -94,7 +94,6 @@ func said(t *testing.T, b *testkit.Bee, id, words string) {
 const countingJob = "run: " + counter
 
 func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m, slurm: {partition: low}}\n  - {name: laptop, provider: local", "nodes: 1",
 		"workdir: /work", "checkpoint: {grace: 40s}", "outputs: [{from: /work/*, to: results}]", countingJob)
@@ -121,7 +120,6 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 // TestABusyClusterIsPassedOver: after `wait`, with the reason in plain words,
 // also when the controller died meanwhile.
 func TestABusyClusterIsPassedOver(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", wait: 12s}\n  - {name: laptop, provider: local", "volume: /data", "run: hostname >/data/where", "outputs: [{from: /data/where, to: results}]")
 	if out, err := farm.Do("sbatch", "--nodes=2", "--exclusive", "--wrap='sleep 1000'"); err != nil {
@@ -186,7 +184,6 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 }
 
 func TestADrainedNodeIsWaitedFor(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, "", "nodes: 2", "run: hostname")
 	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=drain", "reason=tests"); err != nil {
@@ -208,7 +205,6 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 // TestALostSlurmNodeMovesTheRun, which has no checkpoint yet: it begins anew on the next
 // site.
 func TestALostSlurmNodeMovesTheRun(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
 		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", countingJob)
@@ -227,7 +223,6 @@ func TestALostSlurmNodeMovesTheRun(t *testing.T) {
 }
 
 func TestACancelledSlurmJobFailsTheRun(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "run: sleep 1000")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
@@ -274,7 +269,6 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 // TestAKilledSlurmd: Slurm takes the node for lost and ends the job; the run
 // goes on elsewhere, from what was kept meanwhile.
 func TestAKilledSlurmd(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2", "workdir: /work",
 		"checkpoint: {grace: 3s, every: 2s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
@@ -310,7 +304,6 @@ func jobOf(t *testing.T, farm *slurmfarm.Farm, id string) string {
 // TestASuspendedSlurmJobIsNoLostOne: its processes stand still as long as Slurm wants, and
 // then the run goes on, for as long as it would have.
 func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	const slot, margin = 2 * time.Minute, 30 * time.Second
 	b, farm, job := cluster(t, 2, ", slot: 2m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2",
@@ -340,7 +333,6 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 // TestSlurmsOwnSignal, asked for among the free options, has a job save itself long before
 // its slot ends.
 func TestSlurmsOwnSignal(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, _, job := cluster(t, 1, ", slot: 3m, slurm: {options: ['--signal=TERM@160']}}\n  - {name: laptop, provider: local", "nodes: 1",
 		"workdir: /work", "checkpoint: {grace: 3s}", "outputs: [{from: /work/*, to: results}]", strings.Replace(countingJob, "60", "240", 1))

@@ -85,6 +85,7 @@ func left(t *testing.T, farm *sshfarm.Farm) {
 }
 
 func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
+	testkit.AsRootToo(t)
 	t.Parallel()
 	b, farm, job := rack(t, 3, "nodes: 3",
 		"inputs: [{from: ./in, to: /work}]",
@@ -191,7 +192,6 @@ func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
 }
 
 func TestTheJobOutlivesItsController(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 2; echo done >/work/result; echo done'",
 		"outputs: [{from: /work/result, to: ./results}]")
@@ -225,7 +225,6 @@ func TestTheJobOutlivesItsController(t *testing.T) {
 // TestARunMovesFromSSHToThisMachine: the volume of hosts that share no files
 // comes along, the part of each of them.
 func TestARunMovesFromSSHToThisMachine(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := rack(t, 2, "nodes: 2", "workdir: /work", "checkpoint: {grace: 5s}", "outputs: [{from: /work/*, to: results}]",
 		"setup: mkdir parts", "run: "+strings.Replace(counter, "|\n", "|\n  for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > parts/by-$(hostname)'; done\n", 1))

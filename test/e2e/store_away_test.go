@@ -18,7 +18,6 @@ import (
 // TestAStoreThatIsAway: the volume stays on its site until the store is there
 // again, and nothing else happens meanwhile.
 func TestAStoreThatIsAway(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	var server *s3server.Server
 	s := beginStored(t, func(b *testkit.Bee, _ *sshfarm.Farm) string {
@@ -50,7 +49,6 @@ func TestAStoreThatIsAway(t *testing.T) {
 // TestControllersDieWhileAStoreIsWritten: again and again, in each kind of store.
 // No secret is in what they leave.
 func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	for name, store := range map[string]func(*testkit.Bee, *sshfarm.Farm) string{
 		"directory": directoryStore, "ssh": farStore,

@@ -15,7 +15,6 @@ import (
 // TestADamagedStoreGivesTheCheckpointBefore: of the newer one a bit flips, or a
 // part is gone.
 func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	for name, harm := range map[string]func(string) error{"a bit flips": checkpointtest.Flip, "a part is gone": os.Remove} {
 		for _, kind := range []string{"directory", "bucket"} {
@@ -71,7 +70,6 @@ func newData(t *testing.T, dir string, before map[string]int64) string {
 
 // TestAStoreThatCannotBeUsed is told before anything is computed.
 func TestAStoreThatCannotBeUsed(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, job := busyboxJob(t, "checkpoint: {grace: 3s}", "store: ./not-mounted", "run: echo computing")
 	r := b.Try("run", job)

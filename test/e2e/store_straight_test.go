@@ -17,7 +17,6 @@ import (
 // host, and its volume does not pass this machine; but where the three do not reach
 // each other, it does.
 func TestAMoveGoesStraight(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	const size = 64 << 20
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
@@ -92,7 +91,6 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 // TestACheckpointOfAClusterGoesStraight from its login node to the store. The next attempt,
 // on the same cluster, does without: what it goes on from is there still.
 func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
 		"run: "+heldCounter("$BEE_ATTEMPT = 1"))
@@ -121,7 +119,6 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 // its site straight to the next one's; but where the two do not reach each other, it
 // goes to that from home. In the end nothing is left on either.
 func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	const size = 32 << 20
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
@@ -149,7 +146,6 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 // TestARunGoesOnWithWhatIsThereStill: its next attempt is on the same host, and neither
 // what it goes on from nor its input travels. In the end nothing is left there.
 func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	const size = 32 << 20
 	b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, false)
@@ -172,7 +168,6 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 // TestAClusterKeepsACheckpointForTheNextSite, with its one node given back: that site,
 // which is the same cluster with another scratch, takes it over.
 func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
 		"setup: head -c 33554432 /dev/urandom >noise; md5sum noise >sum",

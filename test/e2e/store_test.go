@@ -150,7 +150,6 @@ func bucketStore(b *testkit.Bee, s *s3server.Server) string {
 // TestARunWaitsInAStore: with no site left, the checkpoint is in the store, and
 // the run goes on from there.
 func TestARunWaitsInAStore(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		store  func(*testkit.Bee, *sshfarm.Farm) string
@@ -186,7 +185,6 @@ func TestARunWaitsInAStore(t *testing.T) {
 // TestAnotherMachineGoesOn: that which has submitted the run is gone. The one
 // that goes on knows the store, and nothing else.
 func TestAnotherMachineGoesOn(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	s := beginStored(t, directoryStore)
 	s.suspended(t)

@@ -13,6 +13,7 @@ import (
 // TestAnImagesUser: processes are whom the image names, inside; outside, and in what
 // they write, they are the caller.
 func TestAnImagesUser(t *testing.T) {
+	testkit.AsRootToo(t)
 	b := testkit.NewBee(t)
 	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
 	stranger := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "stranger"})
@@ -42,6 +43,7 @@ func TestAnImagesUser(t *testing.T) {
 
 // TestByDocker: a daemon has no ids but the host's, so the image's USER is left out.
 func TestByDocker(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.Docker(t)
 	b := testkit.NewBee(t)
 	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})

@@ -103,7 +103,6 @@ func dockersRepository(t *testing.T) string {
 // TestAGuestHasTheDockerOfARepository: what a signed apt repository has, its key
 // checked, in place of Debian's; and containers run by it.
 func TestAGuestHasTheDockerOfARepository(t *testing.T) {
-	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	line := dockersRepository(t)
 	b := testkit.NewBee(t)

@@ -44,7 +44,6 @@ func layers(t *testing.T, manifest string) (size int64) {
 // library than its own. It boots as far as its firmware.
 func TestABundleRunsFromAnywhere(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
-	testkit.Once(t)
 	b := testkit.NewBee(t)
 	made := strings.TrimSpace(b.Must("vm", "bundle", filepath.Join(b.Work, "qemu")))
 	root := filepath.Join(b.Work, "root")
@@ -84,7 +83,6 @@ func TestABundleRunsFromAnywhere(t *testing.T) {
 // the same bit by bit.
 func TestGuestImages(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
-	testkit.Once(t)
 	address := testkit.Registry(t, "")
 	b := testkit.NewBee(t)
 	id := strings.TrimSpace(b.Must("vm", "image", "build"))

@@ -20,7 +20,6 @@ import (
 func TestSeveralVirtualMachinesOnAHost(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
-	testkit.Once(t)
 	b := testkit.NewBee(t)
 	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
 	job := b.File("job.yaml", `name: crowd

@@ -49,7 +49,6 @@ func thermo(log string) string {
 // between them; the same numbers as on the hosts themselves. The volume is a data
 // image.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
-	testkit.Once(t)
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	b := vmBee(t, "lammps", "{cpus: 1, memory: 1G}\nvolume: dataimage")
 	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
@@ -75,7 +74,6 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 // TestInsideVirtualMachines looks into a running pair of guests, on hosts that
 // share no file system, and then kills one of them.
 func TestInsideVirtualMachines(t *testing.T) {
-	testkit.Once(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -214,7 +212,6 @@ const everyFabric = `run: |
 // last two guests do it: in a star and a tree only guest 0's host joins them. The switch
 // with rings has its data image in TestLAMMPSInVirtualMachines.
 func TestEveryFabric(t *testing.T) {
-	testkit.Once(t)
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	for _, c := range []struct {
 		fabric, volume string

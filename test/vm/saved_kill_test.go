@@ -20,7 +20,6 @@ import (
 // never one: each time the run goes on from the one that is whole, and its result is
 // right. Each machine has a volume of its own, and rings, as by default.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
-	testkit.Once(t)
 	b, sites, job := ringBee(t, "vhost", false)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	printed(t, b, id, 1, 50)

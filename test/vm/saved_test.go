@@ -110,7 +110,6 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 // it was then. The rings of their network devices are saved with them; those of machines
 // with a volume each are in TestKilledWhileMachinesAreSaved.
 func TestMachinesAreSavedAndGoOn(t *testing.T) {
-	testkit.Once(t)
 	b, sites, job := ringBee(t, "vhost", true)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	at := printed(t, b, id, 1, 50)
@@ -167,7 +166,6 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 
 // TestMachinesWithSocketsAreSavedAndGoOn, those of hosts that have no rings, once.
 func TestMachinesWithSocketsAreSavedAndGoOn(t *testing.T) {
-	testkit.Once(t)
 	b, sites, job := ringBee(t, "socket", false)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	at := printed(t, b, id, 1, 50)

@@ -18,6 +18,7 @@ import (
 // and in a volume of either kind; outside, and in what they write, they are the caller.
 // The image is as it was for who runs it in the guest himself.
 func TestAnImagesUserInVirtualMachines(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)

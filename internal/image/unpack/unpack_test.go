@@ -127,6 +127,7 @@ func listing(t testing.TB, root string) string {
 }
 
 func TestLayersAreFlattenedRight(t *testing.T) {
+	testkit.AsRootToo(t)
 	for _, c := range []struct {
 		name   string
 		layers [][]entry
@@ -172,6 +173,7 @@ func TestLayersAreFlattenedRight(t *testing.T) {
 }
 
 func TestPermissionsAreKept(t *testing.T) {
+	testkit.AsRootToo(t)
 	root, err := unpackAll(t, DefaultLimits(), []entry{
 		dir("closed", 0o555), file("closed/in", "1"), dir("dark", 0o000), file("dark/in", "1"), dir("tmp", 0o1777),
 		{name: "run", kind: tar.TypeReg, mode: 0o755},
@@ -211,6 +213,7 @@ func TestTheRootsMode(t *testing.T) {
 }
 
 func TestHostileLayersStayInside(t *testing.T) {
+	testkit.AsRootToo(t)
 	for _, c := range []struct {
 		name   string
 		layers [][]entry
@@ -290,6 +293,7 @@ func TestDirectoriesKeepTheirTimes(t *testing.T) {
 }
 
 func TestAttributes(t *testing.T) {
+	testkit.AsRootToo(t)
 	root, err := unpackAll(t, DefaultLimits(), []entry{{
 		name: "f", kind: tar.TypeReg, mode: 0o644,
 		xattr: map[string]string{"user.note": "v", "user.overlay.opaque": "y", "trusted.overlay.opaque": "y", "security.selinux": "z"},
@@ -308,6 +312,7 @@ func TestAttributes(t *testing.T) {
 }
 
 func TestOddIsToldOfNamesThatStay(t *testing.T) {
+	testkit.AsRootToo(t)
 	root := t.TempDir()
 	u, err := New(root, DefaultLimits())
 	if err != nil {

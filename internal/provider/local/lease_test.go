@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func acquire(t testing.TB, p driver.Provider, o core.Owner) driver.Lease {
@@ -25,6 +26,7 @@ func acquire(t testing.TB, p driver.Provider, o core.Owner) driver.Lease {
 }
 
 func TestReleaseRemovesShutTrees(t *testing.T) {
+	testkit.AsRootToo(t)
 	dir := scratch(t)
 	p := newProvider(t, Settings{Scratch: dir})
 	l := acquire(t, p, core.Owner{User: "u", Run: "r", Attempt: 1})
@@ -117,6 +119,7 @@ func TestForeignHandles(t *testing.T) {
 }
 
 func TestScratchOfOthers(t *testing.T) {
+	testkit.AsRootToo(t)
 	open, link := scratch(t), scratch(t)
 	for _, err := range []error{os.Mkdir(open+"/bee", 0o777), os.Chmod(open+"/bee", 0o777), os.Symlink("/tmp", link+"/bee")} {
 		if err != nil {

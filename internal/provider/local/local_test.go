@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // nodeArg makes the test binary a stand-in node.
@@ -55,6 +56,7 @@ func newProvider(t testing.TB, s Settings) driver.Provider {
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	for name, s := range map[string]Settings{
 		"this machine":    {},
 		"emulated":        {Name: "lab", EmulatedHosts: 3},

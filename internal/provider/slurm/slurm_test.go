@@ -111,6 +111,7 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	f := slurmfarm.Start(t, 2)
 	logins := &ssh.Logins{}
 	drivertest.ProviderSuite{Nodes: 2, New: func(t testing.TB) driver.Provider { return siteAmong(t, f, Settings{}, logins) }}.Run(t)

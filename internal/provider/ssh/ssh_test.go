@@ -88,6 +88,7 @@ func siteOn(t testing.TB, f *sshfarm.Farm, scratch string, hosts ...string) driv
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	f := sshfarm.Start(t, 3)
 	drivertest.ProviderSuite{Nodes: 3, New: func(t testing.TB) driver.Provider { return site(t, f, f.Names...) }}.Run(t)
 }

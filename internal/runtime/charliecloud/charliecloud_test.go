@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "ch-run")
 	binary := testkit.Binary(t)
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true, Inherits: true}.Run(t)

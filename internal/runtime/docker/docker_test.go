@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	binary := testkit.Binary(t)
 	testkit.Docker(t)
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true, Strangers: true}.Run(t)
@@ -43,6 +44,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceOfTheEngine is that by the daemon's API.
 func TestConformanceOfTheEngine(t *testing.T) {
+	testkit.AsRootToo(t)
 	if os.Getenv("BEE_TEST_DOCKER_HOST") != "" {
 		t.Skip("the daemon is not the test's own, whose root it would be")
 	}
@@ -56,6 +58,7 @@ func TestConformanceOfTheEngine(t *testing.T) {
 // TestADaemonThatHangs holds no node: what ran has ended, what is left behind is
 // told, and goes as soon as the daemon goes on.
 func TestADaemonThatHangs(t *testing.T) {
+	testkit.AsRootToo(t)
 	if os.Getenv("BEE_TEST_DOCKER_HOST") != "" {
 		t.Skip("the daemon is not the test's own, so it cannot be held")
 	}
@@ -73,6 +76,7 @@ func TestADaemonThatHangs(t *testing.T) {
 
 // TestACancelledStart leaves nothing, and nobody waits for what was never started.
 func TestACancelledStart(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.Docker(t)
 	image, err := command.Import(t.Context(), "docker")
 	if err != nil {

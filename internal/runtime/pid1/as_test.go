@@ -16,6 +16,7 @@ import (
 // TestInitAsAnother: whoever it starts is that one, and the caller outside; it ends all
 // of them when it is told to, itself by the code that init gives.
 func TestInitAsAnother(t *testing.T) {
+	testkit.AsRootToo(t)
 	dir := t.TempDir()
 	door, err := Open(dir)
 	if err != nil {

@@ -68,6 +68,7 @@ func ownStore(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "podman")
 	binary := testkit.Binary(t)
 	ownStore(t)

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
+	testkit.AsRootToo(t)
 	binary := testkit.Binary(t)
 	t.Setenv("BEE_TEST_OWNER_BINARY", binary)
 	for _, upper := range []rootless.Upper{"", rootless.FuseOverlay, rootless.Copy} {

@@ -16,6 +16,7 @@ import (
 // TestLinksInAnImageOpenNothing: the host's kernel is shielded from its root in the
 // container also where the image has links in the places of /proc and /sys.
 func TestLinksInAnImageOpenNothing(t *testing.T) {
+	testkit.AsRootToo(t)
 	busybox, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
 	if err != nil {
 		t.Fatal(err)

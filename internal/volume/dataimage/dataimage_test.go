@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -86,6 +87,7 @@ func stat(t *testing.T, file string) unix.Stat_t {
 
 // What goes in comes out, and e2fsck finds nothing.
 func TestThereAndBack(t *testing.T) {
+	testkit.AsRootToo(t)
 	dir := tree(t)
 	file := load(t, dir, 1<<30)
 	if st := stat(t, file); st.Size != 1<<30 || st.Blocks*512 > 200<<20 {
@@ -124,6 +126,7 @@ func TestThereAndBack(t *testing.T) {
 
 // TestModesAreThoseOfLs holds them against the real one.
 func TestModesAreThoseOfLs(t *testing.T) {
+	testkit.AsRootToo(t)
 	dir := t.TempDir()
 	for mode, name := range map[uint32]string{0o4755: "setuid", 0o4644: "setuid, no x", 0o2750: "setgid", 0o640: "plain", 0o1777: "sticky", 0o1776: "sticky, no x"} {
 		file := filepath.Join(dir, name)
