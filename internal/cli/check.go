@@ -18,18 +18,24 @@ func (a *app) newCheckCommand() *cobra.Command {
 				return err
 			}
 			draft.CheckHere()
+			if f, err := a.findSites(); err == nil { // else finish reports it
+				draft.CheckHosts(f)
+			}
 			job, sites, err := a.finish(draft)
 			if err == nil {
 				err = volumeHere(job)
 			}
 			if asJSON {
-				problems := []spec.Problem{}
+				problems, warnings := []spec.Problem{}, []string{}
+				if err == nil {
+					warnings = append(warnings, job.Warnings(sites)...)
+				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
 				} else if err != nil {
 					return err
 				}
-				if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems}); werr != nil || err == nil {
+				if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": warnings}); werr != nil || err == nil {
 					return werr
 				}
 				return exitError{exitInvalid}
@@ -37,7 +43,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.warnOfLoss(job)
+			a.warn(job, sites)
 			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},
@@ -46,10 +52,9 @@ func (a *app) newCheckCommand() *cobra.Command {
 	return c
 }
 
-// warnOfLoss tells who seems to have files written, and has forgotten to say which
-// come home.
-func (a *app) warnOfLoss(job *spec.Job) {
-	if len(job.Outputs) == 0 && (job.Workdir != "" || len(job.Inputs) > 0 || job.Checkpoint != nil) {
-		fmt.Fprintln(a.stderr, "bee: warning: what the job writes is gone when it ends: it has no `outputs:`, which name what to bring home")
+// warn prints what is likely to surprise the user of a job.
+func (a *app) warn(job *spec.Job, sites []spec.Site) {
+	for _, text := range job.Warnings(sites) {
+		fmt.Fprintln(a.stderr, "bee: warning: "+printable(text))
 	}
 }

@@ -15,6 +15,7 @@ func TestWhoForgetsOutputsIsWarned(t *testing.T) {
 	for text, warns := range map[string]bool{
 		"run: hostname": false,
 		"workdir: /work\nrun: ./compute > result":                                              true,
+		"checkpoint: {paths: [/work/a]}\nrun: ./compute\noutputs: [{from: /work/a, to: .}]":    false,
 		"checkpoint: {}\nrun: ./compute":                                                       true,
 		"workdir: /work\nrun: ./compute > result\noutputs: [{from: /work/result, to: ./home}]": false,
 	} {

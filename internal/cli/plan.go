@@ -41,6 +41,9 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 	if err != nil {
 		return err
 	}
+	if !asJSON {
+		a.warn(&sub.Job, sub.Sites)
+	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err

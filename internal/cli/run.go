@@ -120,7 +120,7 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
-		a.warnOfLoss(&sub.Job)
+		a.warn(&sub.Job, sub.Sites)
 		if sites := s.Attended(&sub); len(sites) > 0 {
 			fmt.Fprintln(a.stderr, "bee: "+attendedText("the", namesOf(sites)))
 		}

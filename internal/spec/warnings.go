@@ -1,0 +1,78 @@
+package spec
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// HostsKnown is how many hosts a site is known to have without asking it; 0: it has to
+// be asked.
+func (s *Site) HostsKnown() int {
+	switch s.Provider {
+	case "local":
+		return max(1, s.Hosts.Count)
+	case "ssh":
+		known := 0
+		for _, p := range s.Hosts.Patterns {
+			names, err := ExpandHosts(p)
+			if err != nil {
+				return 0
+			}
+			known += len(names)
+		}
+		return known
+	}
+	return 0
+}
+
+// coresKnown is how many cores each host of a site has, as far as that is known without
+// asking it; 0: it has to be asked.
+func (s *Site) coresKnown() int {
+	switch {
+	case s.Slots > 0:
+		return s.Slots
+	case s.Provider == "local":
+		return runtime.NumCPU()
+	}
+	return 0
+}
+
+// CheckHosts finds a job that wants more hosts than each of its sites is known to have.
+func (t *Draft) CheckHosts(f SitesFile) {
+	sites, err := SelectSites(t.Job, f.Sites, f.Path)
+	if err != nil || !t.read || !t.d.allRead("nodes", "vm", "sites") || t.Job.Nodes < 1 {
+		return // it is reported by CheckSites, or by Finish
+	}
+	most, name := 0, ""
+	for _, s := range sites {
+		switch known := s.HostsKnown(); {
+		case known == 0 || known >= t.Job.Hosts():
+			return
+		case known > most:
+			most, name = known, s.Name
+		}
+	}
+	if name != "" {
+		t.d.at("nodes", fmt.Sprintf("lower it, or give a site more hosts; %s has the most, %d", name, most), "nodes: the job wants %d hosts, and none of its sites has as many", t.Job.Hosts())
+	}
+}
+
+// Warnings are what is likely to surprise the user of a job on these sites, though it can
+// be run.
+func (j *Job) Warnings(sites []Site) []string {
+	var list []string
+	if len(j.Outputs) == 0 && (j.Workdir != "" || len(j.Inputs) > 0 || j.Checkpoint != nil) {
+		list = append(list, "what the job writes is gone when it ends: it has no `outputs:`, which name what to collect")
+	}
+	if c := j.Checkpoint; c != nil && !j.SavesVM() && len(c.Paths) == 0 {
+		list = append(list, "`checkpoint:` has no `paths:`, which name the files of a checkpoint: whether the job wrote one cannot be seen, and a log that grows counts as one")
+	}
+	for _, s := range sites {
+		if known := s.HostsKnown(); known > 0 && known < j.Hosts() {
+			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d hosts, and it has %d", s.Name, j.Hosts(), known))
+		} else if cores := s.coresKnown(); cores > 0 && j.RanksPerNode > cores {
+			list = append(list, fmt.Sprintf("on site %s, %d ranks share %d cores of each host: `ranks_per_node` is larger than its `slots`", s.Name, j.RanksPerNode, cores))
+		}
+	}
+	return list
+}

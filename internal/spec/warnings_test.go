@@ -1,0 +1,59 @@
+package spec
+
+import (
+	"runtime"
+	"testing"
+)
+
+func TestWarnings(t *testing.T) {
+	many := runtime.NumCPU() + 1
+	small := Site{Name: "lab", Provider: "local", Hosts: Hosts{Count: 2}}
+	rack := Site{Name: "rack", Provider: "ssh", Hosts: Hosts{Patterns: []string{"n[1-4]", "m"}}, Slots: 4}
+	queue := Site{Name: "cluster", Provider: "slurm"}
+	outputs := []Copy{{From: "/work/a", To: "."}}
+	for name, c := range map[string]struct {
+		job   Job
+		sites []Site
+		want  int
+	}{
+		"nothing":              {Job{Nodes: 2, Outputs: outputs}, []Site{small, rack, queue}, 0},
+		"no outputs":           {Job{Nodes: 1, Workdir: "/work"}, []Site{small}, 1},
+		"no paths":             {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{}}, []Site{small}, 1},
+		"paths":                {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{Paths: []string{"/work/a"}}}, []Site{small}, 0},
+		"machines are saved":   {Job{Nodes: 1, Outputs: outputs, VM: &VM{}, Checkpoint: &Checkpoint{Mode: CheckpointVM}}, []Site{small}, 0},
+		"one site is small":    {Job{Nodes: 3}, []Site{small, rack, queue}, 1},
+		"both are small":       {Job{Nodes: 6}, []Site{small, rack, queue}, 2},
+		"several on a host":    {Job{Nodes: 4, VM: &VM{PerHost: 2}}, []Site{small}, 0},
+		"cores of this host":   {Job{Nodes: 1, RanksPerNode: many}, []Site{small}, 1},
+		"cores of others":      {Job{Nodes: 1, RanksPerNode: 5}, []Site{rack, queue}, 1},
+		"this machine, no lab": {Job{Nodes: 2}, DefaultSites(), 1},
+	} {
+		if got := c.job.Warnings(c.sites); len(got) != c.want {
+			t.Errorf("%s: warnings %q, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestTooManyHostsAreFoundWithoutAsking(t *testing.T) {
+	sites := SitesFile{Sites: []Site{{Name: "lab", Provider: "local", Hosts: Hosts{Count: 2}}, {Name: "rack", Provider: "ssh", Hosts: Hosts{Patterns: []string{"n[1-4]"}}}}}
+	withQueue := SitesFile{Sites: append(sites.Sites[:2:2], Site{Name: "cluster", Provider: "slurm"})}
+	for text, c := range map[string]struct {
+		sites SitesFile
+		valid bool
+	}{
+		"nodes: 5":                     {sites, false},
+		"nodes: 4":                     {sites, true},
+		"nodes: 3\nsites: [lab]":       {sites, false},
+		"nodes: 5 ":                    {withQueue, true},
+		"nodes: 5\nsites: [lab, rack]": {withQueue, false},
+		"nodes: 9\nvm: {per_host: 3}":  {sites, true},
+		"nodes: 2\nsites: [elsewhere]": {sites, true}, // CheckSites reports it
+		"image: b\nnodes: 0":           {sites, false},
+	} {
+		d := parseDraft("job.yaml", []byte("image: a\n"+text+"\n"), "/")
+		d.CheckHosts(c.sites)
+		if _, err := d.Finish(); (err == nil) != c.valid {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
