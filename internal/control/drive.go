@@ -132,7 +132,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 				d.note(ctx, passing(attempts[n-1].Site, out.err))
 			}
 		case !out.again:
-			return c.finish(ctx, d.run, out)
+			return d.finish(ctx, out)
 		}
 	}
 	if len(attempts) == 0 {
@@ -148,7 +148,16 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		return d.run, err
 	}
 	d.releaseBefore(ctx)
-	return c.finish(ctx, d.run, out)
+	return d.finish(ctx, out)
+}
+
+// finish writes the run's end, and removes what the run needs no more.
+func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
+	run, err := d.c.finish(ctx, d.run, out)
+	if err == nil && d.needless(ctx, out) {
+		d.removeCheckpoints(ctx)
+	}
+	return run, err
 }
 
 // goOnWith gives what the last attempt means for the run, which is not over by the record.

@@ -105,6 +105,7 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 			missing = append(missing, o.From)
 		}
 	}
+	a.rec.Unmatched = missing
 	if len(missing) == 0 {
 		return nil
 	}

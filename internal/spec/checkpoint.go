@@ -32,6 +32,8 @@ type Checkpoint struct {
 	// Paths are what a checkpoint consists of, in the volume; default all of
 	// it. They may be relative likewise. An attempt that changed none of it made no progress.
 	Paths []string `yaml:"paths"`
+	// Keep has the checkpoints stay after the run has succeeded, until `bee rm`.
+	Keep bool `yaml:"keep" json:",omitempty"`
 }
 
 // What jobs get that do not say, by mode.

@@ -1,0 +1,61 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// needless reports whether the checkpoints of a run hold nothing that is not here already:
+// it has succeeded, and each of its outputs was there and has been collected.
+func (d *drive) needless(ctx context.Context, out outcome) bool {
+	c := d.sub.Job.Checkpoint
+	if out.state != state.Succeeded || c == nil || c.Keep || len(d.sub.Job.Outputs) == 0 {
+		return false
+	}
+	if _, err := os.Lstat(UnnamedVolume(d.c.Store.RunDir(d.run.ID))); !os.IsNotExist(err) {
+		return false // what was left behind is to be looked at
+	}
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	if err != nil || len(attempts) == 0 {
+		return false
+	}
+	last := attempts[len(attempts)-1]
+	return last.Fetched && len(last.Unmatched) == 0
+}
+
+// removeTimeout bounds how long a run that has succeeded waits for its store.
+const removeTimeout = time.Minute
+
+// removeCheckpoints removes what a run has in its store. What cannot be removed stays
+// until `bee rm`.
+func (d *drive) removeCheckpoints(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	list, err := d.all(ctx)
+	if err == nil && len(list) == 0 {
+		return
+	}
+	bytes := int64(0)
+	for _, k := range list {
+		bytes += k.Manifest.Bytes
+	}
+	store, serr := d.known(ctx)
+	if err == nil {
+		err = serr
+	}
+	if err == nil {
+		err = store.Remove(ctx)
+	}
+	if err == nil {
+		err = d.remember(nil)
+	}
+	if err != nil {
+		d.note(ctx, fmt.Sprintf("warning: the run's checkpoints, which it needs no more, stay %s until `bee rm`: %v", d.storeText(), err))
+		return
+	}
+	d.note(ctx, fmt.Sprintf("removed %d checkpoints of %d MB %s: all outputs are here (`checkpoint: {keep: true}` keeps them)", len(list), bytes/1e6, d.storeText()))
+}
