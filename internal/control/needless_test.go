@@ -20,12 +20,12 @@ func TestCheckpointsGoOnceTheResultsAreHere(t *testing.T) {
 		"all outputs":       {func(*spec.Job) {}, 0, false},
 		"keep":              {func(j *spec.Job) { j.Checkpoint.Keep = true }, 0, true},
 		"no outputs":        {func(j *spec.Job) { j.Outputs = nil }, 0, true},
-		"one matched none":  {func(j *spec.Job) { j.Outputs = append(j.Outputs, spec.Copy{From: "/v/none", To: t.TempDir()}) }, 0, true},
+		"one matched none":  {func(j *spec.Job) { j.Outputs = append(j.Outputs, spec.Copy{From: "/work/none", To: t.TempDir()}) }, 0, true},
 		"the command fails": {func(*spec.Job) {}, 1, true},
 	} {
 		w := newWorld(t, "a", "b")
 		job := movable()
-		job.Outputs = []spec.Copy{{From: "/v/state", To: t.TempDir()}}
+		job.Outputs = []spec.Copy{{From: "/work/state", To: t.TempDir()}}
 		c.change(&job)
 		w.sites["a"].head = saving()
 		leaveVolume(t, w.sites["a"].dir, "1")

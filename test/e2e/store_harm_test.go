@@ -71,7 +71,7 @@ func newData(t *testing.T, dir string, before map[string]int64) string {
 // TestAStoreThatCannotBeUsed is told before anything is computed.
 func TestAStoreThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	b, job := busyboxJob(t, "checkpoint: {grace: 3s}", "store: ./not-mounted", "run: echo computing")
+	b, job := busyboxJob(t, "checkpoint: {grace: 3s, paths: [/work/a]}", "outputs: [{from: /work/a, to: results}]", "store: ./not-mounted", "run: echo computing")
 	r := b.Try("run", job)
 	if r.Code == 0 || strings.Contains(r.Stdout, "computing") || !strings.Contains(r.Stderr, "not-mounted") || !strings.Contains(r.Stderr, "mount the file system") {
 		t.Errorf("a directory that is not there: %+v", r)
