@@ -14,10 +14,17 @@ const soon = time.Hour
 
 // TempDir makes a directory whose name is a prefix and a number, which the caller removes:
 // in another directory, or, where that is "", in the one for temporary files. It removes
-// those that killed processes of this user have left there. The error is os.MkdirTemp's.
-func TempDir(in, prefix string) (string, error) {
+// those that killed processes of this user have left there. A place where others can replace
+// what this user makes is refused: see CheckParents. Else the error is os.MkdirTemp's.
+func TempDir(in, prefix string) (made string, err error) {
 	if in == "" {
 		in = os.TempDir()
+	}
+	if in, err = filepath.Abs(in); err != nil {
+		return "", err
+	}
+	if err := CheckParents(filepath.Join(in, prefix)); err != nil {
+		return "", err
 	}
 	entries, _ := os.ReadDir(in)
 	for _, e := range entries {

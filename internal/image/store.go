@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	"golang.org/x/sys/unix"
 )
@@ -61,12 +62,16 @@ type record struct {
 
 // Open opens, and where needed makes, a cache. It costs next to nothing.
 func Open(dir string, log *slog.Logger) (*Store, error) {
+	err := fsutil.OwnDir(dir)
 	for _, d := range []string{"blobs", "partial", "images", "trees", "archives", "refs", "locks", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
-			return nil, &core.Error{
-				Kind: core.Permanent, Op: "open image cache", Object: dir, Err: err,
-				Remedy: "Choose another directory with --cache or BEE_CACHE.",
-			}
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, d), 0o700)
+		}
+	}
+	if err != nil {
+		return nil, &core.Error{
+			Kind: core.Permanent, Op: "open image cache", Object: dir, Err: err,
+			Remedy: "Choose another directory with --cache or BEE_CACHE, to which and above which nobody else can write.",
 		}
 	}
 	return &Store{dir: dir, log: log, limits: unpack.DefaultLimits()}, nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,36 +47,18 @@ func OwnerNamed(name string) (core.Owner, bool) {
 // RunDir is the run's own directory in base.
 func RunDir(base, run string) string { return filepath.Join(base, url.QueryEscape(run)) }
 
-// Own makes sure that dir is a directory which only we can write to.
+// Own makes a directory which only this user can write to, if it is missing, and refuses
+// one that others can write to or replace.
 func Own(dir string) error {
-	for range 2 {
-		var st unix.Stat_t
-		err := unix.Lstat(dir, &st)
-		if errors.Is(err, unix.ENOENT) {
-			// MkdirAll, not Mkdir: two processes may make it at once.
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return Unusable(dir, err)
-			}
-			continue
-		}
-		switch {
-		case err != nil:
-			return Unusable(dir, err)
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return Unusable(dir, errors.New("it is not a directory"))
-		case int(st.Uid) != os.Geteuid():
-			return Unusable(dir, fmt.Errorf("it belongs to user %d", st.Uid))
-		case st.Mode&0o022 != 0:
-			return Unusable(dir, errors.New("others can write to it"))
-		}
-		return nil
+	if err := fsutil.OwnDir(dir); err != nil {
+		return Unusable(dir, err)
 	}
-	return Unusable(dir, unix.ENOENT)
+	return nil
 }
 
 // Unusable says that a scratch directory cannot be used.
 func Unusable(dir string, err error) error {
-	e := &core.Error{Kind: core.Unsupported, Op: "use scratch directory", Object: dir, Err: err, Remedy: "Set `scratch` at the site to a directory of your own."}
+	e := &core.Error{Kind: core.Unsupported, Op: "use scratch directory", Object: dir, Err: err, Remedy: "Set `scratch` at the site to a directory of your own, below such that nobody else can write to."}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		e.Kind, e.Remedy = core.Transient, "Free some space there, or set `scratch` at the site to another directory."
 	}

@@ -18,5 +18,8 @@ func Try(scratch string) (made string, err error) {
 		}
 		dir = filepath.Dir(dir)
 	}
+	if err := fsutil.CheckParents(filepath.Join(scratch, "lease")); err != nil {
+		return "", err
+	}
 	return fsutil.TempDir(dir, ".bee-probe-")
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Store is the state directory: state.db, and runs/<id>/ for what belongs to
@@ -73,7 +74,7 @@ CREATE TABLE forgotten (run TEXT PRIMARY KEY, time INTEGER NOT NULL, store TEXT 
 
 // Open opens, and on first use makes, the state in dir.
 func Open(ctx context.Context, dir string) (*Store, error) {
-	err := os.MkdirAll(dir, 0o700)
+	err := fsutil.OwnDir(dir)
 	var j journal
 	if err == nil {
 		j, err = journalFor(dir)
@@ -109,7 +110,7 @@ func OpenAlone(ctx context.Context, dir string) (*Store, error) {
 func unopened(dir string, err error) error {
 	return &core.Error{
 		Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
-		Remedy: "Check that the directory is writable and its disk has space, or choose another with --state or BEE_STATE.",
+		Remedy: "Check that the directory is writable, for nobody else, and its disk has space, or choose another with --state or BEE_STATE.",
 	}
 }
 

@@ -3,6 +3,7 @@ package ssh
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // The account on a host says who may read what jobs write there; the copy of
@@ -38,7 +41,7 @@ func TestTheBinaryComesCompressedWhereTheHostHasGzip(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 	for _, has := range []bool{true, false} {
 		tools := t.TempDir()
-		for _, name := range []string{"uname", "wc", "mkdir", "head", "cat", "rm", "chmod", "mv", "find", "sha256sum", "sh", "gzip"} {
+		for _, name := range []string{"uname", "wc", "mkdir", "head", "cat", "rm", "chmod", "mv", "find", "sha256sum", "sh", "gzip", "id", "ls", "printf"} {
 			found, err := exec.LookPath(name)
 			if err == nil && (name != "gzip" || has) {
 				err = os.Symlink(found, filepath.Join(tools, name))
@@ -77,3 +80,74 @@ func sending(t *testing.T, text string, packed bool) *bytes.Buffer {
 	}
 	return &sent
 }
+
+// TestAnyLoginShellStartsTheAgent: the account's shell reads the command line.
+func TestAnyLoginShellStartsTheAgent(t *testing.T) {
+	text := "#!/bin/sh\necho started\n"
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+	for _, name := range []string{"sh", "bash", "zsh", "csh", "bsd-csh", "tcsh", "fish"} {
+		t.Run(name, func(t *testing.T) {
+			login := testkit.RequireTool(t, name)
+			home := t.TempDir()
+			for _, first := range []bool{true, false} {
+				c := exec.Command(login, "-c", bootScript(map[string]binary{runtime.GOARCH: {sum, int64(len(text))}}, true))
+				c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+				c.Stdin = sending(t, text, true)
+				if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "BEE have "+runtime.GOARCH+"\nstarted\n") {
+					t.Errorf("first %v: %v: %s", first, err, out)
+				}
+			}
+		})
+	}
+}
+
+// TestTheBinaryIsNotStartedWhereOthersCanReplaceIt, in whichever directory on the way.
+func TestTheBinaryIsNotStartedWhereOthersCanReplaceIt(t *testing.T) {
+	text := "#!/bin/sh\necho started\n"
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+	for _, c := range []struct {
+		name   string
+		spoil  func(dir string) error
+		starts bool
+	}{
+		{"nobody can", func(string) error { return nil }, true},
+		{"sticky", func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, true},
+		{"others write above the cache", func(dir string) error { return os.Chmod(dir, 0o777) }, false},
+		{"others write to the cache", func(dir string) error { return os.Chmod(filepath.Join(dir, "cache"), 0o757) }, false},
+		{"others write beside the binary", func(dir string) error { return os.Chmod(filepath.Join(dir, "cache/bee/bin"), 0o777) }, false},
+		{"a link leads over a shared one", func(dir string) error {
+			shared := filepath.Join(dir, "shared")
+			return errors.Join(os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777), os.Rename(filepath.Join(dir, "cache"), shared+"/cache"), os.Symlink(shared+"/cache", filepath.Join(dir, "cache")))
+		}, false},
+		{"another user's", func(dir string) error {
+			if os.Geteuid() != 0 {
+				return errSkip
+			}
+			return os.Chown(filepath.Join(dir, "cache"), 12345, 12345)
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := filepath.Join(dir, "cache/bee/bin")
+			if err := errors.Join(os.MkdirAll(bin, 0o700), os.WriteFile(filepath.Join(bin, "bee-"+sum), []byte(text), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.spoil(dir); errors.Is(err, errSkip) {
+				t.Skip("needs root; covered by the run as root")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			run := exec.Command("/bin/sh", "-c", bootScript(map[string]binary{runtime.GOARCH: {sum, int64(len(text))}}, false))
+			run.Env = []string{"PATH=" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + filepath.Join(dir, "cache")}
+			out, err := run.CombinedOutput()
+			if started := strings.Contains(string(out), "started"); started != c.starts || (err == nil) != c.starts {
+				t.Errorf("started: %v, %v: %s", started, err, out)
+			}
+			if !c.starts && !strings.Contains(string(out), replaceable) {
+				t.Errorf("it does not say why: %s", out)
+			}
+		})
+	}
+}
+
+var errSkip = errors.New("skip")

@@ -279,6 +279,8 @@ func (p *provider) explain(host, words string, err error) error {
 		e.Kind, e.Remedy = core.Permanent, "The host's key is not known: run `"+login+"` once by hand, compare and accept it."
 	case has(noexec):
 		e.Kind, e.Remedy = core.Permanent, "Have logins on "+host+" set XDG_CACHE_HOME to a directory where programs may be run."
+	case has(replaceable):
+		e.Kind, e.Remedy = core.Permanent, "Have logins on "+host+" set XDG_CACHE_HOME to a directory that, like those above it, nobody else can write to, or take that right away (`chmod go-w`)."
 	case has("Permission denied (", "Too many authentication failures"):
 		e.Kind, e.Remedy = unknown, "ssh may not ask for a password here: make `"+login+" true` work without one (ssh-agent, `ssh-copy-id`, ~/.ssh/config)."
 	case has("Temporary failure in name resolution"):

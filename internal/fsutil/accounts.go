@@ -1,0 +1,105 @@
+package fsutil
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// accounts answers who may write to directories.
+type accounts struct {
+	read          bool
+	users, groups [][]string // of /etc/passwd and /etc/group
+	unmapped      bool       // root is not known by its number here
+}
+
+// shared tells why others can replace what is at next, an entry of a directory, or nil.
+// next is nil where there is nothing yet.
+func (a *accounts) shared(dir, next *unix.Stat_t) error {
+	switch {
+	case !a.ours(dir.Uid):
+		return fmt.Errorf("it belongs to user %d, who can replace what is in it", dir.Uid)
+	case !a.writable(dir):
+		return nil
+	case dir.Mode&unix.S_ISVTX == 0:
+		return fmt.Errorf("others can replace what is in it (mode %#o)", dir.Mode&0o7777)
+	case next != nil && !a.ours(next.Uid):
+		return fmt.Errorf("in it belongs to user %d what follows", next.Uid)
+	}
+	return nil
+}
+
+// ours tells whether an owner is this user or root.
+func (a *accounts) ours(uid uint32) bool {
+	if uid == 0 || int(uid) == os.Geteuid() {
+		return true
+	}
+	a.load()
+	return a.unmapped && int(uid) == overflowID
+}
+
+// overflowID is the number that the kernel shows for users who have none in a user
+// namespace. Where root has none, as on emulated hosts, it may be root's.
+const overflowID = 65534
+
+// writable tells whether others than the owner can write to a directory.
+func (a *accounts) writable(dir *unix.Stat_t) bool {
+	if dir.Mode&0o002 != 0 {
+		return true
+	}
+	return dir.Mode&0o020 != 0 && !a.private(int(dir.Uid), int(dir.Gid))
+}
+
+// private tells whether a group is that of a user alone, as many distributions make one
+// for each user: it has the user's name, and nobody else is in it. Accounts that only a
+// directory service knows do not count.
+func (a *accounts) private(uid, gid int) bool {
+	a.load()
+	name := ""
+	for _, u := range a.users { // name:password:uid:gid:…
+		if len(u) < 4 || u[3] != strconv.Itoa(gid) {
+			continue
+		}
+		if name != "" || u[2] != strconv.Itoa(uid) {
+			return false
+		}
+		name = u[0]
+	}
+	return name != "" && slices.ContainsFunc(a.groups, func(g []string) bool { // name:password:gid:members
+		return len(g) == 4 && g[0] == name && g[2] == strconv.Itoa(gid) && (g[3] == "" || g[3] == name)
+	})
+}
+
+func (a *accounts) load() {
+	if a.read {
+		return
+	}
+	a.read = true
+	a.users, _ = table("/etc/passwd", ":") // then nobody has a group alone
+	a.groups, _ = table("/etc/group", ":")
+	ids, err := table("/proc/self/uid_map", "")
+	a.unmapped = err == nil && !slices.ContainsFunc(ids, func(line []string) bool { return len(line) == 3 && line[0] == "0" })
+}
+
+// table reads the lines of a file as fields between separators; "": between blanks.
+func table(path, separator string) (lines [][]string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		if separator == "" {
+			lines = append(lines, strings.Fields(s.Text()))
+		} else {
+			lines = append(lines, strings.Split(s.Text(), separator))
+		}
+	}
+	return lines, s.Err()
+}
