@@ -115,3 +115,12 @@ type Exit struct {
 	// MaxRSS is the largest resident set of one process among them, in bytes.
 	MaxRSS int64 `json:"max_rss,omitempty"`
 }
+
+// Check reports values that no process ends with.
+func (e Exit) Check() error {
+	const lastCode, lastSignal = 255, 64
+	if e.Code < 0 || e.Code > lastCode || e.Signal < 0 || e.Signal > lastSignal || e.UserTime < 0 || e.SystemTime < 0 || e.MaxRSS < 0 {
+		return &Error{Kind: Invalid, Op: "check how a process ended", Err: fmt.Errorf("no process ends like this: %+v", e)}
+	}
+	return nil
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // box is the one container of this node.
@@ -245,7 +246,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` has what its node said. A run with `checkpoint:` goes on by itself; another is run again."})
 		return
 	}
-	n.headConn().Call(ctx, callFailed, failure{Rank: n.config.Rank, Kind: core.Lost.String(), Message: why}, nil) //nolint:errcheck // a lost head ends us anyway
+	rpc.Call(ctx, n.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
 }
 
 // endBox stops the container, once, and tells what it used.

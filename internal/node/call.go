@@ -7,28 +7,29 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Calls among the nodes of an attempt. Those that a controller, `bee exec` and
 // the launch agent make are in package client.
-const (
-	callJoin       = "join"        // node to head: joinRequest, answered with nothing
-	callBegin      = "begin"       // head to node: beginRequest, beginReply once it has the image
-	callStart      = "start"       // head to node: startRequest, startReply once its container runs
-	callSync       = "sync"        // head to node: take the volume from your parent in the tree
-	callForget     = "forget"      // head to node: what all hosts have (see spread.go)
-	callEnd        = "end"         // head to node: endRequest, endReply with what the node used
-	callSignal     = "signal"      // head to node: a signal for the ranks there, whether there were any
-	callHold       = "hold"        // head to node: what becomes of its virtual machine (see saved.go)
-	callPart       = "part"        // between nodes: partRequest, then saved machines' files
-	callLook       = "look"        // head to node: globs, then what matches in the volume is like (see copies.go)
-	callGather     = "gather"      // head to node: globs, then what matches in the volume (see gather.go)
-	callFailed     = "failed"      // node to head: failure, when its container has died
-	callNote       = "note"        // node to head: words for the user
-	callAwaitImage = "await-image" // node to head: which; answered once the head's cache has it
-	callHello      = "hello"       // does the way between us work, and are you there
-	callCarry      = "carry"       // node to head: a rank, then what passes between the caller and that node's listener
-	callSpread     = "spread"      // node to node: what, then its bytes (see spread.go)
+var ( //nolint:gochecknoglobals // constants
+	callJoin       = rpc.Method[joinRequest, rpc.None]{Name: "join", By: rpc.Node}
+	callBegin      = rpc.Method[beginRequest, beginReply]{Name: "begin", By: rpc.Head, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited} // answered once the node has the image
+	callStart      = rpc.Method[startRequest, startReply]{Name: "start", By: rpc.Head, Within: rpc.Unlimited}                             // answered once its container runs
+	callSync       = rpc.Method[rpc.None, rpc.None]{Name: "sync", By: rpc.Head, Within: rpc.Unlimited}                                    // take the volume from your parent in the tree
+	callForget     = rpc.Method[thing, rpc.None]{Name: "forget", By: rpc.Head}                                                            // what all hosts have (see spread.go)
+	callEnd        = rpc.Method[endRequest, endReply]{Name: "end", By: rpc.Head, Within: rpc.Unlimited}
+	callSignal     = rpc.Method[signalRequest, signalReply]{Name: "signal", By: rpc.Head, Within: rpc.Unlimited}                  // for the ranks there
+	callHold       = rpc.Method[holdRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see saved.go)
+	callPart       = rpc.Method[partRequest, rpc.None]{Name: "part", By: rpc.Nodes}                                               // then saved machines' files
+	callLook       = rpc.Method[globs, look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}           // what matches in the volume (see copies.go)
+	callGather     = rpc.Method[globs, rpc.None]{Name: "gather", By: rpc.Head, Request: rpc.LargeSize}                            // then what matches in the volume (see gather.go)
+	callFailed     = rpc.Method[failure, rpc.None]{Name: "failed", By: rpc.Node}                                                  // the node's container has died
+	callNote       = rpc.Method[note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user
+	callAwaitImage = rpc.Method[thing, rpc.None]{Name: "await-image", By: rpc.Node, Within: rpc.Unlimited}                        // answered once the head's cache has it
+	callHello      = rpc.Method[rpc.None, rpc.None]{Name: "hello", By: rpc.Nodes}                                                 // does the way between us work, and are you there
+	callCarry      = rpc.Method[carryRequest, rpc.None]{Name: "carry", By: rpc.Node}                                              // then what passes between the caller and that node's listener
+	callSpread     = rpc.Method[thing, rpc.None]{Name: "spread", By: rpc.Nodes}                                                   // then its bytes (see spread.go)
 )
 
 type joinRequest struct {
@@ -139,10 +140,37 @@ type endReply struct {
 }
 
 type failure struct {
-	Rank    int    `json:"rank"`
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitempty"`
+	Rank   int         `json:"rank"`
+	Failed rpc.Failure `json:"failed"`
+}
+
+// thing is something that spreads over the nodes.
+type thing struct {
+	What string `json:"what"`
+}
+
+// globs are patterns of files in the volume, relative to it.
+type globs struct {
+	Globs []string `json:"globs"`
+}
+
+type signalRequest struct {
+	Number int `json:"number"`
+}
+
+type signalReply struct {
+	// Some tells whether there were any ranks.
+	Some bool `json:"some"`
+}
+
+// note is something for the run's user.
+type note struct {
+	Text string `json:"text"`
+}
+
+// carryRequest asks for a connection with another node.
+type carryRequest struct {
+	Rank int `json:"rank"`
 }
 
 // execTarget resolves whom a client means.

@@ -14,7 +14,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sync/errgroup"
 )
@@ -41,23 +43,17 @@ func forLanes(kind string) []string {
 
 const handshakeTimeout = wire.HandshakeTimeout
 
-// caller is who makes a call: a rank, or somebody of this host.
-type caller struct {
-	rank  int // -1 for a local client
-	local bool
-}
-
 // acceptLocal serves the controller, `bee exec` and the launch agents.
 func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
 	g := wire.Gate{Most: mostLocal, Failed: n.deaf}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		known() // the socket is the user's own
-		peer, err := wire.NewPeerWith(c, false, "local client", wire.Trusting)
+		peer, err := rpc.NewPeer(c, false, "local client", wire.Trusting, client.Protocol)
 		if err != nil {
 			c.Close()
 			return
 		}
-		n.serve(ctx, peer, caller{-1, true})
+		n.serve(ctx, peer, rpc.Caller{Role: rpc.Controller, Rank: -1})
 	})
 }
 
@@ -110,19 +106,27 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) er
 	if purpose == forControl {
 		vigil = wire.Watched
 	}
-	peer, err := wire.NewPeerWith(secure.Conn, false, name, vigil)
+	peer, err := rpc.NewPeer(secure.Conn, false, name, vigil, client.Protocol)
 	if err != nil {
 		return err
 	}
-	n.serve(ctx, peer, caller{rank: rank})
+	n.serve(ctx, peer, nodeOf(rank))
 	return nil
 }
 
-func (n *node) serve(ctx context.Context, peer *wire.Peer, from caller) {
+// nodeOf is the node of a rank as a caller.
+func nodeOf(rank int) rpc.Caller {
+	if rank == 0 {
+		return rpc.Caller{Role: rpc.Head}
+	}
+	return rpc.Caller{Role: rpc.Node, Rank: rank}
+}
+
+func (n *node) serve(ctx context.Context, peer *rpc.Peer, from rpc.Caller) {
 	defer peer.Close()
-	peer.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // the end of a connection is no error here
-		return n.handle(ctx, peer, from, method, s)
-	})
+	if err := peer.Serve(ctx, n.server, from); !core.IsKind(err, core.Lost) { // the end of a connection is no error here
+		n.Log.Warn("refused a connection", "caller", from.Role.String(), "rank", from.Rank, "err", err)
+	}
 }
 
 // dialNode connects to the node of that rank, and to nobody else.
@@ -151,7 +155,7 @@ func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*wire.
 	ctx, cancel := context.WithCancel(ctx) // the stream's, which lives on
 	late := time.AfterFunc(handshakeTimeout, cancel)
 	defer late.Stop()
-	s, err := head.Open(ctx, callCarry, rank, nil)
+	s, _, err := rpc.Open(ctx, head, callCarry, carryRequest{rank})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -166,25 +170,21 @@ func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*wire.
 }
 
 // carry joins another node, which does not reach a third one, to that.
-func (n *node) carry(ctx context.Context, s *wire.Stream) error {
-	var rank int
-	if err := s.Params(&rank); err != nil {
-		return err
-	}
-	_, m := n.knownPeer(rank)
+func (n *node) carry(ctx context.Context, _ rpc.Caller, r carryRequest, a rpc.Answer[rpc.None]) error {
+	_, m := n.knownPeer(r.Rank)
 	c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", m.Addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := s.Reply(nil); err != nil {
+	if err := a.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return wire.Splice(s, c)
+	return wire.Splice(a, c)
 }
 
 // peer gives the data connection to another node, made when first needed.
-func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
+func (n *node) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	p, m := n.knownPeer(rank)
 	if p != nil {
 		return p, nil
@@ -196,7 +196,7 @@ func (n *node) peer(ctx context.Context, rank int) (*wire.Peer, error) {
 	if err != nil {
 		return nil, n.unreached(ctx, m, err)
 	}
-	if p, err = wire.NewPeerWith(c.Conn, true, m.Name, wire.Patient); err != nil {
+	if p, err = rpc.Dial(c.Conn, m.Name, wire.Patient, client.Protocol); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
@@ -223,7 +223,7 @@ func (n *node) unreached(ctx context.Context, m member, err error) error {
 	}
 }
 
-func (n *node) knownPeer(rank int) (*wire.Peer, member) {
+func (n *node) knownPeer(rank int) (*rpc.Peer, member) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var m member
@@ -236,7 +236,7 @@ func (n *node) knownPeer(rank int) (*wire.Peer, member) {
 	return nil, m
 }
 
-func alive(p *wire.Peer) bool {
+func alive(p *rpc.Peer) bool {
 	if p == nil {
 		return false
 	}
@@ -259,7 +259,7 @@ func (n *node) ownIP() string {
 }
 
 // headConn is the control connection to the head.
-func (n *node) headConn() *wire.Peer {
+func (n *node) headConn() *rpc.Peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.control
@@ -295,7 +295,8 @@ func (n *node) greet(ctx context.Context, rank int) error {
 	if err != nil {
 		return err
 	}
-	return p.Call(ctx, callHello, nil, nil)
+	_, err = rpc.Call(ctx, p, callHello, rpc.None{})
+	return err
 }
 
 // knock connects to another node, and goes: a firewall needs no handshake to show

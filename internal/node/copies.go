@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"golang.org/x/sys/unix"
 )
 
@@ -334,13 +334,13 @@ func lookAt(root string, globs []string) (look, error) {
 }
 
 // look looks at the files of a checkpoint in the volumes of all hosts, by rank.
-func (h *head) look(ctx context.Context, globs []string) ([]look, error) {
+func (h *head) look(ctx context.Context, list []string) ([]look, error) {
 	looks, errs := make([]look, h.n.config.Size), make([]error, h.n.config.Size)
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = lookAt(protocol.VolumeDir(h.n.config.Host.Dir), globs)
+			looks[0], errs[0] = lookAt(protocol.VolumeDir(h.n.config.Host.Dir), list)
 		} else if h.ownVolume(rank) {
-			errs[rank] = p.Call(ctx, callLook, globs, &looks[rank])
+			looks[rank], errs[rank] = rpc.Call(ctx, p, callLook, globs{list})
 		}
 	})
 	return looks, errors.Join(errs...)

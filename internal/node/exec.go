@@ -9,7 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // notUp is the remedy where a container is asked for something that is not there.
@@ -17,10 +17,9 @@ const notUp = "Where the run is still being started, try again in a moment: a vi
 
 // handleExec runs a command in this node's container, or passes the call on
 // to the node that it means.
-func (n *node) handleExec(ctx context.Context, s *wire.Stream) error {
-	var r client.ExecRequest
-	if err := s.Params(&r); err != nil {
-		return err
+func (n *node) handleExec(ctx context.Context, c rpc.Caller, r client.ExecRequest, a rpc.Answer[rpc.None]) error {
+	if r.Guest && c.Role == rpc.LaunchAgent {
+		return refused(client.CallExec.Name, errors.New("a launch agent starts commands in containers only"))
 	}
 	n.mu.Lock()
 	members, b := n.members, n.box
@@ -30,24 +29,24 @@ func (n *node) handleExec(ctx context.Context, s *wire.Stream) error {
 		return err
 	}
 	if rank != n.config.Rank {
-		return n.passExec(ctx, s, r, rank)
+		return n.passExec(ctx, a, r, rank)
 	}
 	if b == nil {
 		return &core.Error{Kind: core.NotFound, Op: "start in the container of", Object: n.config.Host.Name, Err: errors.New("it does not run (yet, or any more)"), Remedy: notUp}
 	}
-	if err := s.Reply(nil); err != nil {
+	if err := a.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return b.exec(ctx, s, r)
+	return b.exec(ctx, a, r)
 }
 
 // passExec joins the caller's stream with one to the right node.
-func (n *node) passExec(ctx context.Context, s *wire.Stream, r client.ExecRequest, rank int) error {
+func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r client.ExecRequest, rank int) error {
 	p, err := n.peer(ctx, rank)
 	if err != nil {
 		return err
 	}
-	return execute.Pass(ctx, s, p, r, rank)
+	return execute.Pass(ctx, a, p, r, rank)
 }
 
 // exec runs a command to its end.

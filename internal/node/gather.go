@@ -5,14 +5,19 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // batch is how many names one message of a gathering holds.
 const batch = 2000
+
+// maxNames bounds such a message, in bytes: a path has 4,096, of which each may become
+// six in JSON.
+const maxNames = 64 << 20
 
 // names is such a message. The last one of a list is empty.
 type names struct {
@@ -39,7 +44,7 @@ func (h *head) volumeWanted() bool { return h.saved || h.asked }
 func (h *head) globsOf(paths []string) []string {
 	var globs []string
 	for _, p := range paths {
-		if p == h.plan.Volume {
+		if p = path.Clean(p); p == path.Clean(h.plan.Volume) {
 			globs = append(globs, "*")
 		} else if rel, ok := h.plan.InVolume(p); ok {
 			globs = append(globs, rel)
@@ -56,29 +61,26 @@ func (h *head) ownVolume(rank int) bool {
 
 // gather takes from a node the files of its volume that a directory has not: the
 // node lists what it has, the head picks, the node sends.
-func (h *head) gather(ctx context.Context, rank int, globs []string, into string) error {
+func (h *head) gather(ctx context.Context, rank int, list []string, into string) error {
 	p, err := h.n.peer(ctx, rank)
 	if err != nil {
 		return err
 	}
-	s, err := p.Open(ctx, callGather, globs, nil)
+	s, _, err := rpc.Open(ctx, p, callGather, globs{list})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	var missing []string
 	for {
-		var m names
-		if err := wire.ReadMessage(s, &m); err != nil {
+		m, err := rpc.Receive[names](s, maxNames)
+		if err != nil {
 			return err
 		}
 		if len(m.Files) == 0 {
 			break
 		}
 		for _, f := range m.Files {
-			if !filepath.IsLocal(f) {
-				continue
-			}
 			if _, err := os.Lstat(filepath.Join(into, f)); errors.Is(err, fs.ErrNotExist) {
 				missing = append(missing, f)
 			}
@@ -87,52 +89,44 @@ func (h *head) gather(ctx context.Context, rank int, globs []string, into string
 	some := len(missing) > 0
 	for len(missing) > 0 {
 		k := min(batch, len(missing))
-		if err := wire.WriteMessage(s, names{missing[:k]}); err != nil {
+		if err := rpc.Send(s, names{missing[:k]}, maxNames); err != nil {
 			return err
 		}
 		missing = missing[k:]
 	}
-	if err := wire.WriteMessage(s, names{}); err != nil || !some {
+	if err := rpc.Send(s, names{}, maxNames); err != nil || !some {
 		return err
 	}
 	return filestream.Receive(ctx, s, into)
 }
 
 // sendOutputs is a node's side of gather.
-func (n *node) sendOutputs(ctx context.Context, s *wire.Stream) error {
-	var globs []string
-	if err := s.Params(&globs); err != nil {
-		return err
-	}
-	if err := s.Reply(nil); err != nil {
+func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Answer[rpc.None]) error {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	volume := n.volume()
-	files := filestream.Match(volume, globs)
+	files := filestream.Match(volume, g.Globs)
 	for len(files) > 0 {
 		k := min(batch, len(files))
-		if err := wire.WriteMessage(s, names{files[:k]}); err != nil {
+		if err := rpc.Send(s, names{files[:k]}, maxNames); err != nil {
 			return err
 		}
 		files = files[k:]
 	}
-	if err := wire.WriteMessage(s, names{}); err != nil {
+	if err := rpc.Send(s, names{}, maxNames); err != nil {
 		return err
 	}
 	var wanted []string
 	for {
-		var m names
-		if err := wire.ReadMessage(s, &m); err != nil {
+		m, err := rpc.Receive[names](s, maxNames)
+		if err != nil {
 			return err
 		}
 		if len(m.Files) == 0 {
 			break
 		}
-		for _, f := range m.Files {
-			if filepath.IsLocal(f) {
-				wanted = append(wanted, f)
-			}
-		}
+		wanted = append(wanted, m.Files...)
 	}
 	if len(wanted) == 0 {
 		return nil

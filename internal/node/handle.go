@@ -9,127 +9,99 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// handle answers one call. The peers were told apart by their certificates,
-// local clients by the socket's owner.
-func (n *node) handle(ctx context.Context, peer *wire.Peer, from caller, method string, s *wire.Stream) error {
-	switch method {
-	case client.CallExec:
-		return n.handleExec(ctx, s)
-	case client.CallHealth:
-		return s.Reply(n.health())
-	case client.CallConsole:
-		if text, ok := n.bootConsole(); ok {
-			return s.Reply(text)
+// newServer gives the calls that this node answers.
+func (n *node) newServer() *rpc.Server {
+	s := rpc.NewServer(n.Log)
+	rpc.HandleStream(s, client.CallExec, n.handleExec)
+	rpc.Handle(s, client.CallHealth, func(context.Context, rpc.Caller, rpc.None) (client.Health, error) { return n.health(), nil })
+	rpc.Handle(s, client.CallConsole, func(context.Context, rpc.Caller, rpc.None) (client.Console, error) {
+		text, ok := n.bootConsole()
+		var err error
+		if !ok {
+			text, err = n.ofGuest("console", driver.Guest.Console)
 		}
-		return n.ofGuest(s, "console", driver.Guest.Console)
-	case client.CallLogin:
-		return n.ofGuest(s, "account", func(g driver.Guest) (string, error) { return g.Login(), nil })
-	case client.CallFabric:
-		return n.fabricStats(s)
-	case callHello:
-		return s.Reply(n.config.Rank)
-	case callSpread:
-		return n.sendSpread(ctx, s)
-	case callPart:
-		return n.sendPart(ctx, s, from)
-	case callBegin, callStart, callSync, callForget, callEnd, callSignal, callLook, callGather, callHold:
-		if from.rank != 0 {
-			return &core.Error{Kind: core.Invalid, Op: "answer call", Object: method, Err: errors.New("only the head may ask for it")}
-		}
-		return n.obey(ctx, method, s)
-	}
+		return client.Console{Text: text}, err
+	})
+	rpc.Handle(s, client.CallLogin, func(context.Context, rpc.Caller, rpc.None) (client.Login, error) {
+		name, err := n.ofGuest("account", func(g driver.Guest) (string, error) { return g.Login(), nil })
+		return client.Login{Name: name}, err
+	})
+	rpc.Handle(s, client.CallFabric, func(context.Context, rpc.Caller, rpc.None) (client.Fabric, error) {
+		stats, err := n.readFabric()
+		return client.Fabric{Stats: stats}, err
+	})
+	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
+	rpc.HandleStream(s, callSpread, n.sendSpread)
+	rpc.HandleStream(s, callPart, n.sendPart)
+	n.obey(s)
 	if n.head != nil {
-		return n.head.handle(ctx, peer, from, method, s)
+		n.head.register(s)
 	}
-	return unknown(method)
+	return s
 }
 
-// obey does what the head says.
-func (n *node) obey(ctx context.Context, method string, s *wire.Stream) error {
-	switch method {
-	case callBegin:
-		var r beginRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
+// obey adds what the head has this node do.
+func (n *node) obey(s *rpc.Server) {
+	rpc.Handle(s, callBegin, func(ctx context.Context, _ rpc.Caller, r beginRequest) (beginReply, error) {
 		if err := n.begin(ctx, r); err != nil {
-			return n.failed("prepare", err)
+			return beginReply{}, n.failed("prepare", err)
 		}
-		return s.Reply(beginReply{n.group})
-	case callStart:
-		var r startRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		n.forget(spreadImage, spreadGuest, spreadInputs)
-		n.mu.Lock()
-		if n.plan.VM != nil {
-			n.plan.VM.Volume = r.Volume
-		}
-		n.mu.Unlock()
-		b, err := n.runBox(ctx, r.Runtime)
-		if err != nil {
-			return n.failed("start the container on", err)
-		}
-		return s.Reply(startReply{b.runtime, b.why})
-	case callSync:
+		return beginReply{n.group}, nil
+	})
+	rpc.Handle(s, callStart, n.handleStart)
+	rpc.Handle(s, callSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
 		if err := n.haveTree(ctx, spreadVolume, protocol.VolumeDir(n.config.Host.Dir)); err != nil {
-			return n.failed("copy the volume to", err)
+			return rpc.None{}, n.failed("copy the volume to", err)
 		}
 		n.settle()
-		return s.Reply(nil)
-	case callForget:
-		var what string
-		if err := s.Params(&what); err != nil {
-			return err
-		}
-		if n.spreads[what] != nil {
-			n.forget(what)
-		}
-		return s.Reply(nil)
-	case callEnd:
-		var r endRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		return s.Reply(endReply{n.endBox(r.Grace)})
-	case callSignal:
-		var number int
-		if err := s.Params(&number); err != nil {
-			return err
-		}
-		some, err := n.signalRanks(ctx, number)
+		return rpc.None{}, nil
+	})
+	rpc.Handle(s, callForget, func(_ context.Context, _ rpc.Caller, t thing) (rpc.None, error) {
+		n.forget(t.What)
+		return rpc.None{}, nil
+	})
+	rpc.Handle(s, callEnd, func(_ context.Context, _ rpc.Caller, r endRequest) (endReply, error) {
+		return endReply{n.endBox(r.Grace)}, nil
+	})
+	rpc.Handle(s, callSignal, func(ctx context.Context, _ rpc.Caller, r signalRequest) (signalReply, error) {
+		some, err := n.signalRanks(ctx, r.Number)
 		if err != nil {
-			return n.failed("signal the ranks on", err)
+			return signalReply{}, n.failed("signal the ranks on", err)
 		}
-		return s.Reply(some)
-	case callLook:
-		var globs []string
-		if err := s.Params(&globs); err != nil {
-			return err
-		}
-		l, err := lookAt(n.volume(), globs)
+		return signalReply{some}, nil
+	})
+	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (look, error) {
+		l, err := lookAt(n.volume(), g.Globs)
 		if err != nil {
-			return n.failed("look at the files of a checkpoint on", err)
+			return look{}, n.failed("look at the files of a checkpoint on", err)
 		}
-		return s.Reply(l)
-	case callGather:
-		return n.sendOutputs(ctx, s)
-	case callHold:
-		var r holdRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
+		return l, nil
+	})
+	rpc.HandleStream(s, callGather, n.sendOutputs)
+	rpc.Handle(s, callHold, func(ctx context.Context, _ rpc.Caller, r holdRequest) (rpc.None, error) {
 		if err := n.holdMachine(ctx, r); err != nil {
-			return n.failed(r.Do+" the virtual machine on", err)
+			return rpc.None{}, n.failed(r.Do+" the virtual machine on", err)
 		}
-		return s.Reply(nil)
+		return rpc.None{}, nil
+	})
+}
+
+func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (startReply, error) {
+	n.forget(spreadImage, spreadGuest, spreadInputs)
+	n.mu.Lock()
+	if n.plan.VM != nil {
+		n.plan.VM.Volume = r.Volume
 	}
-	return unknown(method)
+	n.mu.Unlock()
+	b, err := n.runBox(ctx, r.Runtime)
+	if err != nil {
+		return startReply{}, n.failed("start the container on", err)
+	}
+	return startReply{b.runtime, rpc.Clean(b.why, maxText)}, nil
 }
 
 // failed names this host in an error.
@@ -146,117 +118,92 @@ func (n *node) health() client.Health {
 	return client.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.box != nil}
 }
 
-func unknown(method string) error {
-	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this node does not know it")}
+// refused is about a call whose content does not fit its caller.
+func refused(call string, why error) error {
+	return &core.Error{Kind: core.Invalid, Op: "answer call", Object: call, Err: why}
 }
 
 // keepTelling answers a call by telling, which ends with the line to whoever asked.
-func (h *head) keepTelling(ctx context.Context, s *wire.Stream, params any, tell func(context.Context) error) error {
-	if err := s.Params(params); err != nil {
-		return err
-	}
+func (h *head) keepTelling(ctx context.Context, a rpc.Answer[rpc.None], tell func(context.Context) error) error {
 	h.n.serving.Add(1)
 	defer h.n.serving.Done()
-	if err := s.Reply(nil); err != nil {
+	if err := a.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	ctx, cancel := s.Broken(ctx)
+	ctx, cancel := a.Broken(ctx)
 	defer cancel()
 	return tell(ctx)
 }
 
-// handle answers the calls that only the head knows.
-func (h *head) handle(ctx context.Context, peer *wire.Peer, from caller, method string, s *wire.Stream) error {
-	switch method {
-	case client.CallWatch:
-		var r client.WatchRequest
-		return h.keepTelling(ctx, s, &r, func(ctx context.Context) error {
-			return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return wire.WriteMessage(s, e) })
+// register adds the calls that only the head knows.
+func (h *head) register(s *rpc.Server) {
+	rpc.HandleStream(s, client.CallWatch, func(ctx context.Context, _ rpc.Caller, r client.WatchRequest, a rpc.Answer[rpc.None]) error {
+		return h.keepTelling(ctx, a, func(ctx context.Context) error {
+			return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return rpc.Send(a, e, client.MaxEvent) })
 		})
-	case client.CallOutput:
-		var r client.OutputRequest
-		return h.keepTelling(ctx, s, &r, func(ctx context.Context) error {
-			return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(s, f) })
+	})
+	rpc.HandleStream(s, client.CallOutput, func(ctx context.Context, _ rpc.Caller, r client.OutputRequest, a rpc.Answer[rpc.None]) error {
+		return h.keepTelling(ctx, a, func(ctx context.Context) error {
+			return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(a, f) })
 		})
-	case client.CallStop:
-		var r client.StopRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
+	})
+	rpc.Handle(s, client.CallStop, func(_ context.Context, _ rpc.Caller, r client.StopRequest) (rpc.None, error) {
 		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
-		return s.Reply(nil)
-	case client.CallExtend:
-		var r client.ExtendRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
+		return rpc.None{}, nil
+	})
+	rpc.Handle(s, client.CallExtend, func(_ context.Context, _ rpc.Caller, r client.ExtendRequest) (rpc.None, error) {
 		h.slot.extend(r.Ends)
-		return s.Reply(nil)
-	case client.CallSave:
-		var r client.SaveRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
+		return rpc.None{}, nil
+	})
+	rpc.Handle(s, client.CallSave, func(ctx context.Context, _ rpc.Caller, r client.SaveRequest) (client.SaveReply, error) {
 		kept, err := h.wish(ctx, r.Move)
-		if err != nil {
-			return err
+		return client.SaveReply{Kept: kept}, err
+	})
+	rpc.HandleStream(s, client.CallHold, h.holdSnapshot)
+	rpc.HandleStream(s, client.CallSnapshot, h.giveSnapshot)
+	rpc.Handle(s, client.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (client.Addresses, error) {
+		return client.Addresses{Addrs: h.addrs}, nil
+	})
+	h.hear(s)
+}
+
+// hear adds what the other nodes tell the head.
+func (h *head) hear(s *rpc.Server) {
+	rpc.HandleStream(s, callJoin, func(_ context.Context, c rpc.Caller, r joinRequest, a rpc.Answer[rpc.None]) error {
+		if r.Rank != c.Rank || r.Rank < 1 {
+			return &core.Error{Kind: core.Invalid, Op: "join", Err: fmt.Errorf("%s says that it is rank %d", c.Peer.Name(), r.Rank)}
 		}
-		return s.Reply(client.SaveReply{Kept: kept})
-	case client.CallHold:
-		return h.holdSnapshot(ctx, s)
-	case client.CallSnapshot:
-		return h.giveSnapshot(ctx, s)
-	case client.CallAddresses:
-		return s.Reply(h.addrs)
-	case callJoin:
-		var r joinRequest
-		if err := s.Params(&r); err != nil {
-			return err
-		}
-		if r.Rank != from.rank || r.Rank < 1 {
-			return &core.Error{Kind: core.Invalid, Op: "join", Err: fmt.Errorf("%s says that it is rank %d", peer.Name(), r.Rank)}
-		}
-		if err := s.Reply(nil); err != nil {
+		if err := a.Reply(rpc.None{}); err != nil {
 			return err
 		}
 		select {
-		case h.joins <- joined{peer, r}:
+		case h.joins <- joined{c.Peer, r}:
 		case <-h.over.Done():
 		}
 		return nil
-	case callAwaitImage:
-		var what string
-		if err := s.Params(&what); err != nil {
-			return err
-		}
+	})
+	rpc.Handle(s, callAwaitImage, func(_ context.Context, _ rpc.Caller, t thing) (rpc.None, error) {
 		select {
-		case <-h.ready[what]: // of what never comes the way is nil, and the attempt's end is waited for
-			return s.Reply(nil)
+		case <-h.ready[t.What]: // of what never comes the way is nil, and the attempt's end is waited for
+			return rpc.None{}, nil
 		case <-h.over.Done():
-			return context.Cause(h.over)
+			return rpc.None{}, context.Cause(h.over)
 		}
-	case callCarry:
-		return h.n.carry(ctx, s)
-	case callNote:
-		var text string
-		if err := s.Params(&text); err != nil {
-			return err
+	})
+	rpc.HandleStream(s, callCarry, h.n.carry)
+	rpc.Handle(s, callNote, func(_ context.Context, _ rpc.Caller, r note) (rpc.None, error) {
+		h.note(rpc.Clean(r.Text, maxText))
+		return rpc.None{}, nil
+	})
+	rpc.Handle(s, callFailed, func(_ context.Context, c rpc.Caller, f failure) (rpc.None, error) {
+		if f.Rank != c.Rank {
+			return rpc.None{}, refused(callFailed.Name, fmt.Errorf("it is about rank %d, and comes from rank %d", f.Rank, c.Rank))
 		}
-		if from.local {
-			return unknown(method)
+		why, is := errors.AsType[*core.Error](f.Failed.Err())
+		if !is {
+			return rpc.None{}, refused(callFailed.Name, errors.New("it names no error"))
 		}
-		h.note(text)
-		return s.Reply(nil)
-	case callFailed:
-		var f failure
-		if err := s.Params(&f); err != nil {
-			return err
-		}
-		if f.Rank != from.rank {
-			return unknown(method)
-		}
-		h.fail(f.Rank, &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(f.Message), Remedy: f.Remedy})
-		return s.Reply(nil)
-	}
-	return unknown(method)
+		h.fail(f.Rank, why)
+		return rpc.None{}, nil
+	})
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // head is node 0's further part: it carries the plan out.
@@ -31,7 +31,7 @@ type head struct {
 	addrs   []string
 	joins   chan joined
 
-	nodes  map[int]*wire.Peer       // control connections, by rank
+	nodes  map[int]*rpc.Peer        // control connections, by rank
 	infos  []joinRequest            // by rank
 	groups []int                    // by rank: see beginReply
 	ready  map[string]chan struct{} // closed when this host's cache has an image
@@ -68,7 +68,7 @@ type head struct {
 }
 
 type joined struct {
-	peer *wire.Peer
+	peer *rpc.Peer
 	r    joinRequest
 }
 
@@ -87,7 +87,7 @@ func newHead(n *node) (*head, error) {
 	n.config.Plan.Begin(time.Now())
 	h := &head{
 		n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
-		nodes: map[int]*wire.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
+		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
 		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: kept{dir: dir},
 	}
@@ -285,8 +285,8 @@ func (h *head) run(ctx context.Context, argv []string) error {
 // complete finds out whether all nodes are still there. A job fails when one of
 // its hosts is lost, and may do so before we notice: that is not its own fault.
 func (h *head) complete(ctx context.Context) error {
-	return h.all(func(rank int, p *wire.Peer) error {
-		err := p.Call(ctx, callHello, nil, nil)
+	return h.all(func(rank int, p *rpc.Peer) error {
+		_, err := rpc.Call(ctx, p, callHello, rpc.None{})
 		if err != nil && !alive(p) {
 			h.fail(rank, h.lost(rank))
 		}
@@ -313,11 +313,14 @@ func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(protocol.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := protocol.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, volume, nil) })
-	if err := h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callSync, nil, nil) }); err != nil {
+	if err := h.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err
 	}
 	h.n.forget(spreadVolume)
-	return h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callForget, spreadVolume, nil) })
+	return h.all(func(_ int, p *rpc.Peer) error {
+		_, err := rpc.Call(ctx, p, callForget, thing{spreadVolume})
+		return err
+	})
 }
 
 // checkMPI says what cannot work before it hangs, and warns of the doubtful.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -35,7 +37,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
-	head, err := wire.NewPeerWith(c.Conn, true, "the head ("+reached+")", wire.Watched)
+	head, err := rpc.NewPeer(c.Conn, true, "the head ("+reached+")", wire.Watched, client.Protocol)
 	if err != nil {
 		return err
 	}
@@ -43,21 +45,21 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	n.mu.Lock()
 	n.control = head
 	n.mu.Unlock()
-	go n.serve(n.life, head, caller{rank: 0})
+	go n.serve(n.life, head, nodeOf(0))
 	if early != nil {
 		e := n.failed("start the node on", early)
-		head.Call(ctx, callFailed, failure{n.config.Rank, core.KindOf(e).String(), e.Error(), core.Remedy(e)}, nil) //nolint:errcheck // the error is told below as well
+		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is told below as well
 		return early
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
 	join := joinRequest{
 		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config),
-		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: n.noRuntime(ctx), NoRings: n.noRings(ctx),
+		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: rpc.Clean(n.noRuntime(ctx), maxText), NoRings: rpc.Clean(n.noRings(ctx), maxText),
 	}
 	if len(join.Addrs) > 0 {
 		join.Network = networkOf(hostOf(join.Addrs[0]))
 	}
-	if err := head.Call(ctx, callJoin, join, nil); err != nil {
+	if _, err := rpc.Call(ctx, head, callJoin, join); err != nil {
 		return err
 	}
 	select {
@@ -70,11 +72,11 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 }
 
 // leaveHead tells the head why this node goes.
-func (n *node) leaveHead(head *wire.Peer) {
+func (n *node) leaveHead(head *rpc.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
-	why := fmt.Sprintf("the node on %s was told to end", n.config.Host.Name)
-	head.Call(ctx, callFailed, failure{Rank: n.config.Rank, Kind: core.Lost.String(), Message: why}, nil) //nolint:errcheck // our end tells it as well
+	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was told to end", n.config.Host.Name)}
+	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end tells it as well
 }
 
 // findHead tries all of the head's addresses at once, again and again. TLS

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // kept are the snapshots that a head has kept. The last two stay, and those that
@@ -72,20 +72,16 @@ func (k *kept) take(n int) (gone string, taken bool) {
 }
 
 // holdSnapshot has a snapshot stay for as long as the caller keeps the stream open.
-func (h *head) holdSnapshot(ctx context.Context, s *wire.Stream) error {
-	var r client.HoldRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
+func (h *head) holdSnapshot(ctx context.Context, _ rpc.Caller, r client.HoldRequest, a rpc.Answer[rpc.None]) error {
 	done, err := h.kept.read(r.Snapshot)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := s.Reply(nil); err != nil {
+	if err := a.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	ctx, cancel := s.Broken(ctx)
+	ctx, cancel := a.Broken(ctx)
 	defer cancel()
 	<-ctx.Done()
 	return nil

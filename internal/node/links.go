@@ -12,15 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// fabricStats answers with what has passed this node's switch.
-func (n *node) fabricStats(s *wire.Stream) error {
-	stats, err := n.readFabric()
-	if err != nil {
-		return err
-	}
-	return s.Reply(stats)
-}
-
+// readFabric gives what has passed this node's switch.
 func (n *node) readFabric() (fabric.Stats, error) {
 	n.mu.Lock()
 	f, vm := n.fabric, n.plan.VM

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -162,8 +163,11 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 			t.Fatal(err)
 		}
 		n := &node{
-			Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*wire.Peer{},
+			Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*rpc.Peer{},
 			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
+		}
+		if n.server = n.newServer(); rank == 0 { // it leads links around, as a head
+			rpc.HandleStream(n.server, callCarry, n.carry)
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -288,21 +288,17 @@ func (n *node) bootConsole() (string, bool) {
 	return text, err == nil
 }
 
-// ofGuest answers with what this node's guest gives.
-func (n *node) ofGuest(s *wire.Stream, what string, get func(driver.Guest) (string, error)) error {
+// ofGuest gives what this node's guest gives.
+func (n *node) ofGuest(what string, get func(driver.Guest) (string, error)) (string, error) {
 	n.mu.Lock()
 	b := n.box
 	n.mu.Unlock()
 	if b == nil {
-		return &core.Error{Kind: core.Transient, Op: "read " + what + " of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
+		return "", &core.Error{Kind: core.Transient, Op: "read " + what + " of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
 	}
 	g, err := b.guest()
 	if err != nil {
-		return err
+		return "", err
 	}
-	text, err := get(g)
-	if err != nil {
-		return err
-	}
-	return s.Reply(text)
+	return get(g)
 }

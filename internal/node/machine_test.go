@@ -1,13 +1,14 @@
 package node
 
 import (
-	"context"
+	"log/slog"
 	"net"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -24,15 +25,13 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 		{&box{Container: struct{ driver.Container }{}}, "", core.NotFound},
 		{nil, "", core.Transient},
 	} {
-		n := &node{box: c.box}
+		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, box: c.box}
 		here, there := net.Pipe()
-		peer, err := wire.NewPeer(there, false, "the client")
+		peer, err := rpc.NewPeer(there, false, "the client", wire.Watched, client.Protocol)
 		if err != nil {
 			t.Fatal(err)
 		}
-		go peer.Serve(t.Context(), func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // its end is ours
-			return n.handle(ctx, peer, caller{}, method, s)
-		})
+		go peer.Serve(t.Context(), n.newServer(), rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // its end is ours
 		node, err := client.New(here)
 		if err != nil {
 			t.Fatal(err)

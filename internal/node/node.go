@@ -28,6 +28,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -117,6 +118,7 @@ type node struct {
 	identity *wire.Identity  // nil where there is only one node
 	images   Images
 	head     *head // on rank 0
+	server   *rpc.Server
 	spreads  map[string]*spread
 	fabric   *fabric.Fabric // this host's switch; nil: there is none
 	emulates atomic.Bool    // whether its virtual machine's processors are emulated
@@ -126,8 +128,8 @@ type node struct {
 	mu      sync.Mutex
 	members []member
 	plan    protocol.Plan          // as far as this node knows it
-	control *wire.Peer             // to the head, on the other nodes
-	peers   map[int]*wire.Peer     // for data, by rank
+	control *rpc.Peer              // to the head, on the other nodes
+	peers   map[int]*rpc.Peer      // for data, by rank
 	box     *box                   // this node's container, once it runs
 	booting func() (string, error) // gives the console of the machine around it; nil: there is none (yet)
 	phase   protocol.Phase
@@ -177,7 +179,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	n := &node{Options: o, config: c, life: life, peers: map[int]*wire.Peer{}, spreads: newSpreads()}
+	n := &node{Options: o, config: c, life: life, peers: map[int]*rpc.Peer{}, spreads: newSpreads()}
 	if o.FreeMemory != nil {
 		n.memory = o.FreeMemory()
 	}
@@ -207,6 +209,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			return err
 		}
 	}
+	n.server = n.newServer()
 	var ports listeners
 	n.images, err = o.OpenImages(c.Host.Cache)
 	if err == nil && c.Size > 1 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // outageTime is how long nothing may come from another host's switch before the
@@ -116,7 +117,7 @@ func (n *node) report(text string) {
 	if c := n.headConn(); c != nil {
 		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
 		defer cancel()
-		c.Call(ctx, callNote, text, nil) //nolint:errcheck // a lost head ends us anyway
+		rpc.Call(ctx, c, callNote, note{rpc.Clean(text, maxText)}) //nolint:errcheck // a lost head ends us anyway
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -387,7 +388,7 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{config: protocol.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*wire.Peer{}}
+	n := &node{config: protocol.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*rpc.Peer{}}
 	if n.identity, err = wire.NewIdentity(a.Certificate(), cert, key); err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +431,7 @@ func TestWaysThatAreTried(t *testing.T) {
 		tried bool
 	}{{"few", 5, nil, true}, {"as many as try each other", eachPair, nil, true}, {"many", eachPair + 1, nil, false}, {"those of guests", 5, &protocol.VM{}, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			n := &node{config: protocol.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: protocol.Plan{VM: c.vm}, peers: map[int]*wire.Peer{0: greeting(t), 3: greeting(t)}}
+			n := &node{config: protocol.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: protocol.Plan{VM: c.vm}, peers: map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}}
 			for rank := range c.size {
 				n.members = append(n.members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
 			}
@@ -447,19 +448,21 @@ func TestWaysThatAreTried(t *testing.T) {
 }
 
 // greeting is the connection to another node, which says that it is there.
-func greeting(t *testing.T) *wire.Peer {
+func greeting(t *testing.T) *rpc.Peer {
 	t.Helper()
 	here, there := net.Pipe()
-	p, err := wire.NewPeer(here, true, "there")
+	p, err := rpc.Dial(here, "there", wire.Watched, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := wire.NewPeer(there, false, "here")
+	other, err := rpc.NewPeer(there, false, "here", wire.Watched, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(); other.Close() })
-	go other.Serve(t.Context(), func(_ context.Context, _ string, s *wire.Stream) error { return s.Reply(nil) }) //nolint:errcheck // it ends with the test
+	s := rpc.NewServer(nil)
+	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
+	go other.Serve(t.Context(), s, nodeOf(2)) //nolint:errcheck // it ends with the test
 	return p
 }
 

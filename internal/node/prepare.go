@@ -16,7 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // prepare brings the attempt to where the job's commands can run: all nodes
@@ -127,7 +127,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 	ready, told := 0, time.Now()
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		var err error
 		if rank == 0 {
 			reached := make(chan error, 1)
@@ -137,7 +137,10 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 			}
 		} else {
 			var reply beginReply
-			err = h.explain(rank, p, p.Call(all, callBegin, r, &reply))
+			if reply, err = rpc.Call(all, p, callBegin, r); err == nil && reply.Group > rank {
+				err = invalid("group of a node", reply.Group)
+			}
+			err = h.explain(rank, p, err)
 			h.groups[rank] = reply.Group
 		}
 		h.mu.Lock()
@@ -293,7 +296,7 @@ func (h *head) nameOf(rank int) string {
 }
 
 // watchNode ends the attempt when a node is lost while it is needed.
-func (h *head) watchNode(rank int, p *wire.Peer) {
+func (h *head) watchNode(rank int, p *rpc.Peer) {
 	select {
 	case <-p.Done():
 		h.fail(rank, h.lost(rank))
@@ -320,7 +323,7 @@ func (h *head) lost(rank int) *core.Error {
 }
 
 // explain gives the error of a call to a node in terms of hosts.
-func (h *head) explain(rank int, p *wire.Peer, err error) error {
+func (h *head) explain(rank int, p *rpc.Peer, err error) error {
 	if err != nil && !alive(p) {
 		return h.lost(rank)
 	}
@@ -340,7 +343,7 @@ func (h *head) startAll(ctx context.Context) error {
 	}
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			b, err := h.n.runBox(ctx, r.Runtime)
 			if errs[0] = err; err == nil {
@@ -351,8 +354,7 @@ func (h *head) startAll(ctx context.Context) error {
 			}
 			return
 		}
-		var reply startReply
-		err := p.Call(all, callStart, r, &reply)
+		reply, err := rpc.Call(all, p, callStart, r)
 		if err != nil && context.Cause(all) == errNoVolume { //nolint:errorlint // that very error
 			return // node 0 tells why
 		}

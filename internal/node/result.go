@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // endGrace is between TERM and KILL for what still runs in the containers when
@@ -97,15 +97,14 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	replies := make([]*endReply, h.n.config.Size)
 	own := func() { replies[0] = &endReply{h.n.endBox(endGrace)} }
 	last := h.hasVolumeImage()
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			if !last {
 				own()
 			}
 			return
 		}
-		var reply endReply
-		if p.Call(ctx, callEnd, endRequest{Grace: endGrace}, &reply) == nil {
+		if reply, err := rpc.Call(ctx, p, callEnd, endRequest{Grace: endGrace}); err == nil {
 			replies[rank] = &reply
 		}
 	})
@@ -165,7 +164,7 @@ func (h *head) leave(r *protocol.Result) {
 
 // each does something for every node at once, with a nil connection for the
 // head's own.
-func (h *head) each(do func(rank int, p *wire.Peer)) {
+func (h *head) each(do func(rank int, p *rpc.Peer)) {
 	var wg sync.WaitGroup
 	wg.Go(func() { do(0, nil) })
 	for rank, p := range h.nodes {
@@ -176,9 +175,9 @@ func (h *head) each(do func(rank int, p *wire.Peer)) {
 
 // all is each for the other nodes. It gives the error of the lowest rank, and
 // how many more there are.
-func (h *head) all(call func(rank int, p *wire.Peer) error) error {
+func (h *head) all(call func(rank int, p *rpc.Peer) error) error {
 	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		if rank > 0 {
 			errs[rank] = h.explain(rank, p, call(rank, p))
 		}

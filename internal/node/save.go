@@ -16,7 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // savingFor tells why the job shall save itself when its attempt ends for a
@@ -201,7 +201,11 @@ func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
 	var own error
 	var wg sync.WaitGroup
 	wg.Go(func() { some[0], own = h.n.signalRanks(ctx, number) })
-	err := h.all(func(rank int, p *wire.Peer) error { return p.Call(ctx, callSignal, number, &some[rank]) })
+	err := h.all(func(rank int, p *rpc.Peer) error {
+		r, err := rpc.Call(ctx, p, callSignal, signalRequest{number})
+		some[rank] = r.Some
+		return err
+	})
 	wg.Wait()
 	return slices.Contains(some, true), errors.Join(own, err)
 }

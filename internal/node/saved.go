@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // guestPeers is what this node's machine has to know to reach the others of the
@@ -88,7 +88,7 @@ func (n *node) takePart(ctx context.Context, from int, r partRequest, into strin
 	if err != nil {
 		return err
 	}
-	s, err := p.Open(ctx, callPart, r, nil)
+	s, _, err := rpc.Open(ctx, p, callPart, r)
 	if err != nil {
 		return err
 	}
@@ -98,19 +98,15 @@ func (n *node) takePart(ctx context.Context, from int, r partRequest, into strin
 
 // sendPart is the other side: the head gives each node its own, and each gives
 // the head what it has saved.
-func (n *node) sendPart(ctx context.Context, s *wire.Stream, from caller) error {
-	var r partRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	if from.rank != 0 && from.rank != r.Rank {
+func (n *node) sendPart(ctx context.Context, c rpc.Caller, r partRequest, s rpc.Answer[rpc.None]) error {
+	if c.Rank != 0 && c.Rank != r.Rank {
 		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: rankName(r.Rank), Err: errors.New("it is another node's")}
 	}
 	dir := protocol.RestoreDir(n.config.Host.Dir)
 	if r.Number > 0 {
 		dir = freshSnapshot(n.config.Host.Dir, r.Number)
 	}
-	if err := s.Reply(nil); err != nil {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	part := protocol.SavedPart(dir, r.Rank)
@@ -149,7 +145,7 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 	case holdFill:
 		return m.Put(ctx, plan.Volume, protocol.VolumeDir(n.config.Host.Dir))
 	}
-	return unknown(r.Do)
+	return invalid("order for a virtual machine", r.Do)
 }
 
 // awaitSaving waits until machines that are just being saved go on, and keeps them from
@@ -189,14 +185,15 @@ func (h *head) hold(ctx context.Context, r holdRequest) error {
 // holdEach is hold with the errors by rank.
 func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
 	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, p *wire.Peer) {
+	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			if err := h.n.holdMachine(ctx, r); err != nil {
 				errs[0] = h.n.failed(r.Do+" the virtual machine on", err)
 			}
 			return
 		}
-		errs[rank] = h.explain(rank, p, p.Call(ctx, callHold, r, nil))
+		_, err := rpc.Call(ctx, p, callHold, r)
+		errs[rank] = h.explain(rank, p, err)
 	})
 	return errs
 }
@@ -251,7 +248,7 @@ func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error 
 // already.
 func (h *head) collectParts(ctx context.Context, number int) error {
 	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, _ *wire.Peer) {
+	h.each(func(rank int, _ *rpc.Peer) {
 		if rank > 0 && h.groups[rank] != 0 {
 			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, protocol.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
 		}
@@ -295,7 +292,7 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 }
 
 // giveSnapshot saves the machines, and sends the files to whoever asks.
-func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
+func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc.Answer[rpc.None]) error {
 	if !h.plan.SavesVM() {
 		return protocol.NothingToSave()
 	}
@@ -313,7 +310,7 @@ func (h *head) giveSnapshot(ctx context.Context, s *wire.Stream) error {
 		return err
 	}
 	defer done()
-	if err := s.Reply(nil); err != nil {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	return filestream.Send(ctx, s, protocol.SnapshotDir(h.n.config.Host.Dir, n), nil)
@@ -336,7 +333,10 @@ func (h *head) spreadHeld(ctx context.Context) error {
 			return err
 		}
 	}
-	return h.all(func(_ int, p *wire.Peer) error { return p.Call(ctx, callHold, holdRequest{Do: holdFill}, nil) })
+	return h.all(func(_ int, p *rpc.Peer) error {
+		_, err := rpc.Call(ctx, p, callHold, holdRequest{Do: holdFill})
+		return err
+	})
 }
 
 // begin starts the job's command, or takes it over where there is none to

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // The nodes form a binary tree by rank: what a node lacks it takes from its
@@ -58,16 +58,9 @@ func (n *node) pass(what string, r *relay) {
 }
 
 // sendSpread gives a child a thing, once it is here or while it comes in.
-func (n *node) sendSpread(ctx context.Context, st *wire.Stream) error {
-	var what string
-	if err := st.Params(&what); err != nil {
-		return err
-	}
-	s := n.spreads[what]
-	if s == nil {
-		return unknown(callSpread + " " + what)
-	}
-	if err := st.Reply(nil); err != nil {
+func (n *node) sendSpread(ctx context.Context, _ rpc.Caller, t thing, st rpc.Answer[rpc.None]) error {
+	s := n.spreads[t.What]
+	if err := st.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	select {
@@ -131,7 +124,7 @@ func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) 
 	if err != nil {
 		return err
 	}
-	s, err := p.Open(ctx, callSpread, what, nil)
+	s, _, err := rpc.Open(ctx, p, callSpread, thing{what})
 	if err != nil {
 		return err
 	}
@@ -173,7 +166,7 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 	}
 	if n.sees(n.config.Host.Cache, cacheToken) {
 		// The cache is the head's own: it is unpacked there once for all.
-		if err := n.headConn().Call(ctx, callAwaitImage, what, nil); err != nil {
+		if _, err := rpc.Call(ctx, n.headConn(), callAwaitImage, thing{what}); err != nil {
 			return err
 		}
 		n.offer(what, export)

@@ -38,15 +38,18 @@ func Fail(err error) Failure {
 
 // Check refuses a kind that there is not, and texts that are too long.
 func (f Failure) Check() error {
+	why := ""
 	switch {
 	case f.Kind != "" && core.KindNamed(f.Kind).String() != f.Kind:
-		return errors.New("an error of an unknown kind")
+		why = "its kind is unknown"
 	case f.Kind == "" && f != Failure{}:
-		return errors.New("an error without a kind")
+		why = "it has no kind"
 	case len(f.Message) > maxMessage || len(f.Remedy) > maxRemedy:
-		return errors.New("an error that is too long")
+		why = "it is too long"
+	default:
+		return nil
 	}
-	return nil
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: "an error of another process", Err: errors.New(why)}
 }
 
 // Err gives the error, with texts that are safe to show, or nil.

@@ -51,6 +51,15 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
+// Decode reads one value of JSON as strictly as that of a call, and checks it.
+func Decode[T any](raw []byte) (T, error) {
+	var v T
+	if err := decode(raw, &v); err != nil {
+		return v, &core.Error{Kind: core.Invalid, Op: "read a message", Err: err}
+	}
+	return v, nil
+}
+
 // shallow refuses JSON that is nested deeper than maxDepth.
 func shallow(raw []byte) error {
 	depth, inText := 0, false
@@ -106,13 +115,10 @@ func Send(w io.Writer, message any, limit int) error {
 // Receive reads a message that Send wrote, and checks it. The end of the stream
 // before a message is io.EOF.
 func Receive[T any](r io.Reader, limit int) (T, error) {
-	var m T
 	raw, err := readFrame(r, limit)
 	if err != nil {
-		return m, err
+		var none T
+		return none, err
 	}
-	if err := decode(raw, &m); err != nil {
-		return m, &core.Error{Kind: core.Invalid, Op: "read a message", Err: err}
-	}
-	return m, nil
+	return Decode[T](raw)
 }

@@ -2,12 +2,11 @@ package client
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Frames of an exec stream: a byte of kind, four of length, the data.
@@ -32,10 +31,16 @@ const maxFrame = 1 << 20
 
 // ExitFrame is how a command ended, or why it could not be started.
 type ExitFrame struct {
-	Exit   core.Exit `json:"exit"`
-	Error  string    `json:"error,omitempty"`
-	Kind   string    `json:"kind,omitempty"`
-	Remedy string    `json:"remedy,omitempty"`
+	Exit   core.Exit   `json:"exit"`
+	Failed rpc.Failure `json:"failed,omitzero"`
+}
+
+// Check implements the check of package rpc.
+func (x ExitFrame) Check() error {
+	if err := x.Exit.Check(); err != nil {
+		return err
+	}
+	return x.Failed.Check()
 }
 
 // WriteFrame writes one frame at once.
@@ -58,8 +63,10 @@ func ReadFrame(r io.Reader) (byte, []byte, error) {
 	if n > maxFrame {
 		return 0, nil, fmt.Errorf("frame of %d bytes is too long", n)
 	}
-	data := make([]byte, n)
-	_, err := io.ReadFull(r, data)
+	data, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(data) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
 	return header[0], data, err
 }
 
@@ -80,14 +87,11 @@ func receiveExec(r io.Reader, stdout, stderr io.Writer, credit chan<- struct{}) 
 			default: // more than was taken: not ours to count
 			}
 		case FrameExit:
-			var x ExitFrame
-			if err := json.Unmarshal(data, &x); err != nil {
+			x, err := rpc.Decode[ExitFrame](data)
+			if err != nil {
 				return core.Exit{}, err
 			}
-			if x.Error != "" {
-				return x.Exit, &core.Error{Kind: core.KindNamed(x.Kind), Err: errors.New(x.Error), Remedy: x.Remedy}
-			}
-			return x.Exit, nil
+			return x.Exit, x.Failed.Err()
 		}
 		if err != nil {
 			return core.Exit{}, fmt.Errorf("pass the command's output on: %w", err)

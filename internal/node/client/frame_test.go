@@ -32,14 +32,14 @@ func TestReceiveExec(t *testing.T) {
 	}{
 		{"an exit code", func(w io.Writer) { WriteFrame(w, FrameExit, []byte(`{"exit":{"code":7}}`)) }, 7, 0, false}, //nolint:errcheck // what is missing shows
 		{"no start", func(w io.Writer) {
-			WriteFrame(w, FrameExit, []byte(`{"exit":{"code":127},"error":"no such program","kind":"not found"}`)) //nolint:errcheck // what is missing shows
+			WriteFrame(w, FrameExit, []byte(`{"exit":{"code":127},"failed":{"message":"no such program","kind":"not found"}}`)) //nolint:errcheck // what is missing shows
 		}, 127, core.NotFound, true},
 		{"a node that goes away", func(w io.Writer) { WriteFrame(w, FrameStdout, []byte("hi")) }, 0, core.Lost, true}, //nolint:errcheck // what is missing shows
 		{"more credit than taken", func(w io.Writer) {
 			for range 50 {
 				WriteFrame(w, FrameCredit, nil) //nolint:errcheck // what is missing shows
 			}
-			WriteFrame(w, FrameExit, []byte(`{}`)) //nolint:errcheck // what is missing shows
+			WriteFrame(w, FrameExit, []byte(`{"exit":{"code":0}}`)) //nolint:errcheck // what is missing shows
 		}, 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
 
@@ -107,7 +108,7 @@ func mergeEnv(env, more []string) []string {
 
 // Refuse tells the caller why the command could not be started, or waited for.
 func (e *Execution) Refuse(err error) error {
-	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Error: err.Error(), Kind: core.KindOf(err).String(), Remedy: core.Remedy(err)}
+	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Failed: rpc.Fail(err)}
 	if s, ok := errors.AsType[*pid1.StartError](err); ok {
 		x.Exit.Code = s.Code
 	}
@@ -139,6 +140,9 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 	return e.end(client.ExitFrame{Exit: exit})
 }
 
+// lastSignal is the highest number of a signal.
+const lastSignal = 64
+
 // takeFrames passes the caller's input and signals on until it is gone. Input
 // waits in a queue as long as the program does not read it, so that signals
 // and the caller's end are seen all the same; the caller sends no more than
@@ -161,7 +165,7 @@ func (e *Execution) takeFrames(ctx context.Context, p driver.Process) {
 			default: // it sends more than was granted
 				return
 			}
-		case kind == client.FrameSignal && len(data) == 1:
+		case kind == client.FrameSignal && len(data) == 1 && data[0] > 0 && data[0] <= lastSignal:
 			p.Signal(ctx, syscall.Signal(data[0])) //nolint:errcheck // it may have ended just now
 		case kind == client.FrameResize && len(data) == 4:
 			e.stdio.resize(binary.BigEndian.Uint16(data), binary.BigEndian.Uint16(data[2:]))

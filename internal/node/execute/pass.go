@@ -5,19 +5,19 @@ import (
 	"io"
 
 	"github.com/bee-hpc/bee/internal/node/client"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Pass has a peer, which is a rank's, start the command that a caller asks for,
 // and joins the two streams until one of them ends.
-func Pass(ctx context.Context, caller *wire.Stream, peer *wire.Peer, r client.ExecRequest, rank int) error {
+func Pass(ctx context.Context, caller rpc.Answer[rpc.None], peer *rpc.Peer, r client.ExecRequest, rank int) error {
 	r.Host, r.Rank = "", rank
-	far, err := peer.Open(ctx, client.CallExec, r, nil)
+	far, _, err := rpc.Open(ctx, peer, client.CallExec, r)
 	if err != nil {
 		return err
 	}
 	defer far.Close()
-	if err := caller.Reply(nil); err != nil {
+	if err := caller.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	go func() {

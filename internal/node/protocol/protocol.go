@@ -15,7 +15,7 @@ import (
 )
 
 // Version of the configuration and the wire calls. A node refuses another.
-const Version = 1
+const Version = 2
 
 // Config is what a node reads from its standard input, as JSON.
 type Config struct {

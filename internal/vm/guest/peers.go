@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -70,23 +71,26 @@ func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
 		if err != nil || !known() {
 			return
 		}
-		peer, err := wire.NewPeerWith(c, false, "a launch agent", wire.Trusting)
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Trusting, client.Protocol)
 		if err != nil {
 			return
 		}
 		defer peer.Close()
-		peer.Serve(context.Background(), p.handle) //nolint:errcheck // its end is no error here
+		peer.Serve(context.Background(), p.server(), rpc.Caller{Role: rpc.LaunchAgent, Rank: -1}) //nolint:errcheck // its end is no error here
 	})
 }
 
-// handle runs a command here, or passes the call on to the guest that it means.
-func (p *peers) handle(ctx context.Context, method string, s *wire.Stream) error {
-	if method != client.CallExec {
-		return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("a guest that is saved as a whole only starts commands")}
-	}
-	var r client.ExecRequest
-	if err := s.Params(&r); err != nil {
-		return err
+// server gives the calls of others: a guest that is saved as a whole only starts commands.
+func (p *peers) server() *rpc.Server {
+	s := rpc.NewServer(nil)
+	rpc.HandleStream(s, client.CallExec, p.exec)
+	return s
+}
+
+// exec runs a command here, or passes the call on to the guest that it means.
+func (p *peers) exec(ctx context.Context, _ rpc.Caller, r client.ExecRequest, s rpc.Answer[rpc.None]) error {
+	if r.Guest {
+		return &core.Error{Kind: core.Invalid, Op: "start in the guest", Err: errors.New("a launch agent starts commands in containers only")}
 	}
 	rank, err := p.target(r)
 	if err != nil {
@@ -99,7 +103,7 @@ func (p *peers) handle(ctx context.Context, method string, s *wire.Stream) error
 	if err != nil {
 		return err
 	}
-	if err := s.Reply(nil); err != nil {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	return execute.Place{Start: box.Exec, Env: p.o.Env, Dir: p.o.Dir}.Run(ctx, s, r)
@@ -122,7 +126,7 @@ func (p *peers) target(r client.ExecRequest) (int, error) {
 }
 
 // pass joins a launch agent with the guest that it means.
-func (p *peers) pass(ctx context.Context, s *wire.Stream, r client.ExecRequest, rank int) error {
+func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r client.ExecRequest, rank int) error {
 	if rank < 0 || rank >= len(p.o.Members) {
 		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node")}
 	}
@@ -131,7 +135,7 @@ func (p *peers) pass(ctx context.Context, s *wire.Stream, r client.ExecRequest, 
 	if err != nil {
 		return &core.Error{Kind: core.Lost, Op: "reach host", Object: m.Name, Err: err}
 	}
-	peer, err := wire.NewPeerWith(c, true, m.Name, wire.Trusting)
+	peer, err := rpc.Dial(c, m.Name, wire.Trusting, client.Protocol)
 	if err != nil {
 		c.Close()
 		return err

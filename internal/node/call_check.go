@@ -1,0 +1,189 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
+)
+
+// Bounds of what one node accepts from another.
+const (
+	maxText  = 4 << 10 // of a name or a reason
+	maxCores = 1 << 20
+)
+
+func invalid(what string, value any) error {
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+}
+
+func checkRank(rank int) error {
+	if rank < 0 || rank > client.MaxRank {
+		return invalid("rank", rank)
+	}
+	return nil
+}
+
+func checkCount(what string, n, most int) error {
+	if n < 0 || n > most {
+		return invalid(what, n)
+	}
+	return nil
+}
+
+func checkText(what, text string) error {
+	if len(text) > maxText || strings.ContainsRune(text, 0) {
+		return invalid(what, text)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (r joinRequest) Check() error {
+	return errors.Join(
+		checkRank(r.Rank), client.CheckAddresses(r.Addrs), client.CheckAddress(r.Reached),
+		checkCount("cores", r.Cores, maxCores), checkCount("processors", r.Processors, maxCores),
+		checkText("machine", r.Machine), checkText("nonce", r.Nonce), checkText("reason", r.NoRuntime), checkText("reason", r.NoRings),
+		checkText("network", r.Network.CIDR), checkText("network", r.Network.Interface),
+	)
+}
+
+// Check reports a member that no node could be.
+func (m member) Check() error {
+	errs := []error{
+		checkRank(m.Rank), checkText("name of a host", m.Name), checkText("address", m.IP), checkCount("cores", m.Cores, maxCores),
+		checkCount("slots", m.Slots, maxCores), checkCount("processors", m.Processors, maxCores), checkText("machine", m.Machine),
+	}
+	if m.Addr != "" {
+		errs = append(errs, client.CheckAddress(m.Addr))
+	}
+	return errors.Join(errs...)
+}
+
+// Check implements the check of package rpc.
+func (r beginRequest) Check() error {
+	if len(r.Members) == 0 || len(r.Members) > client.MaxRank || len(r.Nonces) != len(r.Members) {
+		return invalid("members", len(r.Members))
+	}
+	for rank, m := range r.Members {
+		if m.Rank != rank {
+			return invalid("rank of a member", m.Rank)
+		}
+		if err := m.Check(); err != nil {
+			return err
+		}
+	}
+	for _, nonce := range r.Nonces {
+		if err := checkText("nonce", nonce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (r beginReply) Check() error { return checkRank(r.Group) }
+
+// Check implements the check of package rpc.
+func (r startReply) Check() error {
+	return errors.Join(checkText("runtime", r.Runtime), checkText("reason", r.Why))
+}
+
+// Check implements the check of package rpc.
+func (r endRequest) Check() error {
+	if r.Grace < 0 {
+		return invalid("grace", r.Grace)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (r endReply) Check() error {
+	n := r.Report
+	if n.UserTime < 0 || n.SystemTime < 0 || n.MaxRSS < 0 {
+		return invalid("use of a node", n.UserTime)
+	}
+	return errors.Join(
+		checkRank(n.Rank), checkText("name of a host", n.Host), checkText("address", n.Addr), checkText("runtime", n.Runtime),
+		checkCount("cores", n.Cores, maxCores),
+	)
+}
+
+// Check implements the check of package rpc.
+func (r holdRequest) Check() error {
+	if !slices.Contains([]string{holdPause, holdResume, holdSave, holdFill, holdTake}, r.Do) {
+		return invalid("order for a virtual machine", r.Do)
+	}
+	if r.Number < 0 || r.Do == holdSave && r.Number == 0 {
+		return invalid("number of a snapshot", r.Number)
+	}
+	return checkGlobs(r.Globs)
+}
+
+// Check implements the check of package rpc.
+func (r partRequest) Check() error {
+	if r.Number < 0 {
+		return invalid("number of a snapshot", r.Number)
+	}
+	return checkRank(r.Rank)
+}
+
+// Check implements the check of package rpc.
+func (f failure) Check() error { return errors.Join(checkRank(f.Rank), f.Failed.Check()) }
+
+// Check implements the check of package rpc.
+func (t thing) Check() error {
+	if !slices.Contains([]string{spreadImage, spreadGuest, spreadVolume, spreadInputs}, t.What) {
+		return invalid("thing to spread", t.What)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (g globs) Check() error { return checkGlobs(g.Globs) }
+
+func checkGlobs(list []string) error {
+	for _, g := range list {
+		if !filepath.IsLocal(g) || strings.ContainsRune(g, 0) {
+			return invalid("pattern of files", g)
+		}
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (r signalRequest) Check() error {
+	const last = 64
+	if r.Number < 1 || r.Number > last {
+		return invalid("number of a signal", r.Number)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (n note) Check() error { return checkText("note", n.Text) }
+
+// Check implements the check of package rpc.
+func (r carryRequest) Check() error { return checkRank(r.Rank) }
+
+// Check implements the check of package rpc.
+func (l look) Check() error {
+	return errors.Join(checkCount("files", l.Files, 1<<40), checkText("digest", l.Digest))
+}
+
+// Check implements the check of package rpc.
+func (n names) Check() error {
+	if len(n.Files) > batch {
+		return invalid("names in one message", len(n.Files))
+	}
+	for _, f := range n.Files {
+		if !filepath.IsLocal(f) || strings.ContainsRune(f, 0) {
+			return invalid("name of a file", f)
+		}
+	}
+	return nil
+}
