@@ -85,6 +85,8 @@ type nodeView struct {
 	UserSeconds       float64 `json:"user_seconds"`
 	SystemSeconds     float64 `json:"system_seconds"`
 	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
+	MemoryKills       int     `json:"memory_kills,omitempty"`
+	HostMemoryKills   int     `json:"host_memory_kills,omitempty"`
 }
 
 // view is all that there is to say of a run.
@@ -156,7 +158,7 @@ func viewAttempt(at state.Attempt) attemptView {
 		}
 	}
 	for _, n := range at.Nodes {
-		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS})
+		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills})
 	}
 	return v
 }
@@ -262,8 +264,12 @@ func (a *app) showRun(v runView) error {
 			row("  outputs", "in %s: %s", o.To, arrivedText(o))
 		}
 		for _, n := range at.Nodes {
-			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s",
-				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS))
+			killed := ""
+			if n.MemoryKills > 0 {
+				killed = fmt.Sprintf(", killed for want of memory: %d", n.MemoryKills)
+			}
+			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s%s",
+				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS), killed)
 		}
 	}
 	if len(v.Checkpoints) > 0 {

@@ -238,7 +238,10 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 	if !current { // it was ended on purpose
 		return
 	}
-	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed, or the host out of memory?", n.config.Host.Name, exit.Code)
+	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed?", n.config.Host.Name, exit.Code)
+	if kills := killsNow().since(n.kills); kills.own > 0 {
+		why = fmt.Sprintf("the container on %s ended, as the kernel killed %d of its processes for want of memory", n.config.Host.Name, kills.own)
+	}
 	if g, ok := b.Container.(driver.Guest); ok {
 		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
 	}
@@ -270,6 +273,8 @@ func (n *node) endBox(grace time.Duration) protocol.NodeReport {
 	if _, guest := b.Container.(driver.Guest); guest { // before its disks go
 		r.Full = full(filepath.Join(protocol.NodeDir(c.Host.Dir, c.Rank), "state"))
 	}
+	kills := killsNow().since(n.kills)
+	r.MemoryKills, r.HostMemoryKills = kills.own, kills.host
 	if err := b.Stop(ctx, grace); err != nil {
 		n.Log.Warn("stop container", "err", err)
 	}

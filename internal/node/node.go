@@ -123,6 +123,7 @@ type node struct {
 	fabric   *fabric.Fabric // this host's switch; nil: there is none
 	emulates atomic.Bool    // whether its virtual machine's processors are emulated
 	memory   driver.Memory  // of the host for virtual machines, at first
+	kills    memoryKills    // at first
 	group    int            // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
@@ -179,7 +180,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	n := &node{Options: o, config: c, life: life, peers: map[int]*rpc.Peer{}, spreads: newSpreads()}
+	n := &node{Options: o, config: c, life: life, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), kills: killsNow()}
 	if o.FreeMemory != nil {
 		n.memory = o.FreeMemory()
 	}

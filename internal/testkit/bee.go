@@ -169,7 +169,10 @@ type RunView struct {
 		ExitCode      *int `json:"exit_code"`
 		Answer        string
 		Error         *struct{ Kind, Message, Remedy string }
-		Nodes         []struct{ Cores int }
+		Nodes         []struct {
+			Cores       int
+			MemoryKills int `json:"memory_kills"`
+		}
 	}
 }
 

@@ -456,6 +456,10 @@ type NodeReport struct {
 	UserTime   time.Duration `json:"user_time"`
 	SystemTime time.Duration `json:"system_time"`
 	MaxRSS     int64         `json:"max_rss"`
+	// MemoryKills is how many processes of the job the kernel has killed there for want of
+	// memory, and HostMemoryKills how many on the whole host.
+	MemoryKills     int `json:"memory_kills,omitempty"`
+	HostMemoryKills int `json:"host_memory_kills,omitempty"`
 	// Full tells that the disk of its virtual machine's disks had no room left at the end.
 	Full bool `json:"full,omitempty"`
 }
