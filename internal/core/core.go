@@ -75,6 +75,8 @@ type ImageConfig struct {
 	User       string            `json:"user,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	StopSignal string            `json:"stop_signal,omitempty"`
+	// Volumes are directories that a container has whether a layer has them or not.
+	Volumes []string `json:"volumes,omitempty"`
 }
 
 // Account is whom processes are: a line of /etc/passwd.

@@ -78,6 +78,9 @@ type ContainerSpec struct {
 	User *core.Account
 	// Mounts are bound in, in order.
 	Mounts []Mount
+	// Dirs are directories, writable inside, that the container has although its image
+	// lacks them: no mount's target, nor below one.
+	Dirs []string
 	// Hosts are further lines for /etc/hosts: address, then names.
 	Hosts []string
 	// StateDir is an existing directory on the host, private to this

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -309,5 +311,8 @@ func (r *meterReader) Read(b []byte) (int, error) {
 }
 
 func configOf(c v1.Config) core.ImageConfig {
-	return core.ImageConfig{Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, Labels: c.Labels, StopSignal: c.StopSignal}
+	return core.ImageConfig{
+		Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, User: c.User, Labels: c.Labels, StopSignal: c.StopSignal,
+		Volumes: slices.Sorted(maps.Keys(c.Volumes)),
+	}
 }

@@ -47,7 +47,7 @@ func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) pr
 	c := h.plan.Checkpoint
 	signal := c.Signal
 	if len(c.Command) > 0 {
-		signal = int(syscall.SIGTERM)
+		signal = int(stopSignal(h.plan.Image.Config))
 	}
 	switch {
 	case h.wrote || c.File != "" || exit.Code != 128+signal:

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -107,6 +109,10 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	spec.User = user
+	if spec.Dirs, err = n.images.Missing(ctx, plan.Image, ownDirs(plan, spec.Mounts)); err != nil {
+		release()
+		return nil, err
+	}
 	spec.TimerSlack = mpi.TimerSlack(job)
 	if m, ok := rt.(driver.Booter); ok {
 		n.mu.Lock()
@@ -165,13 +171,26 @@ func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Run
 func both(a, b func()) func() { return func() { a(); b() } }
 
 func workdirOf(plan *protocol.Plan) string {
-	switch {
-	case plan.Workdir != "":
-		return plan.Workdir
-	case plan.Image.Config.WorkingDir != "":
-		return plan.Image.Config.WorkingDir
+	return path.Join("/", cmp.Or(plan.Workdir, plan.Image.Config.WorkingDir)) // some tools write it without the slash
+}
+
+// ownDirs are the directories that the job's container has whatever its image holds: the
+// working directory and each VOLUME, but for those that mounts bring, the kernel's and
+// ours.
+func ownDirs(plan *protocol.Plan, mounts []driver.Mount) []string {
+	taken := []string{"/proc", "/sys", "/dev", "/.bee"}
+	for _, m := range mounts {
+		taken = append(taken, path.Clean(m.Target))
 	}
-	return "/"
+	var dirs []string
+	for _, dir := range append([]string{workdirOf(plan)}, plan.Image.Config.Volumes...) {
+		dir = path.Join("/", dir)
+		within := slices.ContainsFunc(taken, func(t string) bool { return dir == t || strings.HasPrefix(dir, t+"/") })
+		if dir != "/" && !within {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver.LocalImage, env []string) (driver.ContainerSpec, error) {

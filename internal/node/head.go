@@ -433,7 +433,7 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		}
 		return core.Exit{}, cause
 	}
-	p.Signal(rest, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
+	p.Signal(rest, stopSignal(h.plan.Image.Config)) //nolint:errcheck // it may have ended just now
 	bounded, cancel := context.WithTimeout(rest, grace)
 	defer cancel()
 	if _, err := p.Wait(bounded); err != nil {

@@ -64,6 +64,8 @@ type Images interface {
 	Tree(ctx context.Context, id string) (path string, release func(), err error)
 	// Account gives whom the image's USER means, or nil: nobody, or root.
 	Account(ctx context.Context, i core.Image) (*core.Account, error)
+	// Missing gives the directories, by paths inside, that the image lacks.
+	Missing(ctx context.Context, i core.Image, dirs []string) ([]string, error)
 	// Kept names a directory for what is kept with the image.
 	Kept(id string) string
 	// Archive gives a docker-archive and the tag in it.

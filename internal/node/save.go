@@ -156,7 +156,7 @@ func (h *head) askToSave(ctx context.Context, p driver.Process, why string, endi
 	}
 	if err == nil || ending {
 		h.setAsked()
-		p.Signal(ctx, syscall.SIGTERM) //nolint:errcheck // it may have ended just now
+		p.Signal(ctx, stopSignal(h.plan.Image.Config)) //nolint:errcheck // it may have ended just now
 	}
 	return err
 }

@@ -90,6 +90,8 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	run([]test{
 		{"Probe", s.probe},
 		{"User", s.user},
+		{"Odd", s.odd},
+		{"LinksOut", s.linksOut},
 		{"Mounts", s.mounts},
 		{"Paths", s.paths},
 		{"Scratch", s.scratch},

@@ -9,9 +9,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -146,11 +148,33 @@ func prepare(s driver.ContainerSpec) (layers, error) {
 		}
 	}
 	for target, dir := range targets {
+		if err := relink(s.Image.Tree, l.upper, target); err != nil {
+			return l, err
+		}
 		if err := mountPoint(s.Image.Tree, l.upper, target, dir); err != nil {
 			return l, err
 		}
 	}
-	return l, nil
+	return l, keepModes(s.Image.Tree, l.upper)
+}
+
+// keepModes gives directories of the upper layer the modes that they have in the tree,
+// once all is in them: their owner may not write to some.
+func keepModes(tree, upper string) error {
+	var made []string
+	err := filepath.WalkDir(upper, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && p != upper {
+			made = append(made, p)
+		}
+		return err
+	})
+	for _, p := range slices.Backward(made) { // those inside first
+		info, lerr := os.Lstat(filepath.Join(tree, strings.TrimPrefix(p, upper)))
+		if lerr == nil && info.IsDir() && info.Mode()&0o700 != 0o700 {
+			err = errors.Join(err, os.Chmod(p, info.Mode()&(os.ModePerm|os.ModeSticky)))
+		}
+	}
+	return err
 }
 
 // mountPoint makes a mount point in the upper layer if the tree has none.
@@ -166,12 +190,20 @@ func mountPoint(tree, upper, target string, dir bool) error {
 	if err != nil {
 		return err
 	}
-	parts := strings.Split(rel, "/")
+	above := rel
 	if !dir {
-		parts = parts[:len(parts)-1]
+		above = filepath.Dir(rel)
 	}
+	if err := makeAbove(tree, upper, above); err != nil || dir {
+		return err
+	}
+	return makePoint(filepath.Join(upper, rel), false)
+}
+
+// makeAbove makes a directory, by its path in the tree, in the upper layer.
+func makeAbove(tree, upper, dir string) error {
 	at := ""
-	for _, p := range parts { // directories of the tree keep their modes
+	for _, p := range strings.Split(filepath.Clean(dir), "/") { // directories of the tree keep their modes
 		at = filepath.Join(at, p)
 		mode := os.FileMode(0o755)
 		if info, err := os.Stat(filepath.Join(tree, at)); err == nil {
@@ -184,14 +216,11 @@ func mountPoint(tree, upper, target string, dir bool) error {
 			}
 			return err
 		}
-		if err := os.Chmod(made, mode); err != nil {
+		if err := os.Chmod(made, mode|0o700); err != nil { // for what comes into it; see keepModes
 			return err
 		}
 	}
-	if dir {
-		return nil
-	}
-	return makePoint(filepath.Join(upper, rel), false)
+	return nil
 }
 
 func makePoint(path string, dir bool) error {

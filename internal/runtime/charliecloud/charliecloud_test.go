@@ -53,6 +53,40 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestLinksOnTheWayToMounts lead where they lead inside, for ch-run on the host, too.
+func TestLinksOnTheWayToMounts(t *testing.T) {
+	dir := t.TempDir()
+	tree, upper := filepath.Join(dir, "tree"), filepath.Join(dir, "upper")
+	for _, d := range []string{filepath.Join(tree, "usr/etc"), filepath.Join(tree, "run"), upper} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{
+		"etc": "/usr/etc", "usr/etc/hosts": "/run/hosts", "usr/etc/resolv.conf": "../../../../../run/resolv.conf", "usr/etc/passwd": "group", "a": "/b", "b": "/a", "up": "../../../..", "dev": "up",
+	} {
+		if err := os.Symlink(to, filepath.Join(tree, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []string{"/etc/hosts", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd", "/dev", "/none/at/all"} {
+		if err := relink(tree, upper, target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := relink(tree, upper, "/a/x"); err == nil {
+		t.Error("links that go round are followed")
+	}
+	for name, want := range map[string]string{"etc": "usr/etc", "usr/etc/hosts": "../../run/hosts", "usr/etc/resolv.conf": "../../run/resolv.conf", "up": "."} {
+		if got, err := os.Readlink(filepath.Join(upper, name)); err != nil || got != want {
+			t.Errorf("%s leads to %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(upper, "usr/etc")); err != nil || len(left) != 2 {
+		t.Errorf("links that stay inside are replaced too: %v, %v", left, err)
+	}
+}
+
 func TestMountPoints(t *testing.T) {
 	dir := t.TempDir()
 	tree, upper := filepath.Join(dir, "tree"), filepath.Join(dir, "upper")

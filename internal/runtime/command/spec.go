@@ -71,11 +71,16 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 		{Source: s.Binary, Target: InsideAgent, ReadOnly: true}, // the same program by another name
 		{Source: s.RunDir, Target: InsideRun, ReadOnly: true},
 	}
-	mounts = append(mounts, s.Mounts...)
+	own := len(s.Mounts)
+	dirs, err := makeDirs(s)
+	if err != nil {
+		return s, h, err
+	}
+	mounts = append(append(mounts, dirs...), s.Mounts...)
 	for inside, path := range gpus.Files {
 		mounts = append(mounts, driver.Mount{Source: path, Target: inside, ReadOnly: true})
 	}
-	libraries := mounts[3+len(s.Mounts):]
+	libraries := mounts[3+len(dirs)+own:]
 	sort.Slice(libraries, func(i, j int) bool { return libraries[i].Target < libraries[j].Target })
 	s.Mounts = mounts
 	sources := []*string{&s.Image.Tree}
@@ -91,6 +96,27 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 		*source = real
 	}
 	return s, h, nil
+}
+
+// makeDirs makes directories in the state directory to stand for those that the image
+// lacks: only then does every program have them, whoever the processes are inside.
+func makeDirs(s driver.ContainerSpec) ([]driver.Mount, error) {
+	var mounts []driver.Mount
+	for i, dir := range s.Dirs {
+		source := filepath.Join(s.StateDir, "dirs", strconv.Itoa(i))
+		for _, m := range mounts { // one within another lies in it
+			if rel, below := strings.CutPrefix(dir, m.Target+"/"); below {
+				source = filepath.Join(m.Source, rel)
+			}
+		}
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			return nil, err
+		}
+		if source == filepath.Join(s.StateDir, "dirs", strconv.Itoa(i)) {
+			mounts = append(mounts, driver.Mount{Source: source, Target: dir})
+		}
+	}
+	return mounts, nil
 }
 
 // realPath is a path from the root, without links; that of none is none.
@@ -185,14 +211,17 @@ func ExtraHosts(lines []string) []string {
 	return out
 }
 
+// longestLine is what podman and docker read of a line of an environment file, in bytes.
+const longestLine = 60_000
+
 // EnvFile writes an environment in the state directory, kept off command lines,
-// which everyone on the host can read. Values of several lines fit no such file
-// and are given back.
+// which everyone on the host can read. Values of several lines, and long ones, fit no
+// such file and are given back.
 func EnvFile(s driver.ContainerSpec) (path string, rest []string, err error) {
 	path = filepath.Join(s.StateDir, "env")
 	var b strings.Builder
 	for _, e := range s.Env {
-		if strings.ContainsAny(e, "\n\r") {
+		if strings.ContainsAny(e, "\n\r") || len(e) > longestLine {
 			rest = append(rest, e)
 			continue
 		}

@@ -6,8 +6,10 @@ package podman
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -62,14 +64,18 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, err
 	}
+	ids, err := r.identity(ctx, s, h)
+	if err != nil {
+		return nil, err
+	}
 	return r.launcher.Run(ctx, command.Launch{
-		Argv: runCommand(r.o.Program, s, h, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		Argv: runCommand(r.o.Program, s, h, ids, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	})
 }
 
 // runCommand is the command line of a container.
-func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile string, env []string) []string {
+func runCommand(program string, s driver.ContainerSpec, h command.Host, ids []string, envFile string, env []string) []string {
 	argv := []string{
 		program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--pid=private", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
@@ -87,19 +93,61 @@ func runCommand(program string, s driver.ContainerSpec, h command.Host, envFile 
 	if h.MayRaise {
 		argv = append(argv, "--ulimit", "memlock=-1:-1")
 	}
-	switch {
-	case h.UID == 0 || s.Root: // an ordinary user's root is itself
-		argv = append(argv, "--user", "0:0")
-	case s.User != nil:
-		uid, gid := strconv.Itoa(s.User.UID), strconv.Itoa(s.User.GID)
-		argv = append(argv, "--userns=keep-id:uid="+uid+",gid="+gid, "--user", uid+":"+gid)
-	default:
-		argv = append(argv, "--userns=keep-id", "--user", strconv.Itoa(h.UID)+":"+strconv.Itoa(h.GID))
-	}
+	argv = append(argv, ids...)
 	if s.Hostname != "" {
 		argv = append(argv, "--uts=private", "--hostname", s.Hostname)
 	}
 	return append(argv, command.InitOptions(s, h, env)...)
+}
+
+// identity are the options by which processes are the caller outside, and whom the
+// specification says inside.
+func (r *Runtime) identity(ctx context.Context, s driver.ContainerSpec, h command.Host) ([]string, error) {
+	switch {
+	case h.UID == 0 || s.Root: // an ordinary user's root is itself
+		return []string{"--user", "0:0"}, nil
+	case s.User == nil:
+		return []string{"--userns=keep-id", "--user", strconv.Itoa(h.UID) + ":" + strconv.Itoa(h.GID)}, nil
+	case s.User.UID != 0 && s.User.GID != 0:
+		uid, gid := strconv.Itoa(s.User.UID), strconv.Itoa(s.User.GID)
+		return []string{"--userns=keep-id:uid=" + uid + ",gid=" + gid, "--user", uid + ":" + gid}, nil
+	}
+	// keep-id makes a map without entries where one of the ids is 0, which no kernel takes.
+	maps, err := command.Output(ctx, nil, r.o.Program, "unshare", "cat", "/proc/self/uid_map", "/proc/self/gid_map")
+	if err != nil {
+		return nil, err
+	}
+	return zeroIDs(s.User.UID, s.User.GID, mapped(maps)), nil
+}
+
+// mapped is how many ids a user's podman has, by the maps of its namespace, which are
+// those of users and of groups one after the other: half of their sum where both are
+// alike, as usual.
+func mapped(maps string) int {
+	sum := 0
+	for line := range strings.Lines(maps) {
+		if f := strings.Fields(line); len(f) == 3 {
+			n, _ := strconv.Atoi(f[2])
+			sum += n
+		}
+	}
+	return sum / 2
+}
+
+// zeroIDs maps the caller, who is 0 in podman's own namespace, to ids of which one is 0.
+func zeroIDs(uid, gid, count int) []string {
+	one := func(flag string, id int) []string {
+		if id == 0 {
+			return []string{flag, fmt.Sprintf("0:0:%d", count)}
+		}
+		below := min(id, count-1)
+		out := []string{flag, fmt.Sprintf("0:1:%d", below), flag, fmt.Sprintf("%d:0:1", id)}
+		if rest := count - 1 - below; rest > 0 {
+			out = append(out, flag, fmt.Sprintf("%d:%d:%d", id+1, below+1, rest))
+		}
+		return out
+	}
+	return append(append(one("--uidmap", uid), one("--gidmap", gid)...), "--user", fmt.Sprintf("%d:%d", uid, gid))
 }
 
 // Recover implements driver.Runtime.

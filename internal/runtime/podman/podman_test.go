@@ -97,10 +97,16 @@ func TestCommandLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, h := s, h
 			test.change(&s, &h)
-			got := strings.Join(runCommand("podman", s, h, "/e", []string{"A=1"}), " ")
+			ids, err := New(command.Options{}).identity(t.Context(), s, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(runCommand("podman", s, h, ids, "/e", []string{"A=1"}), " ")
 			drivertest.Same(t, common+test.want+rest, got)
 		})
 	}
+	drivertest.Same(t, "--uidmap 0:1:7 --uidmap 7:0:1 --uidmap 8:8:65529 --gidmap 0:0:65537 --user 7:0", strings.Join(zeroIDs(7, 0, mapped("0 1000 1\n1 100000 65536\n0 1000 1\n1 100000 65536\n")), " "))
+	drivertest.Same(t, "--uidmap 0:1:9 --uidmap 70000:0:1 --gidmap 0:0:10 --user 70000:0", strings.Join(zeroIDs(70000, 0, 10), " "))
 	drivertest.Same(t, []string{"podman", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{index .Labels "bee.owner"}}`}, listCommand("podman"))
 	drivertest.Same(t, []string{"podman", "rm", "--force", "--ignore", "--time=0", "x"}, removeCommand("podman", "x"))
 }

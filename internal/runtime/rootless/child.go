@@ -65,6 +65,7 @@ func (s *setup) enter(ready, node *os.File) error {
 		{"mount /dev", s.mountDev},
 		{"mount /.bee", s.mountBee},
 		{"write /etc", s.writeEtc},
+		{"make directories", s.makeDirs},
 		{"mount", s.mountAll},
 		{"enter the root", pivot},
 	}
@@ -225,6 +226,16 @@ func (s *setup) mountBee(root string) error {
 		return err
 	}
 	return errors.Join(readOnly(filepath.Join(dir, "bee")), readOnly(run), readOnly(dir))
+}
+
+// makeDirs makes the directories that the image lacks.
+func (s *setup) makeDirs(root string) error {
+	for _, dir := range s.Dirs {
+		if _, err := inside(root, dir, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *setup) mountAll(root string) error {

@@ -20,6 +20,7 @@ type setup struct {
 	Hostname    string         `json:"hostname"`
 	Env         []string       `json:"env"`
 	Mounts      []driver.Mount `json:"mounts"`
+	Dirs        []string       `json:"dirs"`
 	Hosts       []string       `json:"hosts"`
 	StateDir    string         `json:"state_dir"`
 	DiskScratch bool           `json:"disk_scratch"`
@@ -41,7 +42,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	out := setup{Hostname: s.Hostname, Env: s.Env, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, User: whose(s), HostRoot: os.Geteuid() == 0}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Dirs: s.Dirs, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, User: whose(s), HostRoot: os.Geteuid() == 0}
 	var err error
 	abs := func(p string) string {
 		a, e := filepath.Abs(p)

@@ -1,0 +1,189 @@
+package drivertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// odd has a container of an image that lacks nearly everything and has links in odd
+// places, whose USER is in group 0, with directories that no layer has: names, resolvers,
+// environment and directories are as in any other.
+func (s RuntimeSuite) odd(t *testing.T) {
+	c := s.spec(t)
+	c.Image = oddImage(t, "odd", nil, "etc -> /usr/etc", "usr/etc/hosts -> /run/hosts", "usr/etc/resolv.conf -> ../../../../run/systemd/resolve/stub-resolv.conf", "var -> usr/var")
+	if err := s.New(t).Prepare(t.Context(), c.Image); err != nil {
+		t.Fatal(err)
+	}
+	c.Dirs = []string{"/closed/new", "/data", "/no/such", "/no/such/deeper", "/var/lib/app"}
+	huge := "HUGE=" + strings.Repeat("x", 120_000)
+	c.Env = append(c.Env, huge)
+	ids := fmt.Sprint(os.Getuid(), os.Getgid())
+	if s.New(t).Info().MapsUsers {
+		c.User, ids = &core.Account{UID: 1234, Name: "app", Home: "/"}, "1234 0"
+	}
+	box := s.start(t, c)
+	if got := want(t, box, "echo $(id -u) $(id -g)"); got != ids {
+		t.Errorf("ids inside are %s, want %s", got, ids)
+	}
+	r := run(t, box, "", driver.Command{Args: []string{"sh", "-c", "pwd; echo ${#HUGE}; printenv FROM_SPEC | wc -l"}, Dir: "/no/such", Env: []string{"PATH=/bin", huge}})
+	if strings.Join(strings.Fields(r.out), " ") != "/no/such 120000 0" {
+		t.Errorf("in a directory that no layer has: %.80q: %s", r.out, r.err)
+	}
+	for _, dir := range c.Dirs {
+		want(t, box, "echo x > "+dir+"/file && cat "+dir+"/file")
+	}
+	want(t, box, "echo x > /work/file && cat /a/deep/fixed/text")
+	if hosts := want(t, box, "cat /etc/hosts"); !strings.Contains(hosts, "other-host") {
+		t.Errorf("a link in the place of /etc/hosts: %q", hosts)
+	}
+	if got := want(t, box, "cat /etc/resolv.conf"); !strings.Contains(got, "nameserver") && !s.OwnKernel {
+		t.Errorf("a link in the place of /etc/resolv.conf: %q", got)
+	}
+	want(t, box, "test -d /proc/self && test -c /dev/null && test -d /sys/kernel")
+}
+
+// linksOut has images with links that lead to a directory of the host in every place that
+// a runtime touches: it may refuse to start one, and nothing outside changes.
+func (s RuntimeSuite) linksOut(t *testing.T) {
+	if s.OwnKernel { // there is no such directory in a machine
+		return
+	}
+	outside, err := os.MkdirTemp("/tmp", "bee-outside-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(outside) })
+	for _, name := range []string{"passwd", "hosts", "bee"} {
+		if err := os.WriteFile(filepath.Join(outside, name), []byte("safe\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up := strings.Repeat("../", 20) + strings.TrimPrefix(outside, "/")
+	for i, links := range [][]string{
+		{"etc -> " + outside, "work -> " + outside, "tmp -> " + up, "a -> " + up, "no -> " + outside},
+		{".bee -> " + outside},
+		{"proc -> " + outside, "dev -> " + up, "sys -> " + outside},
+		{"etc/passwd -> " + outside + "/passwd", "etc/hosts -> " + up + "/hosts", "etc/resolv.conf -> " + outside + "/hosts", "a/deep -> " + outside, "work -> a/deep", ".bee/run -> " + up},
+	} {
+		c := s.spec(t)
+		c.Image = oddImage(t, fmt.Sprint("out", i), []string{"etc/", "a/", ".bee/"}, links...)
+		if err := s.New(t).Prepare(t.Context(), c.Image); err != nil {
+			t.Fatal(err)
+		}
+		c.Dirs = []string{"/no/such"}
+		box, err := s.New(t).Start(t.Context(), c)
+		if err != nil {
+			t.Logf("%s: refused: %v", links, err)
+		} else {
+			run(t, box, "", shell("echo bad > /etc/passwd; echo bad > /etc/hosts; echo bad > /work/hosts; rm -rf /tmp/* /etc/* /no/*; echo bad > /no/such/file"))
+			if err := box.Stop(t.Context(), 2*time.Second); err != nil {
+				t.Error(err)
+			}
+		}
+		left, err := os.ReadDir(outside)
+		if err != nil || len(left) != 3 {
+			t.Fatalf("%s: outside there is %v now, %v", links, left, err)
+		}
+		for _, f := range left {
+			if raw, err := os.ReadFile(filepath.Join(outside, f.Name())); err != nil || string(raw) != "safe\n" {
+				t.Errorf("%s: %s outside is %q now, %v", links, f.Name(), raw, err)
+			}
+		}
+	}
+}
+
+// oddImage makes an image of one layer: busybox below /usr, a directory that its owner may
+// not write to, and given directories and links ("path -> target"), of which later ones
+// replace those before. It has no accounts, no /tmp, and no places for mounts.
+func oddImage(t *testing.T, called string, dirs []string, links ...string) driver.LocalImage {
+	t.Helper()
+	binary, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	add := func(h tar.Header, data []byte) {
+		h.Size, h.ModTime = int64(len(data)), time.Unix(1, 0)
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := map[string]bool{}
+	for _, l := range links {
+		path, _, _ := strings.Cut(l, " -> ")
+		taken[path+"/"] = true
+	}
+	for _, d := range append([]string{"usr/", "usr/bin/", "usr/etc/", "usr/var/", "closed/"}, dirs...) {
+		if !taken[d] {
+			mode := int64(0o755)
+			if d == "closed/" {
+				mode = 0o555
+			}
+			add(tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: mode}, nil)
+		}
+	}
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "usr/bin/busybox", Mode: 0o755}, binary)
+	for _, applet := range strings.Fields("sh cat echo id pwd rm wc printenv test") {
+		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
+	}
+	for _, l := range append([]string{"bin -> /usr/bin"}, links...) {
+		path, target, _ := strings.Cut(l, " -> ")
+		add(tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target, Mode: 0o777}, nil)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	// What a runtime must not act upon, too: the node does.
+	file.Architecture, file.OS, file.Config = runtime.GOARCH, "linux", v1.Config{
+		WorkingDir: "/no/such", User: "1234:0", Entrypoint: []string{""}, Cmd: []string{"false"}, StopSignal: "SIGQUIT", Volumes: map[string]struct{}{"/data": {}},
+		ExposedPorts: map[string]struct{}{"80/tcp": {}}, Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "false"}}, OnBuild: []string{"RUN false"}, ArgsEscaped: true,
+		Env: []string{"PATH=/none", "PATH=/bin"}, Labels: map[string]string{"a": "b"}, Shell: []string{"/bin/none"},
+	}
+	if image, err = mutate.ConfigFile(image, file); err != nil {
+		t.Fatal(err)
+	}
+	tag := "bee.test/" + called + ":1"
+	parsed, err := name.NewTag(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "odd.tar")
+	if err := tarball.WriteToFile(archive, parsed, image); err != nil {
+		t.Fatal(err)
+	}
+	return formsOf(t, archive, tag)
+}

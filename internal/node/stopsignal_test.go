@@ -1,0 +1,35 @@
+package node
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+)
+
+func TestStopSignal(t *testing.T) {
+	for text, want := range map[string]syscall.Signal{
+		"": syscall.SIGTERM, "SIGQUIT": syscall.SIGQUIT, "quit": syscall.SIGQUIT, "3": 3, "SIGRTMIN+3": 37, "RTMAX-1": 63, "SIGRTMIN": 34,
+		"nonsense": syscall.SIGTERM, "0": syscall.SIGTERM, "900": syscall.SIGTERM, "RTMIN+99": syscall.SIGTERM, "RTMINx": syscall.SIGTERM, "-1": syscall.SIGTERM,
+	} {
+		if got := stopSignal(core.ImageConfig{StopSignal: text}); got != want {
+			t.Errorf("%q is %d, want %d", text, got, want)
+		}
+	}
+}
+
+// TestDirectoriesOfAnImage are those that no mount brings.
+func TestDirectoriesOfAnImage(t *testing.T) {
+	plan := &protocol.Plan{Image: core.Image{Config: core.ImageConfig{WorkingDir: "app", Volumes: []string{"/data/", "/work/cache", "/work", "/workspace", "/proc/x", "/.bee", "/", "/in"}}}}
+	got := ownDirs(plan, []driver.Mount{{Target: "/work"}, {Target: "/in/"}})
+	if want := []string{"/app", "/data", "/workspace"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	plan.Workdir = "/else"
+	if got := workdirOf(plan); got != "/else" {
+		t.Errorf("works in %s", got)
+	}
+}
