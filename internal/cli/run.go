@@ -147,11 +147,28 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 	case errors.Is(err, errDetach):
 		return a.detach(s, run, lock, o)
 	case errors.Is(err, errLeave):
+		s.leaveBehind(ctx, run.ID, lock)
 		return exitError{exitStopped}
 	case err != nil:
+		s.leaveBehind(ctx, run.ID, lock)
 		return err
 	}
 	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
+}
+
+// leaveBehind has a run that is not over go on in the background, where whoever controlled
+// it leaves: the job may compute, and nobody would end it.
+func (s *session) leaveBehind(ctx context.Context, id string, lock *state.Lock) {
+	run, err := s.Store.Run(ctx, id)
+	if err == nil && (run.State.Final() || run.State == state.Suspended || run.State == state.SetAside) {
+		return
+	}
+	if err = lock.Unlock(); err == nil {
+		err = s.background(id)
+	}
+	if err != nil {
+		s.Log.Warn("hand over to the background", "run", id, "err", err)
+	}
 }
 
 // allShown tells where a run's output could not be shown, as on a full disk: then it

@@ -12,8 +12,35 @@ import (
 // Why a controller in the foreground ends before its run.
 var (
 	errDetach = errors.New("the run goes on in the background")
-	errLeave  = errors.New("left in the midst of stopping; `bee ps` finishes it")
+	errLeave  = errors.New("left in the midst of stopping; the background finishes it")
 )
+
+// One sender may send a signal twice at once: timeout(1) signals its child, then the group
+// that it leads, and so do some batch systems. Within these times that is one signal. A
+// person who presses Ctrl-C twice takes longer.
+const (
+	oneTerm = 2 * time.Second
+	oneInt  = 100 * time.Millisecond
+)
+
+// repeats leaves out signals that one sender has sent several times at once.
+type repeats struct{ term, interrupt time.Time }
+
+func (r *repeats) again(got os.Signal, now time.Time) bool {
+	last, one := &r.interrupt, oneInt
+	switch got {
+	case syscall.SIGTERM:
+		last, one = &r.term, oneTerm
+	case syscall.SIGINT:
+	default:
+		return false
+	}
+	if !last.IsZero() && now.Sub(*last) < one {
+		return true
+	}
+	*last = now
+	return false
+}
 
 // stopLook is how often a controller looks whether a run of its was asked to stop by a
 // command that cannot send it a signal, as it is on another machine.
@@ -32,10 +59,14 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 		defer look.Stop()
 		// A stop that was seen before its signal came must not make that a second one.
 		stopping, seen := false, false
+		var earlier repeats
 		for {
 			var got os.Signal
 			select {
 			case got = <-signals:
+				if earlier.again(got, time.Now()) {
+					continue
+				}
 			case <-look.C:
 				if stopping || !s.stopAsked(ctx, run) {
 					continue
@@ -56,7 +87,7 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 				ui.note("Slurm ends the job that this runs in: run " + run + " saves itself, if it can; `bee stop` would stop it")
 				continue
 			case stopping:
-				ui.note("leaving; `bee ps` finishes the clean-up")
+				ui.note("leaving; run " + run + " is stopped in the background")
 				cancel(errLeave)
 				return
 			case got == syscall.SIGINT:

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// ended waits, without any further bee command, until nothing of a bee runs any more.
+func ended(t *testing.T, b *testkit.Bee) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if p := b.Processes(); len(p) > 0 {
+			return errors.New("it still runs: " + strings.Join(p, "\n"))
+		}
+		return nil
+	})
+}
+
+func state(t *testing.T, b *testkit.Bee, id string) string {
+	t.Helper()
+	var v testkit.RunView
+	b.JSON(&v, "show", "--json", id)
+	return v.State
+}
+
+// TestSignalsOfOneSenderAreOne: timeout(1) signals its child, and then the group that it
+// leads, the child included.
+func TestSignalsOfOneSenderAreOne(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []string{"TERM", "INT"} {
+		t.Run(signal, func(t *testing.T) {
+			t.Parallel()
+			b, job := busyboxJob(t, "run: 'trap \"sleep 1; echo saved; exit 0\" TERM; echo begun; while :; do sleep 0.1; done'", "checkpoint: {grace: 10s}")
+			bee := b.Command("run", "-q", job)
+			var out strings.Builder
+			c := exec.Command(testkit.RequireTool(t, "timeout"), append([]string{"-s", signal, "4"}, bee.Args...)...)
+			c.Dir, c.Env, c.Stdout = bee.Dir, bee.Env, &out
+			c.Run() //nolint:errcheck // 124
+			ended(t, b)
+			if id := strings.TrimSpace(b.Must("ps", "-aq")); state(t, b, id) != "stopped" {
+				t.Errorf("the run is %s", state(t, b, id))
+			}
+			if out.String() != "begun\nsaved\n" {
+				t.Errorf("whoever waited for the run has seen %q", out.String())
+			}
+		})
+	}
+}
+
+// TestWhoLeavesARunThatComputesLeavesASupervisor, which stops it: no further command of
+// bee's has to come.
+func TestWhoLeavesARunThatComputesLeavesASupervisor(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "run: 'trap \"\" TERM; echo begun; while :; do sleep 0.1; done'", "checkpoint: {grace: 3s}")
+	c := b.Command("run", "-q", job)
+	var out strings.Builder
+	c.Stdout, c.SysProcAttr = &out, &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := ""
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if id = strings.TrimSpace(b.Must("ps", "-q")); id == "" || b.Must("logs", id) != "begun\n" {
+			return errors.New("it has not begun")
+		}
+		return nil
+	})
+	interrupt := func() { c.Process.Signal(syscall.SIGINT) }
+	interrupt()
+	again := time.AfterFunc(300*time.Millisecond, interrupt)
+	defer again.Stop()
+	if err := c.Wait(); err == nil || c.ProcessState.ExitCode() != 207 {
+		t.Fatalf("the second one did not have it leave at once: %v", err)
+	}
+	if len(b.Processes()) == 0 {
+		t.Error("nothing was left to be supervised: this test shows nothing")
+	}
+	ended(t, b)
+	if got := state(t, b, id); got != "stopped" {
+		t.Errorf("the run is %s", got)
+	}
+}
