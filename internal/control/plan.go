@@ -26,6 +26,9 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
 	}
+	if err := startable(job, image, values); err != nil {
+		return nil, err
+	}
 	var entrypoint []string // nil: the image's own
 	if job.Entrypoint != nil {
 		entrypoint = append([]string{}, words(job.Entrypoint)...)

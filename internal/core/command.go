@@ -2,6 +2,10 @@ package core
 
 import "errors"
 
+// LongestArgument is how many bytes Linux takes as one argument, or as one variable with
+// its name (MAX_ARG_STRLEN, execve(2)).
+const LongestArgument = 128<<10 - 1
+
 // Command is the argument vector that `docker run [--entrypoint E] IMAGE ARGS`
 // would run: entrypoint, then arguments. A nil entrypoint means the image's;
 // one that is given, even an empty one, also voids the image's CMD, which was

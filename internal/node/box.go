@@ -238,7 +238,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 }
 
 func (n *node) mpiJob(plan *protocol.Plan, members []member, network networkInfo) mpi.Job {
-	job := mpi.Job{RunDir: "/.bee/run", Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
+	job := mpi.Job{RunDir: insideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
 		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
 	}

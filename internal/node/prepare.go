@@ -72,7 +72,7 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
-	if err := h.volumeAsWanted(); err != nil {
+	if err := errors.Join(h.volumeAsWanted(), h.writeScripts()); err != nil {
 		return err
 	}
 	if err := h.startAll(ctx); err != nil || !h.plan.Restore || !h.hasVolumeImage() {

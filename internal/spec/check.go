@@ -74,6 +74,7 @@ func (d *decoder) checkJob(j *Job) {
 		d.checkVM(j.VM)
 		d.checkAround(j)
 	}
+	d.checkLong(j)
 	d.checkCheckpoint(j)
 	if j.Post != nil && d.allRead("post", "vm", "checkpoint") && j.SavesVM() {
 		d.atKey("post", "let `run:` do it", "post: in mode vm the machines' volumes are not brought together while they run")
