@@ -90,24 +90,24 @@ func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-stop
-	term := func() {
+	send := func(signal os.Signal) {
 		p, err := os.FindProcess(os.Getpid())
 		if err == nil {
-			err = p.Signal(syscall.SIGTERM)
+			err = p.Signal(signal)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	term()
+	send(syscall.SIGTERM)
 	time.Sleep(200 * time.Millisecond) // that it is heeded cannot be seen
 	if ctx.Err() != nil {
 		t.Fatalf("it has left: %v", context.Cause(ctx))
 	}
-	term()
+	send(syscall.SIGINT)
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if ctx.Err() == nil {
-			return errors.New("a second TERM is not heeded")
+			return errors.New("a second signal is not heeded")
 		}
 		return nil
 	})
