@@ -89,6 +89,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Place = func(store string) (checkpoint.Place, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})
 	}
+	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &session{Controller: c, app: a, images: images}, nil
 }

@@ -34,7 +34,10 @@ type Controller struct {
 	TryRuntime func(context.Context, spec.Site, driver.Lease) (runtime, host string, err error)
 	// Images gets and sends images.
 	Images Images
-	// Connect speaks with a head over a connection that Lease.Dial gave.
+	// Secure makes sure that at the other end of a connection that Lease.Dial gave is the
+	// node of that rank, as one that has the attempt's key: see SecureByKey.
+	Secure func(ctx context.Context, conn net.Conn, key []byte, rank int) (net.Conn, error)
+	// Connect speaks with a head over such a connection.
 	Connect func(net.Conn) (Head, error)
 	// Binary is the path of the bee binary on this machine.
 	Binary string

@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // orders are an attempt as a site can start it with nobody there: all that the
@@ -25,6 +26,8 @@ type orders struct {
 	PerHost int            `json:"per_host"`
 	Runtime string         `json:"runtime"`
 	Network string         `json:"network,omitempty"`
+	// Shared is the attempt's key: see protocol.Config.
+	Shared []byte `json:"shared"`
 }
 
 func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*orders, error) {
@@ -45,7 +48,11 @@ func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*order
 	if plan.Restore = a.saved != nil; plan.Restore {
 		plan.Setup = nil
 	}
+	if len(a.rec.Key) == 0 {
+		a.rec.Key = wire.NewKey()
+	}
 	return &orders{
+		Shared:  a.rec.Key,
 		Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
 		Runtime: runtimeFor(job, a.site), Network: firstOf(job.Network, a.site.Network),
 	}, nil
@@ -59,7 +66,7 @@ func (o *orders) configs(l driver.Lease) ([]protocol.Config, error) {
 	for _, h := range hosts {
 		o.Plan.Names = append(o.Plan.Names, h.Name)
 	}
-	return nodeConfigs(o.Owner, hosts, o.PerHost, o.Plan, o.Runtime, o.Network)
+	return nodeConfigs(o.Owner, hosts, o.PerHost, o.Plan, o.Runtime, o.Network, o.Shared)
 }
 
 // Starter carries out the orders of an attempt on its own hosts, in the
@@ -78,7 +85,7 @@ func Starter(connect func(net.Conn) (Head, error)) driver.Starter {
 			return err
 		}
 		return launch(ctx, l, configs, func(ctx context.Context) (Head, error) {
-			return reach(ctx, l, headTimeout, connect, func(ctx context.Context) (bool, string) { return headGone(ctx, l) })
+			return reach(ctx, l, headTimeout, connecting(SecureByKey, connect, o.Shared), func(ctx context.Context) (bool, string) { return headGone(ctx, l) })
 		})
 	}
 }

@@ -353,7 +353,7 @@ func (a *attempt) connect(ctx context.Context) (Head, error) {
 	if a.entrusted() {
 		patience = thereTimeout
 	}
-	return reach(ctx, a.lease, patience, a.c.Connect, func(ctx context.Context) (bool, string) {
+	return reach(ctx, a.lease, patience, connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
 		if _, err := a.resultFile(ctx); err == nil {
 			return true, "it has ended"
 		}
@@ -363,15 +363,18 @@ func (a *attempt) connect(ctx context.Context) (Head, error) {
 
 // reach dials the head of a lease until it listens. A head that never comes up
 // is reported with the end of its log.
-func reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
+func reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(context.Context, net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
 	host := lease.Hosts()[0]
 	deadline := time.Now().Add(patience)
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err == nil {
-			return connect(conn)
-		}
-		if !core.IsKind(err, core.NotFound) {
+			head, err := connect(ctx, conn)
+			if _, told := errors.AsType[*core.Error](err); err == nil || told || ctx.Err() != nil {
+				return head, err
+			}
+			pause = max(pause, 10*time.Millisecond) // it ended just then, perhaps
+		} else if !core.IsKind(err, core.NotFound) {
 			return nil, err
 		}
 		if pause > 10*time.Millisecond {

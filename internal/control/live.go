@@ -75,11 +75,14 @@ func (d *dialled) Close() error {
 
 // DialNode connects to a node of a run's present attempt.
 func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net.Conn, error) {
-	lease, _, err := c.Live(ctx, run)
+	lease, last, err := c.Live(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := dialNode(ctx, run, lease, rank)
+	if err == nil {
+		conn, err = c.Secure(ctx, conn, last.Key, rank)
+	}
 	if err != nil {
 		driver.LetGo(lease)
 		return nil, err

@@ -109,7 +109,7 @@ func nicIsOpen(v *protocol.VM) bool {
 // attempt alone, and gives those of each host's first node, with the others as
 // its siblings. The head's comes first; the others need its addresses, which
 // are known once it runs.
-func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protocol.Plan, runtimeName, network string) ([]protocol.Config, error) {
+func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protocol.Plan, runtimeName, network string, shared []byte) ([]protocol.Config, error) {
 	var authority *wire.Authority
 	if len(hosts) > 1 {
 		var err error
@@ -120,7 +120,7 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protoco
 	var configs []protocol.Config
 	for i, h := range hosts {
 		c := protocol.Config{
-			Version: protocol.Version, Owner: owner, Rank: i, Size: len(hosts),
+			Version: protocol.Version, Owner: owner, Shared: shared, Rank: i, Size: len(hosts),
 			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM),
 		}
 		if authority != nil {

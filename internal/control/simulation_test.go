@@ -236,6 +236,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			return nil, fs.ErrNotExist
 		},
 		Place:   m.place,
+		Secure:  proven,
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
 		Ways:    &Ways{meet: m.meet},
 		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1,

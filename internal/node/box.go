@@ -98,7 +98,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, unusable(ctx, plan, rt, err)
 	}
 	job := n.mpiJob(plan, members, network)
-	if err := mpi.WriteHostFiles(filepath.Dir(protocol.SocketPath(n.config.Host.Dir, n.config.Rank)), job); err != nil {
+	if err := mpi.WriteHostFiles(protocol.RunDir(n.config.Host.Dir, n.config.Rank), job); err != nil {
 		release()
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		Hostname: c.Host.Name, Env: public(env, plan.Secrets), Root: plan.Root,
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
 		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
-		Binary: binary, RunDir: filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), GPUs: plan.GPUs,
+		Binary: binary, RunDir: protocol.RunDir(c.Host.Dir, c.Rank), GPUs: plan.GPUs,
 	}
 	if plan.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
 		s.Mounts[0].Source = n.heldVolume()

@@ -43,22 +43,44 @@ func forLanes(kind string) []string {
 
 const handshakeTimeout = wire.HandshakeTimeout
 
-// acceptLocal serves the controller, `bee exec` and the launch agents.
-func (n *node) acceptLocal(ctx context.Context, l net.Listener) {
-	g := wire.Gate{Most: mostLocal, Failed: n.deaf}
+// acceptControl serves the controller and `bee exec`, which have the attempt's key, as
+// this node has it.
+func (n *node) acceptControl(ctx context.Context, l net.Listener) {
+	g := wire.Gate{Failed: n.deaf}
 	g.Serve(l, func(c net.Conn, known func() bool) {
-		known() // the socket is the user's own
-		peer, err := rpc.NewPeer(c, false, "local client", wire.Trusting, client.Protocol)
+		secure, err := wire.Key(n.config.Shared).Server(ctx, c, protocol.NodeName(n.config.Rank), protocol.ControllerName)
+		if err != nil || !known() {
+			n.Log.Warn("refused a connection to the controller's socket", "err", err)
+			return
+		}
+		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Trusting, client.Protocol)
 		if err != nil {
-			c.Close()
+			secure.Close()
 			return
 		}
 		n.serve(ctx, peer, rpc.Caller{Role: rpc.Controller, Rank: -1})
 	})
 }
 
-// mostLocal is how many clients of this host are served at a time.
-const mostLocal = 4096
+// mostAgents is how many launch agents are served at a time.
+const mostAgents = 4096
+
+// acceptAgents serves the launch agents in this node's container or guest. Whoever runs
+// there can come.
+func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
+	g := wire.Gate{Most: mostAgents, Failed: n.deaf}
+	g.Serve(l, func(c net.Conn, known func() bool) {
+		if !known() {
+			return
+		}
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Trusting, client.Protocol)
+		if err != nil {
+			c.Close()
+			return
+		}
+		n.serve(ctx, peer, rpc.Caller{Role: rpc.LaunchAgent, Rank: -1})
+	})
+}
 
 // acceptPeers serves the other nodes of the attempt, and nobody else.
 func (n *node) acceptPeers(ctx context.Context, l net.Listener) {

@@ -68,6 +68,7 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 		Job: "test", Image: images[0], Slots: 2, Volume: "/work", Workdir: "/work", Run: []string{"/bin/sh", "-c", run},
 		Grace: time.Second, JoinTimeout: 20 * time.Second,
 	}
+	shared := wire.NewKey()
 	for rank := range size {
 		cert, key, err := authority.Issue(protocol.NodeName(rank))
 		if err != nil {
@@ -85,7 +86,7 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 		c.configs = append(c.configs, protocol.Config{
 			Version: protocol.Version, Owner: core.Owner{User: "test", Run: "r1", Attempt: 1}, Rank: rank, Size: size,
 			Host: core.Host{Index: rank, Name: name, Slots: 2, Dir: dir, Cache: cache},
-			CA:   authority.Certificate(), Cert: cert, Key: key, Runtime: "auto", Network: "lo",
+			CA:   authority.Certificate(), Cert: cert, Key: key, Shared: shared, Runtime: "auto", Network: "lo",
 		})
 	}
 	c.configs[0].Plan = plan
@@ -148,6 +149,9 @@ func (c *cluster) dial(rank int) *client.Client {
 	var found *client.Client
 	testkit.Eventually(c.t, 10*time.Second, func() error {
 		conn, err := wire.DialUnix(context.Background(), protocol.SocketPath(c.configs[rank].Host.Dir, rank))
+		if err == nil {
+			conn, err = wire.Key(c.configs[rank].Shared).Client(context.Background(), conn, protocol.ControllerName, protocol.NodeName(rank))
+		}
 		if err == nil {
 			found, err = client.New(conn)
 		}

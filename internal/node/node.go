@@ -192,7 +192,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			return err
 		}
 	}
-	for _, dir := range []string{filepath.Dir(protocol.SocketPath(c.Host.Dir, c.Rank)), protocol.VolumeDir(c.Host.Dir), protocol.InputsDir(c.Host.Dir)} {
+	for _, dir := range []string{protocol.RunDir(c.Host.Dir, c.Rank), protocol.VolumeDir(c.Host.Dir), protocol.InputsDir(c.Host.Dir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make run directory: %w", err)
 		}
@@ -205,6 +205,12 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		return fmt.Errorf("listen for the controller: %w", err)
 	}
 	defer local.Close()
+	agents, err := wire.ListenUnix(filepath.Join(protocol.RunDir(c.Host.Dir, c.Rank), protocol.SocketName))
+	if err != nil {
+		return fmt.Errorf("listen for launch agents: %w", err)
+	}
+	defer agents.Close()
+	go n.acceptAgents(life, agents)
 	defer n.leaveFabric()
 	defer n.endBox(2 * time.Second)
 	if c.Rank == 0 {
@@ -232,12 +238,12 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
 		n.household.settle(n.head.addrs)
 		go n.head.heed(life)
-		go n.acceptLocal(life, local)
+		go n.acceptControl(life, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}
-	go n.acceptLocal(life, local)
+	go n.acceptControl(life, local)
 	return n.follow(ctx, ports, err)
 }
 

@@ -23,9 +23,18 @@ type Attempt struct {
 	Released bool
 	Started  time.Time
 	Ended    time.Time
+	// Key is the wire.Key that its nodes and controllers share. No copy of the record
+	// that leaves the database has it.
+	Key []byte `json:"-"`
 	Record
 	// Unreadable tells why Lease and Record are not what was recorded; nil: they are.
 	Unreadable error
+}
+
+// kept is what the database has of an attempt besides what can be asked for.
+type kept struct {
+	Record
+	Key []byte `json:"key,omitempty"`
 }
 
 // Nameless is how much of the attempt's time until a moment no phase has. It is negative
@@ -150,7 +159,7 @@ func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
 	if a.Unreadable != nil { // what another bee can perhaps read is kept
 		return s.putReleased(ctx, a)
 	}
-	record, err := json.Marshal(a.Record)
+	record, err := json.Marshal(kept{a.Record, a.Key})
 	if err != nil {
 		return err
 	}
@@ -231,8 +240,10 @@ func scanAttempt(scan func(...any) error) (Attempt, error) {
 			a.Lease = nil
 		}
 	}
-	if err := json.Unmarshal(record, &a.Record); err != nil {
-		a.Record, a.Unreadable = Record{}, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
+	var k kept
+	if err := json.Unmarshal(record, &k); err != nil {
+		k, a.Unreadable = kept{}, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
 	}
+	a.Record, a.Key = k.Record, k.Key
 	return a, nil
 }

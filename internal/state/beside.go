@@ -55,6 +55,8 @@ type beside struct {
 	User     string    `json:"user"`
 	Run      Run       `json:"run"`
 	Attempts []Attempt `json:"attempts"`
+	// Keys are those of the attempts, by number.
+	Keys map[int][]byte `json:"keys"`
 }
 
 const besideVersion = 1
@@ -76,7 +78,11 @@ func (s *Store) writeBeside(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(beside{besideVersion, s.user, run, attempts})
+	keys := map[int][]byte{}
+	for _, a := range attempts {
+		keys[a.N] = a.Key
+	}
+	raw, err := json.Marshal(beside{besideVersion, s.user, run, attempts, keys})
 	if err != nil {
 		return err
 	}
@@ -137,7 +143,7 @@ func (s *Store) Adopt(ctx context.Context, id string) error {
 		return err
 	}
 	for _, a := range b.Attempts {
-		a.Run = id
+		a.Run, a.Key = id, b.Keys[a.N]
 		if err := s.PutAttempt(ctx, a, false); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ type Client struct{ peer *rpc.Peer }
 func New(conn net.Conn) (*Client, error) { return newClient(conn, vigilOver(conn)) }
 
 func vigilOver(conn net.Conn) wire.Vigil {
-	if around, is := conn.(interface{ NetConn() net.Conn }); is {
+	for around, is := conn.(interface{ NetConn() net.Conn }); is; around, is = conn.(interface{ NetConn() net.Conn }) {
 		conn = around.NetConn()
 	}
 	switch conn.(type) {

@@ -26,6 +26,9 @@ type Config struct {
 	Host    core.Host  `json:"host"`
 	// Head is the head's addresses (ip:port), best first; empty on the head.
 	Head []string `json:"head,omitempty"`
+	// Shared is a wire.Key, made for this attempt alone, by which controller and node
+	// prove to each other what they are.
+	Shared []byte `json:"shared"`
 	// CA, Cert and Key are PEM; made for this run alone. Cert names the node
 	// as NodeName(Rank).
 	CA   []byte `json:"ca"`
@@ -49,6 +52,9 @@ type Config struct {
 	PerHost  int      `json:"per_host,omitempty"`
 	Siblings []Config `json:"siblings,omitempty"`
 }
+
+// ControllerName is the controller's name for Config.Shared, where a node's is NodeName.
+const ControllerName = "controller"
 
 // NodeName is the name in a node's certificate.
 func NodeName(rank int) string { return "node-" + strconv.Itoa(rank) }
@@ -253,18 +259,22 @@ const EncryptionNone = "none"
 
 // Files of a run in core.Host.Dir, on every host.
 
-// SocketName is the name of a node's unix socket, in the directory that its
-// container sees as well.
+// SocketName is the name of a node's unix socket for launch agents, in the directory
+// that its container sees.
 const SocketName = "node.sock"
 
 // NodeEnded is what a node's log says when it ends by an error, with the fields
 // kind, remedy and err.
 const NodeEnded = "node ended"
 
-// SocketPath is the node's unix socket for the controller and for `bee exec`.
+// SocketPath is the node's unix socket for the controller and for `bee exec`, which
+// nothing in a container sees.
 func SocketPath(dir string, rank int) string {
-	return path.Join(NodeDir(dir, rank), "run", SocketName)
+	return path.Join(NodeDir(dir, rank), "control.sock")
 }
+
+// RunDir is the directory that a node's container sees as /.bee/run.
+func RunDir(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "run") }
 
 // NodeDir is what one node keeps: its log, its sockets, its container's state.
 // Several nodes may share one Dir.

@@ -104,6 +104,9 @@ func (b *between) pass(of string, to *wire.Peer) wire.Handler {
 			Path string `json:"path"`
 		}
 		json.Unmarshal(params, &about) //nolint:errcheck // of a head it has none
+		if of == Agent {
+			b.learn(params)
+		}
 		if method == "lanes" {
 			return errors.New("no lanes here")
 		}
@@ -137,7 +140,7 @@ func (b *between) pass(of string, to *wire.Peer) wire.Handler {
 			}
 		}
 		switch {
-		case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/node.sock"):
+		case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/control.sock"):
 			return b.head(ctx, s, up)
 		case of == Head && method == "watch":
 			return b.events(s, up)
@@ -148,14 +151,46 @@ func (b *between) pass(of string, to *wire.Peer) wire.Handler {
 	}
 }
 
+// sharedName is the file of the key that bee gives the nodes of an attempt.
+const sharedName = "shared.key"
+
+// Names of the ends for that key, as package protocol has them.
+const controllerName, headName = "controller", "node-0"
+
+// learn keeps the key in the configuration of a node, as a site can that starts it.
+func (b *between) learn(params json.RawMessage) {
+	var launch struct {
+		Config []byte `json:"config"`
+	}
+	var c struct { // of a protocol.Config
+		Shared []byte `json:"shared"`
+	}
+	if json.Unmarshal(params, &launch) == nil && json.Unmarshal(launch.Config, &c) == nil && len(c.Shared) > 0 {
+		os.WriteFile(filepath.Join(b.dir, sharedName), c.Shared, 0o600) //nolint:errcheck // noticed where it is read
+	}
+}
+
 // head stands between a bee and the head.
 func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
-	head, err := wire.NewPeerWith(up, true, "the head", wire.Patient)
+	shared, err := os.ReadFile(filepath.Join(b.dir, sharedName))
+	if err != nil {
+		return err
+	}
+	key := wire.Key(shared)
+	far, err := key.Client(ctx, up, controllerName, headName)
+	if err != nil {
+		return err
+	}
+	near, err := key.Server(ctx, s, headName, controllerName)
+	if err != nil {
+		return err
+	}
+	head, err := wire.NewPeerWith(far, true, "the head", wire.Patient)
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	user, err := wire.NewPeerWith(s, false, "bee", wire.Patient)
+	user, err := wire.NewPeerWith(near, false, "bee", wire.Patient)
 	if err != nil {
 		return err
 	}
