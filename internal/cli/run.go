@@ -277,7 +277,7 @@ func countText(n int, what string) string {
 // resultsText says where the outputs are, as far as any have come.
 func (s *session) resultsText(ctx context.Context, run state.Run) string {
 	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); there(volume) {
-		return "; its outputs were not there, and its volume is kept in " + volume
+		return "; not all of its outputs could be brought home, and its volume is kept in " + volume
 	}
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {

@@ -150,7 +150,7 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, output{index: i, remote: path.Join(root, fixed), to: out.To, name: path.Base(out.From)})
+			err := a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), to: out.To, name: path.Base(out.From)})
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -93,8 +95,9 @@ func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
 	}
 }
 
-// unmatched tells of outputs that were not there. Where a run has succeeded and
-// none was, its volume holds all that it has computed, and is kept.
+// unmatched reports outputs that were not there, or could not leave the volume. Where a
+// run has succeeded and none was, or some could not, its volume has what is missing, and
+// is kept.
 func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result, came []output) error {
 	if r.Exit == nil || a.sub.InGuest { // whose submitter knows what it wants
 		return nil
@@ -106,11 +109,21 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 		}
 	}
 	a.rec.Unmatched = missing
-	if len(missing) == 0 {
+	for _, l := range r.Left {
+		a.rec.Unmatched = append(a.rec.Unmatched, l.Path)
+	}
+	var texts []string
+	if len(missing) > 0 {
+		texts = append(texts, "nothing was there of the outputs "+strings.Join(missing, ", "))
+	}
+	if len(r.Left) > 0 {
+		texts = append(texts, leftBehind(r.Left))
+	}
+	if len(texts) == 0 {
 		return nil
 	}
-	text := "warning: nothing was there of the outputs " + strings.Join(missing, ", ")
-	if len(came) == 0 && r.Exit.Code == 0 {
+	text := "warning: " + strings.Join(texts, "; ")
+	if (len(came) == 0 || len(r.Left) > 0) && r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
 		if err := a.keepVolume(ctx, head, volume); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
@@ -121,11 +134,32 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	return nil
 }
 
+// namedLeft is how many things that stay in a volume are named.
+const namedLeft = 5
+
+// leftBehind names what outputs could not bring home.
+func leftBehind(left []protocol.LeftBehind) string {
+	why := map[filestream.Why]string{
+		filestream.WhyOutside: "its link leads out of the volume", filestream.WhyLoop: "its links lead in a circle",
+		filestream.WhyNothing: "its link leads to nothing", filestream.WhyUnreadable: "it cannot be read",
+		filestream.WhySpecial: "it is a FIFO, a socket or a device",
+	}
+	var texts []string
+	for _, l := range left[:min(len(left), namedLeft)] {
+		texts = append(texts, fmt.Sprintf("%.200q (%s)", l.Path, cmp.Or(why[filestream.Why(l.Why)], "its host could not read it")))
+	}
+	if more := len(left) - namedLeft; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return "not brought home: " + strings.Join(texts, ", ")
+}
+
 // output is one that comes home, into a directory that the job names.
 type output struct {
-	index            int // in the job's outputs
-	remote, to, name string
-	bytes            int64 // 0: not known
+	index        int    // in the job's outputs
+	path, remote string // as it was matched, and as it is fetched
+	to, name     string
+	bytes        int64 // 0: not known
 }
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
@@ -149,11 +183,11 @@ func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refus
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list = append(list, output{m.Index, m.Path, o.To, name, max(m.Bytes, 0)})
+		list = append(list, output{m.Index, m.Path, cmp.Or(m.From, m.Path), o.To, name, max(m.Bytes, 0)})
 		sharing[list[len(list)-1].local()]++
 	}
 	for i, o := range list {
-		if _, below, _ := strings.Cut(o.remote, "/"); sharing[o.local()] > 1 && below != "" {
+		if _, below, _ := strings.Cut(o.path, "/"); sharing[o.local()] > 1 && below != "" {
 			list[i].name = below // the volume, or the inputs
 		}
 	}
@@ -162,7 +196,7 @@ func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refus
 
 // asked reports whether a match is one of its glob.
 func asked(inside protocol.Plan, copies []spec.Copy, m protocol.OutputMatch) bool {
-	if m.Index < 0 || m.Index >= len(copies) || path.Clean(m.Path) != m.Path || !filepath.IsLocal(m.Path) {
+	if m.Index < 0 || m.Index >= len(copies) || path.Clean(m.Path) != m.Path || !filepath.IsLocal(m.Path) || m.From != "" && !filepath.IsLocal(m.From) {
 		return false
 	}
 	root, pattern := inside.OnHost("", copies[m.Index].From)
@@ -190,8 +224,8 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 
 // fetchOutput has an output come into its directory, under a name of its own.
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
-	sum := sha256.Sum256([]byte(o.remote))
-	at = a.arriving(fmt.Sprintf("%d-%x", o.index, sum[:8]))
+	sum := sha256.Sum256([]byte(fmt.Sprint(o.index, " ", o.path)))
+	at = a.arriving(fmt.Sprintf("%x", sum[:8]))
 	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: filepath.Join(o.to, at), Progress: told})
 }
 

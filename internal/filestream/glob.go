@@ -2,36 +2,24 @@ package filestream
 
 import (
 	"path/filepath"
-	"strings"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
-// Glob gives what below root matches a pattern, in order. It follows no link out
-// of root: who has filled root may not know, or not be meant to reach, what lies
-// outside.
+// Glob gives what below root matches a pattern, in order, by the rules of fsutil.Match.
+// It follows no link out of root.
 func Glob(root, pattern string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(QuoteGlob(root), pattern))
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	real, err := filepath.EvalSymlinks(root)
+	r, err := fsutil.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
-	var inside []string
-	for _, f := range found {
-		if f == filepath.Clean(root) {
-			inside = append(inside, f)
-			continue
-		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(f))
-		if err == nil && (dir == real || strings.HasPrefix(dir, real+"/")) {
-			inside = append(inside, f)
-		}
+	defer r.Close()
+	found, err := r.Glob(pattern)
+	for i, name := range found {
+		found[i] = filepath.Join(root, name)
 	}
-	return inside, nil
+	return found, err
 }
 
-// QuoteGlob has a pattern match a path as it is.
-func QuoteGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
+// QuoteGlob is fsutil.QuoteGlob.
+func QuoteGlob(path string) string { return fsutil.QuoteGlob(path) }

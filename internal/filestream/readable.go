@@ -2,27 +2,23 @@ package filestream
 
 import (
 	"io/fs"
-	"os"
-	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // MakeReadable allows the owner of a tree to read all of it, as far as that is us;
-// links are left alone. Nobody else may change the tree meanwhile.
-func MakeReadable(root string) {
-	filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error { //nolint:errcheck // what stays shut is told by who reads it
-		if err != nil || !d.IsDir() && !d.Type().IsRegular() {
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil {
+// links are left alone.
+func MakeReadable(root *fsutil.Root, name string) {
+	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by whoever reads it
+		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 			return nil //nolint:nilerr // see above
 		}
-		need, give := fs.FileMode(0o400), fs.FileMode(0o400)
-		if d.IsDir() {
-			need, give = 0o500, 0o700 // a copy of it can be removed, too
+		need, more := fs.FileMode(0o400), fs.FileMode(0o400)
+		if info.IsDir() {
+			need, more = 0o500, 0o700 // a copy of it can be removed, too
 		}
 		if mode := info.Mode(); mode&need != need {
-			os.Chmod(p, mode|give) //nolint:errcheck // see above
+			root.Chmod(name, mode|more) //nolint:errcheck // see above
 		}
 		return nil
 	})

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 func TestShutTreesAreMadeReadable(t *testing.T) {
@@ -28,7 +30,12 @@ func TestShutTreesAreMadeReadable(t *testing.T) {
 	if err := os.Chmod(shut, fs.ModeSetgid); err != nil {
 		t.Fatal(err)
 	}
-	MakeReadable(root)
+	in, err := fsutil.OpenRoot(filepath.Dir(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	MakeReadable(in, "out")
 	for p, want := range map[string]fs.FileMode{shut: fs.ModeDir | fs.ModeSetgid | 0o700, file: 0o410, outside: 0o010} {
 		if info, err := os.Stat(p); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", p, info.Mode(), err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,6 +61,11 @@ func (k *walker) one(path, rel string) error {
 	if name == "/" {
 		return errors.New("the root directory cannot be copied")
 	}
+	return k.top(dir, name, path, rel)
+}
+
+// top takes an entry of a directory as one that the stream begins with.
+func (k *walker) top(dir int, name, path, rel string) error {
 	if _, err := lstat(dir, name); err != nil {
 		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
@@ -69,14 +75,16 @@ func (k *walker) one(path, rel string) error {
 	return k.entry(dir, name, path)
 }
 
+// many takes what lies below root, over no link.
 func (k *walker) many(root string, rel []string) error {
+	in, err := fsutil.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	if len(rel) == 0 {
-		entries, err := os.ReadDir(root)
-		if err != nil {
+		if rel, err = in.ReadDir("."); err != nil {
 			return err
-		}
-		for _, e := range entries {
-			rel = append(rel, e.Name())
 		}
 	}
 	for _, r := range rel {
@@ -84,7 +92,13 @@ func (k *walker) many(root string, rel []string) error {
 		if !filepath.IsLocal(r) || r == "." {
 			return fmt.Errorf("%q is not a path below the directory", r)
 		}
-		if err := k.one(filepath.Join(root, r), r); err != nil {
+		dir, err := in.OpenDir(filepath.Dir(r))
+		if err != nil {
+			return err
+		}
+		err = k.top(int(dir.Fd()), filepath.Base(r), in.Path(r), r)
+		dir.Close()
+		if err != nil {
 			return err
 		}
 	}

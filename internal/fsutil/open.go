@@ -80,8 +80,8 @@ func (r *Root) parent(name string) (dir int, base string, err error) {
 	return dir, path.Base(name), err
 }
 
-// openDir opens a directory for listing.
-func (r *Root) openDir(name string) (*os.File, error) {
+// OpenDir opens a directory for listing.
+func (r *Root) OpenDir(name string) (*os.File, error) {
 	fd, err := r.openat(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err

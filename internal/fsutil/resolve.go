@@ -20,12 +20,19 @@ const maxLinks = 40
 // where a link leads out, ELOOP where links lead in a circle, and fs.ErrNotExist where
 // nothing is there.
 func (r *Root) Resolve(name string) (string, error) {
+	done, _, err := r.Trace(name)
+	return done, err
+}
+
+// Trace is Resolve, and also gives the names of the links that it went over, as far as it
+// came.
+func (r *Root) Trace(name string) (to string, over []string, err error) {
 	rest, err := r.local(name)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	done := "." // without links
-	for links := 0; rest != ""; {
+	for rest != "" {
 		element, more, _ := strings.Cut(rest, "/")
 		rest = more
 		switch element {
@@ -33,7 +40,7 @@ func (r *Root) Resolve(name string) (string, error) {
 			continue
 		case "..":
 			if done == "." {
-				return "", r.fail("resolve", name, ErrOutside)
+				return "", over, r.fail("resolve", name, ErrOutside)
 			}
 			done = path.Dir(done)
 			continue
@@ -41,35 +48,35 @@ func (r *Root) Resolve(name string) (string, error) {
 		next := path.Join(done, element)
 		info, err := r.Lstat(next)
 		if err != nil {
-			return "", err
+			return "", over, err
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			if rest != "" && !info.IsDir() {
-				return "", r.fail("resolve", name, unix.ENOTDIR)
+				return "", over, r.fail("resolve", name, unix.ENOTDIR)
 			}
 			done = next
 			continue
 		}
-		if links++; links > maxLinks {
-			return "", r.fail("resolve", name, unix.ELOOP)
+		if over = append(over, next); len(over) > maxLinks {
+			return "", over, r.fail("resolve", name, unix.ELOOP)
 		}
 		target, err := r.Readlink(next)
 		if err != nil {
-			return "", err
+			return "", over, err
 		}
 		if path.IsAbs(target) {
 			inside, ok := r.inside(target)
 			if !ok {
-				return "", r.fail("resolve", name, ErrOutside)
+				return "", over, r.fail("resolve", name, ErrOutside)
 			}
 			target, done = inside, "."
 		}
 		if len(target)+len(rest) > 2*unix.PathMax { // each link could make it longer
-			return "", r.fail("resolve", name, unix.ENAMETOOLONG)
+			return "", over, r.fail("resolve", name, unix.ENAMETOOLONG)
 		}
 		rest = target + "/" + rest
 	}
-	return done, nil
+	return done, over, nil
 }
 
 // inside gives the name of an absolute path of those who fill the tree.

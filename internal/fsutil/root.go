@@ -179,7 +179,7 @@ func (r *Root) Readlink(name string) (string, error) {
 
 // ReadDir gives the names in a directory, in order.
 func (r *Root) ReadDir(name string) ([]string, error) {
-	f, err := r.openDir(name)
+	f, err := r.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (r *Root) MkdirAll(name string, mode fs.FileMode) error {
 			return err
 		}
 	}
-	f, err := r.openDir(name)
+	f, err := r.OpenDir(name)
 	if err != nil {
 		return err
 	}

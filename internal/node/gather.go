@@ -2,13 +2,10 @@ package node
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -45,7 +42,7 @@ func (h *head) globsOf(paths []string) []string {
 	var globs []string
 	for _, p := range paths {
 		if p = path.Clean(p); p == path.Clean(h.plan.Volume) {
-			globs = append(globs, "*")
+			globs = append(globs, ".")
 		} else if rel, ok := h.plan.InVolume(p); ok {
 			globs = append(globs, rel)
 		}
@@ -62,6 +59,11 @@ func (h *head) ownVolume(rank int) bool {
 // gather takes from a node the files of its volume that a directory has not: the
 // node lists what it has, the head picks, the node sends.
 func (h *head) gather(ctx context.Context, rank int, list []string, into string) error {
+	have, err := fsutil.OpenRoot(into)
+	if err != nil {
+		return err
+	}
+	defer have.Close()
 	p, err := h.n.peer(ctx, rank)
 	if err != nil {
 		return err
@@ -81,7 +83,8 @@ func (h *head) gather(ctx context.Context, rank int, list []string, into string)
 			break
 		}
 		for _, f := range m.Files {
-			if _, err := os.Lstat(filepath.Join(into, f)); errors.Is(err, fs.ErrNotExist) {
+			there, err := have.Exists(f)
+			if err == nil && !there {
 				missing = append(missing, f)
 			}
 		}
@@ -105,8 +108,18 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	volume := n.volume()
-	files := filestream.Match(volume, g.Globs)
+	volume, err := fsutil.OpenRoot(n.volume())
+	if err != nil {
+		return err
+	}
+	defer volume.Close()
+	n.mu.Lock()
+	volume.Seen = n.plan.Volume
+	n.mu.Unlock()
+	files, err := filestream.Match(volume, g.Globs)
+	if err != nil {
+		n.Log.Warn("outputs could not all be read", "err", err)
+	}
 	for len(files) > 0 {
 		k := min(batch, len(files))
 		if err := rpc.Send(s, names{files[:k]}, maxNames); err != nil {
@@ -131,5 +144,5 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if len(wanted) == 0 {
 		return nil
 	}
-	return filestream.SendMany(ctx, s, volume, wanted, nil)
+	return filestream.SendMany(ctx, s, n.volume(), wanted, nil)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -247,8 +248,13 @@ func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {
 
 func TestOutputFiles(t *testing.T) {
 	volume := t.TempDir()
-	for _, f := range []string{"a.log", "b.log", "out/x", "out/deep/y", "other/z"} {
+	for _, f := range []string{"a.log", "b.log", "out/x", "out/deep/y", "out/.hidden", "other/z"} {
 		if err := errors.Join(os.MkdirAll(filepath.Join(volume, filepath.Dir(f)), 0o755), os.WriteFile(filepath.Join(volume, f), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"latest": "out", "deep": "latest/deep", "other/l": "../deep", "other/out": "/etc"} {
+		if err := os.Symlink(to, filepath.Join(volume, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,15 +262,23 @@ func TestOutputFiles(t *testing.T) {
 		name  string
 		globs []string
 		want  []string
+		fails bool
 	}{
-		{"files", []string{"*.log"}, []string{"a.log", "b.log"}},
-		{"a directory with all that is in it", []string{"out"}, []string{"out/deep/y", "out/x"}},
-		{"both, once each", []string{"out", "out/x", "a.log"}, []string{"a.log", "out/deep/y", "out/x"}},
-		{"nothing", []string{"none*", "[bad"}, []string{}},
+		{"files", []string{"*.log"}, []string{"a.log", "b.log"}, false},
+		{"a directory with all that is in it", []string{"out"}, []string{"out/.hidden", "out/deep/y", "out/x"}, false},
+		{"both, once each", []string{"out", "out/x", "a.log"}, []string{"a.log", "out/.hidden", "out/deep/y", "out/x"}, false},
+		{"nothing", []string{"none*", "[bad"}, nil, true},
+		{"what links lead to inside", []string{"latest/x", "other"}, []string{"deep", "latest", "other/l", "other/out", "other/z", "out/deep/y", "out/x"}, false},
+		{"nothing hidden", []string{"out/*"}, []string{"out/deep/y", "out/x"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := filestream.Match(volume, c.globs); !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
+			root, err := fsutil.OpenRoot(volume)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			if got, err := filestream.Match(root, c.globs); !slices.Equal(got, c.want) || (err != nil) != c.fails {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})
 	}

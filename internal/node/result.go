@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +60,7 @@ func (h *head) conclude(err error) *protocol.Result {
 	if uerr == nil { // else the controller takes them out of the image
 		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 		defer cancel()
-		r.Outputs = h.matches(ctx, dir)
+		r.Outputs, r.Left = h.outputs(ctx, dir)
 		if r.Continue {
 			from := protocol.VolumeDir(dir)
 			if r.Snapshot > 0 {
@@ -125,29 +124,6 @@ func countBytes(ctx context.Context, path string) int64 {
 		return bytes
 	}
 	return 0
-}
-
-// matches lists the files and directories that the outputs name, for which the job
-// has ended on all hosts.
-func (h *head) matches(ctx context.Context, dir string) []protocol.OutputMatch {
-	list := []protocol.OutputMatch{}
-	for i, o := range h.plan.Outputs {
-		root, rel := h.plan.OnHost(dir, o)
-		if root == "" {
-			continue
-		}
-		found, err := filestream.Glob(root, rel)
-		if err != nil {
-			continue
-		}
-		for _, f := range found {
-			if p, err := filepath.Rel(dir, f); err == nil && filepath.IsLocal(p) {
-				filestream.MakeReadable(f) // what the job has shut would hold its run open for ever
-				list = append(list, protocol.OutputMatch{Index: i, Path: p, Bytes: countBytes(ctx, f)})
-			}
-		}
-	}
-	return list
 }
 
 // leave writes the result, tells those who watch, and lets the nodes go.

@@ -324,7 +324,7 @@ func (h *head) spreadHeld(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.Get(ctx, h.plan.Volume, []string{"*"}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+		if err := m.Get(ctx, h.plan.Volume, []string{"."}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -126,12 +127,27 @@ func (b *Build) DockerfileIn(context string) string {
 }
 
 // LocalMatches gives the local paths that an input means: the very one, where
-// there is such a file, else what it matches as a pattern.
+// there is such a file, else what it matches as a pattern, but for hidden files.
 func LocalMatches(path string) ([]string, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return []string{path}, nil
 	}
-	return filepath.Glob(path)
+	found, err := filepath.Glob(path)
+	return slices.DeleteFunc(found, func(name string) bool { return matchesHidden(path, name) }), err
+}
+
+// matchesHidden reports whether a wildcard of a pattern matches the dot of a hidden file,
+// which none does in a shell.
+func matchesHidden(pattern, name string) bool {
+	pattern, name = filepath.Clean(pattern), filepath.Clean(name)
+	patterns, names := strings.Split(pattern, "/"), strings.Split(name, "/")
+	for i := range min(len(patterns), len(names)) {
+		p := strings.TrimPrefix(patterns[i], `\`)
+		if strings.HasPrefix(names[i], ".") && !strings.HasPrefix(p, ".") {
+			return true
+		}
+	}
+	return false
 }
 
 // imageHere finds an archive or a layout that is not there.

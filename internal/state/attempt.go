@@ -97,7 +97,8 @@ type Record struct {
 	Fetched bool `json:"fetched,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []Arrived `json:"outputs,omitempty"`
-	// Unmatched are the outputs of which nothing was there.
+	// Unmatched are the outputs of which nothing was there, and what of others could not
+	// leave the volume.
 	Unmatched []string `json:"unmatched,omitempty"`
 	// Moved tells that the run goes on after this attempt, from a checkpoint. Idle
 	// tells that it left that as it had found it.

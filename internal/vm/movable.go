@@ -245,7 +245,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 		return err
 	}
 	var count int
-	s, err := m.machine.hand.Open(ctx, agent.CallGet, agent.GetRequest{Dir: inner.Source, Patterns: patterns}, &count)
+	s, err := m.machine.hand.Open(ctx, agent.CallGet, agent.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target}, &count)
 	if err != nil {
 		return m.lost(err)
 	}

@@ -72,3 +72,66 @@ func tree(t *testing.T, dir string) string {
 	}
 	return strings.Join(found, " ")
 }
+
+// TestOutputsThatAreLinks: a job's links stand for what they lead to in its volume; what
+// leads out, and what is no file, stays behind with the volume.
+func TestOutputsThatAreLinks(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", `run: |
+  mkdir -p run1/sub d; echo data >run1/out; ln -s run1 latest; ln -s /work/run1/out abs; ln -s latest/out chain
+  ln -s /work/run1/out d/abs; ln -s ../run1 d/rel; ln -s abs d/in; ln -s /etc/passwd d/etc; ln -s nowhere d/gone; mkfifo d/fifo
+  ln -s `+"/../../../../../../etc/passwd"+` up`, `outputs:
+  - {from: /work/latest, to: a}
+  - {from: /work/abs, to: b}
+  - {from: /work/latest/o*, to: c}
+  - {from: /work/chain, to: e}
+  - {from: /work/d, to: f}
+  - {from: "/work/*", to: all}`)
+	hostilesite.Start(t, b)
+	r := b.Try("run", "-q", job)
+	if r.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for dir, want := range map[string]string{"a": "latest/out data", "b": "abs data", "c": "out data", "e": "chain data", "f": "d/abs data d/rel/out data"} {
+		if got := tree(t, filepath.Join(b.Work, dir)); got != want {
+			t.Errorf("%s: got %q, want %q", dir, got, want)
+		}
+	}
+	for link, want := range map[string]string{"f/d/in": "abs", "f/d/gone": "nowhere", "f/d/etc": "", "f/d/fifo": "", "all/up": "", "all/d/etc": ""} {
+		if got, _ := os.Readlink(filepath.Join(b.Work, link)); got != want {
+			t.Errorf("%s leads to %q, want %q", link, got, want)
+		}
+	}
+	var runs []struct{ ID string }
+	b.JSON(&runs, "ps", "-a", "--json")
+	if kept, err := os.Readlink(filepath.Join(b.Dir, "state/runs", runs[0].ID, "volume/d/etc")); err != nil || kept != "/etc/passwd" {
+		t.Errorf("the volume was not kept: %v", err)
+	}
+}
+
+// TestAJobThatHidesFilesInAProject: what a job hides is matched by no wildcard, be it of
+// outputs, of inputs or of data that are unloaded.
+func TestAJobThatHidesFilesInAProject(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "run: 'mkdir -p .git/hooks d/.ssh d/ok; echo evil >.git/hooks/post-commit; echo evil >.profile; echo evil >d/.ssh/keys; echo ok >d/ok/f; ls -A in >listed'",
+		`inputs: [{from: "./in/*", to: /work/in/}]`, `outputs: [{from: "/work/*/*", to: .}, {from: "/work/[.]*", to: .}, {from: "/work/?profile", to: .}, {from: /work/listed, to: .}]`)
+	b.File(".git/hooks/post-commit", "mine\n")
+	b.File("in/seen", "")
+	b.File("in/.hidden", "")
+	hostilesite.Start(t, b)
+	if r := b.Try("run", "-q", job); r.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if got := b.Read(".git/hooks/post-commit"); got != "mine\n" {
+		t.Errorf("the hook is %q", got)
+	}
+	if got := b.Read("listed"); got != "seen\n" {
+		t.Errorf("inputs: %q", got)
+	}
+	for _, name := range []string{".profile", ".ssh", "post-commit"} {
+		if _, err := os.Lstat(filepath.Join(b.Work, name)); err == nil {
+			t.Errorf("%s came home", name)
+		}
+	}
+	if got := b.Read("ok/f"); got != "ok\n" {
+		t.Errorf("got %q", got)
+	}
+}

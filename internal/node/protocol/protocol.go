@@ -280,6 +280,9 @@ func RunDir(dir string, rank int) string { return path.Join(NodeDir(dir, rank), 
 // Several nodes may share one Dir.
 func NodeDir(dir string, rank int) string { return path.Join(dir, "node"+strconv.Itoa(rank)) }
 
+// StagedDir is the name of a directory for what From means.
+const StagedDir = "staged"
+
 // VolumeDir holds the run's volume.
 func VolumeDir(dir string) string { return path.Join(dir, "volume") }
 
@@ -425,6 +428,8 @@ type Result struct {
 	TakenBack bool `json:"taken_back,omitempty"`
 	// Outputs are the files and directories that match Plan.Outputs.
 	Outputs []OutputMatch `json:"outputs,omitempty"`
+	// Left is what the outputs name and cannot leave the volume.
+	Left []LeftBehind `json:"left,omitempty"`
 	// Runtime that was used, by rank.
 	Runtimes []string `json:"runtimes,omitempty"`
 	// Nodes is what each node reported, by rank.
@@ -452,8 +457,17 @@ type OutputMatch struct {
 	Index int `json:"index"`
 	// Path is relative to the head's Host.Dir.
 	Path string `json:"path"`
+	// From is where what travels lies, likewise; "": at Path. They differ where Path is
+	// a link, and where links below it lead to what does not travel.
+	From string `json:"from,omitempty"`
 	// Bytes are in its files; 0: none, or they were not counted.
 	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// LeftBehind is something that stays in the volume.
+type LeftBehind struct {
+	Path string `json:"path"` // in the container
+	Why  string `json:"why"`  // a word of filestream.Why
 }
 
 // NodeReport is what a node tells of its host and its use.

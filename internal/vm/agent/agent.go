@@ -226,6 +226,8 @@ type PutDone struct {
 type GetRequest struct {
 	Dir      string   `json:"dir"`
 	Patterns []string `json:"patterns"`
+	// Seen is where containers have the directory, and absolute links into it begin.
+	Seen string `json:"seen,omitempty"`
 }
 
 // Calls from the host on RootPort, beside CallExec.

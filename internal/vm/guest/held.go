@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -66,7 +67,16 @@ func get(ctx context.Context, s *wire.Stream) error {
 	if err := held(r.Dir); err != nil {
 		return err
 	}
-	files := filestream.Match(r.Dir, r.Patterns)
+	root, err := fsutil.OpenRoot(r.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	root.Seen = r.Seen
+	files, err := filestream.Match(root, r.Patterns)
+	if err != nil {
+		return err
+	}
 	if err := s.Reply(len(files)); err != nil || len(files) == 0 {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,7 +80,7 @@ func (u *unloading) matches(name string) bool {
 	}
 	for p := name; p != "."; p = path.Dir(p) {
 		for _, w := range u.wanted {
-			if ok, err := path.Match(w, p); err == nil && ok {
+			if ok, err := fsutil.Match(w, p); err == nil && ok {
 				return true
 			}
 		}
