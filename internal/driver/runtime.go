@@ -99,6 +99,9 @@ type ContainerSpec struct {
 	// Seccomp asks for a filter that refuses system calls which no job needs.
 	// A runtime that has none says that it is Unsupported.
 	Seccomp bool
+	// Unfiltered asks for no filter at all. Where neither is set, a runtime may have one
+	// that lets through all that MPI uses.
+	Unfiltered bool
 	// TimerSlack is how late timers of its processes may be, so that many of them
 	// go at once; 0 leaves it to the system. Runtimes may pass it over.
 	TimerSlack time.Duration

@@ -207,7 +207,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
 		Hostname: c.Host.Name, Env: public(env, plan.Secrets), Root: plan.Root,
 		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
-		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp,
+		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp, Unfiltered: plan.Unfiltered,
 		Binary: binary, RunDir: protocol.RunDir(c.Host.Dir, c.Rank), GPUs: plan.GPUs,
 	}
 	if plan.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own

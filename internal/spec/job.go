@@ -55,8 +55,9 @@ type Job struct {
 	// VM puts a virtual machine between each host and its container.
 	VM *VM `yaml:"vm"`
 	// Seccomp refuses system calls that no job needs, by the runtime's own filter
-	// (rootless, docker and podman).
-	Seccomp bool `yaml:"seccomp"`
+	// (rootless, docker and podman); false: none are refused. Absent: docker and podman
+	// refuse theirs but for those that MPI uses.
+	Seccomp *bool `yaml:"seccomp"`
 	// User tells whom processes are inside: UserRoot, UserCaller, or "": the image's USER, else the caller.
 	User string `yaml:"user"`
 	// Network names the interface or CIDR that MPI shall use between hosts;

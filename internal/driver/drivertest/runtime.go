@@ -41,6 +41,8 @@ type RuntimeSuite struct {
 	Scratch bool
 	// Strangers tells that the accounts in a container may not have the caller.
 	Strangers bool
+	// Filters tells that containers have a filter of system calls without asking for one.
+	Filters bool
 	// Only names the cases to run; none: all.
 	Only []string
 	// Lists tells that List gives running containers.

@@ -298,39 +298,6 @@ func (s RuntimeSuite) confined(t *testing.T) {
 	}
 }
 
-// filter wants no filter of system calls but the caller's own, unless one is asked for:
-// those of Docker refuse what ranks read each other's memory with.
-func (s RuntimeSuite) filter(t *testing.T) {
-	own, err := exec.Command("grep", "^Seccomp:", "/proc/self/status").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.OwnKernel {
-		own = []byte("Seccomp:\t0")
-	}
-	const ask = "grep ^Seccomp: /proc/self/status"
-	if got := want(t, s.start(t, s.spec(t)), ask); got != strings.TrimSpace(string(own)) {
-		t.Errorf("%s without having been asked for", got)
-	}
-	if s.OwnKernel { // by another runtime inside, which has this suite too
-		return
-	}
-	c := s.spec(t)
-	c.Seccomp = true
-	box, err := s.New(t).Start(t.Context(), c)
-	if core.IsKind(err, core.Unsupported) && core.Remedy(err) != "" {
-		t.Logf("refused, with a remedy: %v", err)
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Stop(t.Context(), time.Second) //nolint:errcheck // idempotent; checked elsewhere
-	if got := want(t, box, ask); got != "Seccomp:\t2" {
-		t.Errorf("%s where a filter was asked for", got)
-	}
-}
-
 func (s RuntimeSuite) sharedMemory(t *testing.T) {
 	box, _ := s.shared.start()
 	name := fmt.Sprintf("bee-suite-%d", os.Getpid())

@@ -107,6 +107,7 @@ type Plan struct {
 	GPUs        int  `json:"gpus,omitempty"`
 	DiskScratch bool `json:"disk_scratch,omitempty"`
 	Seccomp     bool `json:"seccomp,omitempty"`
+	Unfiltered  bool `json:"unfiltered,omitempty"`
 	// Deadline is when the site takes its hosts back, by its own clock; zero:
 	// it has said nothing.
 	Deadline time.Time `json:"deadline,omitzero"`

@@ -142,16 +142,12 @@ func mayRaise() bool {
 	return err == nil && bits&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// SecurityOptions are the values of --security-opt, as podman and docker read them.
-//
-// Their own filter of system calls is not used unless it is asked for: what a job may
-// do otherwise, it may do here. Docker's before 23 refuses what ranks of a host read each
-// other's memory with (process_vm_readv), for which some MPIs end; kernels before 5.16
-// take every filtered process for one to be slowed down against speculation.
-func SecurityOptions(s driver.ContainerSpec) []string {
+// SecurityOptions are the values of --security-opt, as podman and docker read them. filter
+// is that of the filter of system calls; "": the program's own.
+func SecurityOptions(filter string) []string {
 	options := []string{"no-new-privileges", "label=disable"} // SELinux would refuse the run's directories
-	if !s.Seccomp {
-		options = append(options, "seccomp=unconfined")
+	if filter != "" {
+		options = append(options, "seccomp="+filter)
 	}
 	return options
 }

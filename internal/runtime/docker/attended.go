@@ -59,7 +59,11 @@ func (r *Runtime) creation(s driver.ContainerSpec, h command.Host, memlock int64
 	c.Healthcheck.Test = []string{"NONE"}
 	o := &c.HostConfig
 	o.NetworkMode, o.IpcMode, o.PidsLimit, o.LogConfig.Type, o.AutoRemove = "host", "host", -1, "none", true
-	o.SecurityOpt, o.ExtraHosts = command.SecurityOptions(s), command.ExtraHosts(s.Hosts)
+	filter := ""
+	if !s.Seccomp { // the machine confines already, and a USER of the image takes a namespace
+		filter = "unconfined"
+	}
+	o.SecurityOpt, o.ExtraHosts = command.SecurityOptions(filter), command.ExtraHosts(s.Hosts)
 	if r.dropsAll(s) {
 		o.CapDrop = []string{"ALL"}
 	}

@@ -122,7 +122,7 @@ func (r *Runtime) byEngine(s driver.ContainerSpec, h command.Host, l command.Lau
 
 // byProgram starts a container by docker's command line.
 func (r *Runtime) byProgram(ctx context.Context, s driver.ContainerSpec, h command.Host, l command.Launch) (starter, error) {
-	ownIDs, err := r.daemonIsOurs(ctx)
+	ownIDs, filters, err := r.daemon(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,30 +137,37 @@ func (r *Runtime) byProgram(ctx context.Context, s driver.ContainerSpec, h comma
 	if err != nil {
 		return nil, err
 	}
+	filter := ""
+	if filters {
+		if filter, err = command.Filter(s); err != nil {
+			return nil, err
+		}
+	}
 	if ownIDs {
 		h.UID, h.GID = 0, 0 // a rootless daemon maps our ids to 0
 	}
 	return func(ctx context.Context, memlock int64) (driver.Container, error) {
-		l.Argv = r.runCommand(s, h, memlock, file, rest)
+		l.Argv = r.runCommand(s, h, memlock, filter, file, rest)
 		return r.launcher.Run(ctx, l)
 	}, nil
 }
 
-// daemonIsOurs tells whether the daemon is a rootless one, whose root is us.
-func (r *Runtime) daemonIsOurs(ctx context.Context) (bool, error) {
+// daemon tells whether the daemon is a rootless one, whose root is us, and whether it can
+// filter system calls.
+func (r *Runtime) daemon(ctx context.Context) (ours, filters bool, err error) {
 	text, err := command.Output(ctx, nil, r.o.Program, "info", "--format", "{{.SecurityOptions}}")
-	return strings.Contains(text, "name=rootless"), explain(err)
+	return strings.Contains(text, "name=rootless"), strings.Contains(text, "name=seccomp"), explain(err)
 }
 
 // runCommand is the command line of a container. memlock is in bytes.
-func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, envFile string, env []string) []string {
+func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, filter, envFile string, env []string) []string {
 	limit := strconv.FormatInt(memlock, 10)
 	argv := []string{
 		r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
 		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h),
 	}
-	for _, o := range command.SecurityOptions(s) {
+	for _, o := range command.SecurityOptions(filter) {
 		argv = append(argv, "--security-opt="+o)
 	}
 	if r.dropsAll(s) {

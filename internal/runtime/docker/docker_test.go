@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
 	binary := testkit.Binary(t)
 	testkit.Docker(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Lists: true, Strangers: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Filters: true, Lists: true, Strangers: true}.Run(t)
 }
 
 // TestConformanceOfTheEngine is that by the daemon's API.
@@ -129,7 +129,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
 	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --workdir=/ "
-	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=unconfined --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
 	for name, test := range map[string]struct {
 		root    bool
 		memlock int64
@@ -142,7 +142,7 @@ func TestCommandLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := s
 			s.Root = test.root
-			drivertest.Same(t, common+test.want+rest, strings.Join(New(Options{}).runCommand(s, h, test.memlock, "/e", []string{"A=1"}), " "))
+			drivertest.Same(t, common+test.want+rest, strings.Join(New(Options{}).runCommand(s, h, test.memlock, "/f.json", "/e", []string{"A=1"}), " "))
 		})
 	}
 	s.Root = true

@@ -68,20 +68,24 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, err
 	}
+	filter, err := command.Filter(s)
+	if err != nil {
+		return nil, err
+	}
 	return r.launcher.Run(ctx, command.Launch{
-		Argv: runCommand(r.o.Program, s, h, ids, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		Argv: runCommand(r.o.Program, s, h, ids, filter, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	})
 }
 
 // runCommand is the command line of a container.
-func runCommand(program string, s driver.ContainerSpec, h command.Host, ids []string, envFile string, env []string) []string {
+func runCommand(program string, s driver.ContainerSpec, h command.Host, ids []string, filter, envFile string, env []string) []string {
 	argv := []string{
 		program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--pid=private", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
 		"--cap-drop=all", "--workdir=/", "--env-file", envFile,
 	}
-	for _, o := range command.SecurityOptions(s) {
+	for _, o := range command.SecurityOptions(filter) {
 		argv = append(argv, "--security-opt="+o)
 	}
 	if h.NoMqueue && h.UID != 0 { // podman would bind what is not there

@@ -72,7 +72,7 @@ func TestConformance(t *testing.T) {
 	testkit.RequireTool(t, "podman")
 	binary := testkit.Binary(t)
 	ownStore(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Lists: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Filters: true, Lists: true}.Run(t)
 }
 
 func TestCommandLines(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCommandLines(t *testing.T) {
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s,1", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}},
 	}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/infiniband"}}
-	common := "podman run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --pid=private --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --workdir=/ --env-file /e --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=unconfined "
+	common := "podman run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --pid=private --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --workdir=/ --env-file /e --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json "
 	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
 	for name, test := range map[string]struct {
 		change func(*driver.ContainerSpec, *command.Host)
@@ -101,7 +101,7 @@ func TestCommandLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.Join(runCommand("podman", s, h, ids, "/e", []string{"A=1"}), " ")
+			got := strings.Join(runCommand("podman", s, h, ids, "/f.json", "/e", []string{"A=1"}), " ")
 			drivertest.Same(t, common+test.want+rest, got)
 		})
 	}
