@@ -101,7 +101,7 @@ func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (s
 	if err != nil {
 		return startReply{}, n.failed("start the container on", err)
 	}
-	return startReply{b.runtime, rpc.Clean(b.why, maxText)}, nil
+	return startReply{b.runtime, core.Printable(b.why, maxText)}, nil
 }
 
 // failed names this host in an error.
@@ -192,7 +192,7 @@ func (h *head) hear(s *rpc.Server) {
 	})
 	rpc.HandleStream(s, callCarry, h.n.carry)
 	rpc.Handle(s, callNote, func(_ context.Context, _ rpc.Caller, r note) (rpc.None, error) {
-		h.note(rpc.Clean(r.Text, maxText))
+		h.note(core.Printable(r.Text, maxText))
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, callFailed, func(_ context.Context, c rpc.Caller, f failure) (rpc.None, error) {

@@ -54,7 +54,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
 	join := joinRequest{
 		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config),
-		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: rpc.Clean(n.noRuntime(ctx), maxText), NoRings: rpc.Clean(n.noRings(ctx), maxText),
+		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: core.Printable(n.noRuntime(ctx), maxText), NoRings: core.Printable(n.noRings(ctx), maxText),
 	}
 	if len(join.Addrs) > 0 {
 		join.Network = networkOf(hostOf(join.Addrs[0]))

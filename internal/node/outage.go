@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -117,7 +118,7 @@ func (n *node) report(text string) {
 	if c := n.headConn(); c != nil {
 		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
 		defer cancel()
-		rpc.Call(ctx, c, callNote, note{rpc.Clean(text, maxText)}) //nolint:errcheck // a lost head ends us anyway
+		rpc.Call(ctx, c, callNote, note{core.Printable(text, maxText)}) //nolint:errcheck // a lost head ends us anyway
 	}
 }
 

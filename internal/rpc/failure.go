@@ -2,9 +2,6 @@ package rpc
 
 import (
 	"errors"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -29,7 +26,7 @@ func Fail(err error) Failure {
 	if err == nil {
 		return Failure{}
 	}
-	f := Failure{Kind: core.KindOf(err).String(), Message: Clean(err.Error(), maxMessage), Remedy: Clean(core.Remedy(err), maxRemedy)}
+	f := Failure{Kind: core.KindOf(err).String(), Message: core.Printable(err.Error(), maxMessage), Remedy: core.Printable(core.Remedy(err), maxRemedy)}
 	if f.Message == "" {
 		f.Message = "failed without a reason"
 	}
@@ -57,22 +54,5 @@ func (f Failure) Err() error {
 	if (f == Failure{}) {
 		return nil
 	}
-	return &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(Clean(f.Message, maxMessage)), Remedy: Clean(f.Remedy, maxRemedy)}
-}
-
-// Clean gives a text of another process without characters that control a terminal,
-// but for line breaks, and cut to at most limit bytes.
-func Clean(text string, limit int) string {
-	text = strings.ToValidUTF8(text[:min(len(text), limit)], "")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError, r == '\u2028', r == '\u2029':
-			return '?'
-		}
-		return r
-	}, text)
+	return &core.Error{Kind: core.KindNamed(f.Kind), Err: errors.New(core.Printable(f.Message, maxMessage)), Remedy: core.Printable(f.Remedy, maxRemedy)}
 }

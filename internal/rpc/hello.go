@@ -61,7 +61,7 @@ func (p Protocol) refuse(greeting []byte, name string) error {
 	case frames != 1:
 		fail.Err = fmt.Errorf("it uses version %d of BEE's frames, this bee version 1", frames)
 	case other[:at] != p.Name:
-		fail.Err = fmt.Errorf("it speaks the protocol %q, not %q", Clean(other[:at], maxName), p.Name)
+		fail.Err = fmt.Errorf("it speaks the protocol %q, not %q", core.Printable(other[:at], maxName), p.Name)
 	default:
 		fail.Err = fmt.Errorf("it speaks version %d of the protocol %q, this bee version %d", version, p.Name, p.Version)
 	}

@@ -207,19 +207,6 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain\ntext": "plain\ntext", "\x1b]0;x\a": "?]0;x?", "a\tb\r": "a b?", "\u202eevil": "?evil", "\x9b1m": "1m", "ä€\xff": "ä€",
-	} {
-		if got := Clean(in, 100); got != want {
-			t.Errorf("%q: %q, not %q", in, got, want)
-		}
-	}
-	if got := Clean(strings.Repeat("€", 100), 10); len(got) > 10 {
-		t.Errorf("%d bytes", len(got))
-	}
-}
-
 func TestFailure(t *testing.T) {
 	if Fail(nil).Err() != nil {
 		t.Error("no error became one")

@@ -139,7 +139,7 @@ func (s *Server) dispatch(ctx context.Context, from Caller, st *Stream) (err err
 	st.method = name
 	e, known := s.calls[name]
 	if !known {
-		return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: Clean(name, maxName), Err: errors.New("there is no such call here")}
+		return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: core.Printable(name, maxName), Err: errors.New("there is no such call here")}
 	}
 	if e.by&from.Role == 0 {
 		return &core.Error{Kind: core.Invalid, Op: "answer call", Object: name, Err: fmt.Errorf("a %v may not make it, only a %v", from.Role, e.by)}

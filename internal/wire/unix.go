@@ -54,10 +54,13 @@ func ListenFile(path string) (*os.File, error) {
 	return l.(*ownListener).File() //nolint:forcetypeassert // what ListenUnix gives
 }
 
+// HiddenPrefix begins the names of sockets that have no file.
+const HiddenPrefix = "@bee-"
+
 // ListenHidden listens on a socket that has no file, which therefore goes with the
 // process: name is for DialUnix, by this user and on this host.
 func ListenHidden() (l net.Listener, name string, err error) {
-	name = "@bee-" + rand.Text()
+	name = HiddenPrefix + rand.Text()
 	if l, err = (&net.ListenConfig{}).Listen(context.Background(), "unix", name); err != nil {
 		return nil, "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ import (
 // link is one ssh connection to a host, with our agent at its far end. All
 // calls and streams to that host go over it.
 type link struct {
-	*wire.Peer
+	*rpc.Peer
 	wide *wire.Lanes
 	host string
 	cmd  *exec.Cmd
@@ -121,7 +122,7 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 		return nil, p.explain(host, l.errs.String(), err)
 	}
 	l.wide = wire.NewLanes(pipes, true)
-	if l.Peer, err = wire.NewPeer(l.wide, true, host); err != nil {
+	if l.Peer, err = rpc.Dial(l.wide, host, wire.Watched, protocol); err != nil {
 		c.Process.Kill()
 		return nil, err
 	}

@@ -3,12 +3,12 @@ package ssh
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -71,7 +71,7 @@ func (p *provider) tend(l *link) {
 }
 
 // quickest is the time there and back, without what else is going on.
-func quickest(peer *wire.Peer) (time.Duration, error) {
+func quickest(peer *rpc.Peer) (time.Duration, error) {
 	best := time.Hour
 	for range 3 {
 		d, err := peer.RoundTrip()
@@ -97,8 +97,7 @@ func (p *provider) addLanes(l *link, n int) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), loginWithin)
 	defer cancel()
-	var at laneOffer
-	s, err := l.Open(ctx, callLanes, call{Lanes: n}, &at)
+	s, at, err := rpc.Open(ctx, l.Peer, callLanes, lanesRequest{n})
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (p *provider) addLanes(l *link, n int) error {
 	links, lanes, errs := make([]*link, n), make([]io.ReadWriteCloser, n), make([]error, n)
 	add := func(i int) {
 		if links[i], errs[i] = p.login(ctx, l.host, false); errs[i] == nil {
-			lanes[i], errs[i] = links[i].Open(context.WithoutCancel(ctx), callLane, call{Path: at.Path, Key: at.Key, Lanes: i}, nil)
+			lanes[i], _, errs[i] = rpc.Open(context.WithoutCancel(ctx), links[i].Peer, callLane, laneRequest{at, i})
 		}
 	}
 	if add(0); errs[0] == nil { // one refusal is enough: some hosts lock out who asks too often
@@ -114,7 +113,7 @@ func (p *provider) addLanes(l *link, n int) error {
 	}
 	err = errors.Join(errs...)
 	if err == nil {
-		err = wire.ReadMessage(s, &struct{}{}) // the agent has them all
+		_, err = rpc.Receive[rpc.None](s, maxNote) // the agent has them all
 	}
 	if !l.keepLanes(links, err == nil) {
 		return errors.Join(err, io.ErrClosedPipe)
@@ -154,22 +153,12 @@ func closeAll(links []*link) {
 	}
 }
 
-// laneOffer is where an agent takes lanes, and the key by which those who bring them
-// prove it: the name of the socket is known to all of the host.
-type laneOffer struct {
-	Path string   `json:"path"`
-	Key  wire.Key `json:"key"`
-}
-
 // The ends of a lane within a host, as its key knows them.
 const laneTaker, laneBringer = "taker", "bringer"
 
 // offerLanes takes n lanes that other agents of this user on this host bring, and
 // has the connection use them.
-func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
-	if n < 1 || n > wire.MaxLanes {
-		return &core.Error{Kind: core.Invalid, Op: "add lanes", Err: fmt.Errorf("%d of them", n)}
-	}
+func (a Agent) offerLanes(ctx context.Context, _ rpc.Caller, r lanesRequest, s rpc.Answer[laneOffer]) error {
 	door, at, err := wire.ListenHidden()
 	if err != nil {
 		return err
@@ -182,12 +171,12 @@ func (a Agent) offerLanes(ctx context.Context, n int, s *wire.Stream) error {
 	if err := s.Reply(laneOffer{at, key}); err != nil {
 		return err
 	}
-	lanes, err := takeLanes(ctx, door, key, n)
+	lanes, err := takeLanes(ctx, door, key, r.Number)
 	if err != nil {
 		return err
 	}
 	a.wide.Add(lanes...)
-	return wire.WriteMessage(s, struct{}{})
+	return rpc.Send(s, rpc.None{}, maxNote)
 }
 
 // takeLanes waits for n lanes, each of which is brought once. Strangers end nothing.
@@ -240,22 +229,22 @@ func takeLanes(ctx context.Context, door net.Listener, key wire.Key, n int) ([]i
 
 // beLane passes what comes to the agent that wants lanes. Where a name leads to one of
 // several machines, that is perhaps not there.
-func beLane(ctx context.Context, c call, s *wire.Stream) error {
-	conn, err := wire.DialUnix(ctx, c.Path)
+func beLane(ctx context.Context, _ rpc.Caller, r laneRequest, s rpc.Answer[rpc.None]) error {
+	conn, err := wire.DialUnix(ctx, r.Offer.Path)
 	if err != nil {
 		return &core.Error{Kind: core.Unsupported, Op: "be a lane", Err: err}
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	err = c.Key.Prove(conn, laneBringer, laneTaker)
+	err = r.Offer.Key.Prove(conn, laneBringer, laneTaker)
 	stop()
 	if err == nil {
-		_, err = conn.Write([]byte{byte(c.Lanes)}) //nolint:gosec // a few
+		_, err = conn.Write([]byte{byte(r.Number)}) //nolint:gosec // a few
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.Reply(nil); err != nil {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	return wire.Splice(s, conn)

@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // lease is what the hosts granted.
@@ -57,8 +57,8 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	if l.p.info == nil {
 		return driver.Waiting{Ready: true}, nil
 	}
-	var g granted
-	if err := l.ask(ctx, 0, callReady, l.call(0, 0), &g); err != nil {
+	g, err := ask(ctx, l, 0, callReady, l.call(0, 0))
+	if err != nil {
 		return driver.Waiting{}, err
 	}
 	l.mu.Lock()
@@ -81,7 +81,8 @@ func (l *lease) Entrust(ctx context.Context, orders []byte) error {
 	}
 	c := l.call(0, 0)
 	c.Config = orders
-	return l.ask(ctx, 0, callEntrust, c, nil)
+	_, err := ask(ctx, l, 0, callEntrust, c)
+	return err
 }
 
 // Commit implements driver.Unattended.
@@ -89,7 +90,8 @@ func (l *lease) Commit(ctx context.Context) error {
 	if l.p.info == nil {
 		return errAttended
 	}
-	return l.ask(ctx, 0, callCommit, l.call(0, 0), nil)
+	_, err := ask(ctx, l, 0, callCommit, l.call(0, 0))
+	return err
 }
 
 // Attend implements driver.Unattended.
@@ -97,7 +99,8 @@ func (l *lease) Attend(ctx context.Context) error {
 	if l.p.info == nil {
 		return errAttended
 	}
-	return l.ask(ctx, 0, callAttend, l.call(0, 0), nil)
+	_, err := ask(ctx, l, 0, callAttend, l.call(0, 0))
+	return err
 }
 
 // share makes the first host's directory that of all hosts where all of them
@@ -108,12 +111,12 @@ func (l *lease) share(ctx context.Context) error {
 	}
 	mark := path.Join(l.hosts[0].Dir, ".mark-"+rand.Text())
 	fill := func(c *call) { c.Path = mark }
-	if err := l.about(ctx, 0, callMark, fill, nil); err != nil {
+	if err := l.order(ctx, 0, callMark, fill); err != nil {
 		return err
 	}
-	defer l.about(ctx, 0, callUnmark, fill, nil) //nolint:errcheck // it goes with the directory
+	defer l.order(ctx, 0, callUnmark, fill) //nolint:errcheck // it goes with the directory
 	sees, errs := make([]bool, len(l.hosts)), make([]error, len(l.hosts))
-	l.p.each(len(l.hosts), func(i int) { errs[i] = l.about(ctx, i, callSees, fill, &sees[i]) })
+	l.p.each(len(l.hosts), func(i int) { sees[i], errs[i] = about(ctx, l, i, callSees, fill) })
 	if err := errors.Join(errs...); err != nil || slices.Contains(sees, false) {
 		return err
 	}
@@ -168,12 +171,14 @@ func (l *lease) call(link, host int) call {
 }
 
 // ask makes a call to an agent. A connection that broke is a passing matter.
-func (l *lease) ask(ctx context.Context, i int, method string, c call, out any) error {
+func ask[Resp any](ctx context.Context, l *lease, i int, m rpc.Method[call, Resp], c call) (Resp, error) {
 	k, err := l.link(ctx, i)
 	if err != nil {
-		return err
+		var none Resp
+		return none, err
 	}
-	return transient(k.Call(ctx, method, c, out))
+	reply, err := rpc.Call(ctx, k.Peer, m, c)
+	return reply, transient(err)
 }
 
 // transient tells a line that broke from a host that says no.
@@ -189,16 +194,16 @@ func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string
 	if l.p.info != nil {
 		return "", "", nil
 	}
-	found, errs := make([]string, len(l.hosts)), make([]error, len(l.hosts))
+	found, errs := make([]runtimeName, len(l.hosts)), make([]error, len(l.hosts))
 	l.p.each(len(l.hosts), func(i int) {
-		errs[i] = l.about(ctx, i, callRuntime, func(c *call) { c.Runtime = name }, &found[i])
+		found[i], errs[i] = about(ctx, l, i, callRuntime, func(c *call) { c.Runtime = name })
 	})
 	for i, err := range errs {
 		if err != nil {
 			return "", l.hosts[i].Name, err
 		}
 	}
-	return found[0], l.hosts[0].Name, nil
+	return string(found[0]), l.hosts[0].Name, nil
 }
 
 // Status implements driver.Lease.
@@ -221,8 +226,8 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 
 // status is that of the lease on one host, or on all that an agent has.
 func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
-	var s driver.Status
-	err := l.ask(ctx, i, callStatus, l.call(i, 0), &s)
+	found, err := ask(ctx, l, i, callStatus, l.call(i, 0))
+	s := driver.Status(found)
 	switch {
 	case core.IsKind(err, core.NotFound):
 		return driver.Status{Reason: "the run's directory on " + l.h.Hosts[i] + " is gone"}, nil
@@ -236,29 +241,34 @@ func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
 
 // NodeAlive implements driver.NodeChecker.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
-	var alive bool
-	err := l.about(ctx, host, callAlive, func(*call) {}, &alive)
-	return alive, err
+	return about(ctx, l, host, callAlive, func(*call) {})
 }
 
 // about makes a call about a host, completed by fill.
-func (l *lease) about(ctx context.Context, host int, method string, fill func(*call), out any) error {
+func about[Resp any](ctx context.Context, l *lease, host int, m rpc.Method[call, Resp], fill func(*call)) (Resp, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
-		return err
+		var none Resp
+		return none, err
 	}
 	c := l.call(link, inner)
 	fill(&c)
-	return l.ask(ctx, link, method, c, out)
+	return ask(ctx, l, link, m, c)
+}
+
+// order makes a call about a host that has no reply.
+func (l *lease) order(ctx context.Context, host int, m rpc.Method[call, rpc.None], fill func(*call)) error {
+	_, err := about(ctx, l, host, m, fill)
+	return err
 }
 
 // open makes a call about a host, completed by fill, whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, method string, fill func(*call)) (*wire.Stream, error) {
+func (l *lease) open(ctx, stream context.Context, host int, m rpc.Method[call, rpc.None], fill func(*call)) (*rpc.Stream, error) {
 	k, c, err := l.line(ctx, host, fill)
 	if err != nil {
 		return nil, err
 	}
-	s, err := k.Open(stream, method, c, nil)
+	s, _, err := rpc.Open(stream, k.Peer, m, c)
 	return s, transient(err)
 }
 
@@ -283,14 +293,12 @@ func treeAt(t driver.Transfer) func(*call) { return func(c *call) { c.Path, c.Vi
 
 // HasImage implements driver.ImageHolder.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
-	var has bool
-	err := l.about(ctx, host, callImage, func(c *call) { c.Image = id }, &has)
-	return has, err
+	return about(ctx, l, host, callImage, func(c *call) { c.Image = id })
 }
 
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
-	return l.about(ctx, n.Host, callLaunch, func(c *call) { c.Config, c.Path = n.Config, n.Log }, nil)
+	return l.order(ctx, n.Host, callLaunch, func(c *call) { c.Config, c.Path = n.Config, n.Log })
 }
 
 // Dial implements driver.Lease: a stream of the host's connection.
@@ -343,18 +351,18 @@ func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCl
 
 // incoming is the stream of a call that receives a tree.
 type incoming struct {
-	*wire.Stream
+	*rpc.Stream
 	op, object string
 }
 
 // Outcome implements driver.Receiver.
 func (in *incoming) Outcome() error {
-	var o outcome
-	if err := wire.ReadMessage(in.Stream, &o); err != nil {
+	failed, err := rpc.Receive[rpc.Failure](in.Stream, rpc.DefaultSize)
+	if err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
 	}
-	if o.Error != "" {
-		return &core.Error{Kind: core.KindNamed(o.Kind), Op: in.op, Object: in.object, Err: errors.New(o.Error), Remedy: o.Remedy}
+	if err := failed.Err(); err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: in.op, Object: in.object, Err: err}
 	}
 	return nil
 }
@@ -372,13 +380,13 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err != nil {
 		return err
 	}
-	s, err := k.Begin(ctx, callFetch, c)
+	s, err := rpc.Begin(ctx, k.Peer, callFetch, c)
 	if err != nil {
 		return transient(err)
 	}
 	defer s.Close()
 	told := basis.Tell(ctx, s)
-	if err := s.Answered(nil); err != nil {
+	if _, err := rpc.Answered[rpc.None](s); err != nil {
 		return transient(err)
 	}
 	if told != nil {
@@ -398,7 +406,7 @@ func (l *lease) Release(ctx context.Context) error {
 		if l.h.Leases[i].Driver == "" { // the host never granted one
 			return
 		}
-		if err := l.ask(ctx, i, callRelease, l.call(i, 0), nil); err != nil && !core.IsKind(err, core.NotFound) {
+		if _, err := ask(ctx, l, i, callRelease, l.call(i, 0)); err != nil && !core.IsKind(err, core.NotFound) {
 			errs[i] = fmt.Errorf("release %s: %w", l.h.Hosts[i], err)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Settings of a site of this provider.
@@ -122,8 +123,8 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
 	}
 	defer p.keep(l)
-	var f facts
-	if err := l.Call(ctx, callFacts, p.call(p.s.Hosts[0]), &f); err != nil {
+	f, err := rpc.Call(ctx, l.Peer, callFacts, p.call(p.s.Hosts[0]))
+	if err != nil {
 		return driver.Facts{}, err
 	}
 	if p.info == nil {
@@ -145,8 +146,8 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	defer l.Close()
 	c := p.call(p.s.Hosts[0])
 	c.Runtime = name
-	err = l.Call(ctx, callRuntime, c, &works)
-	return works, NameOf(p.s.Hosts[0]), transient(err)
+	found, err := rpc.Call(ctx, l.Peer, callRuntime, c)
+	return string(found), NameOf(p.s.Hosts[0]), transient(err)
 }
 
 // Forecast implements driver.Forecaster for a login node; hosts of a rack are
@@ -162,8 +163,8 @@ func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Wai
 	defer p.keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Request = r
-	err = l.Call(ctx, callForecast, c, &w)
-	return w, transient(err)
+	found, err := rpc.Call(ctx, l.Peer, callForecast, c)
+	return driver.Waiting(found), transient(err)
 }
 
 // handle is what a lease keeps in its handle.
@@ -219,7 +220,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		c := p.call(l.h.Hosts[i])
 		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, GPUs: r.GPUs}
 		var g granted
-		if made[i] = l.links[i].Call(ctx, callAcquire, c, &g); made[i] == nil {
+		if g, made[i] = rpc.Call(ctx, l.links[i].Peer, callAcquire, c); made[i] == nil {
 			l.h.Leases[i] = g.Handle
 			h := g.Hosts[0]
 			h.Index, h.Name, h.Addrs = i, NameOf(l.h.Hosts[i]), nil
@@ -247,8 +248,8 @@ func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.
 	}
 	c := p.call(host)
 	c.Request = r
-	var g granted
-	if err := k.Call(ctx, callAcquire, c, &g); err != nil {
+	g, err := rpc.Call(ctx, k.Peer, callAcquire, c)
+	if err != nil {
 		k.Close()
 		return nil, transient(err)
 	}
@@ -377,8 +378,8 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 		defer k.Close()
 		c := p.call(host)
 		c.Owner = q
-		var found []core.Handle
-		if errs[i] = k.Call(ctx, callList, c, &found); errs[i] != nil {
+		var found handles
+		if found, errs[i] = rpc.Call(ctx, k.Peer, callList, c); errs[i] != nil {
 			return
 		}
 		mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // NewPlace gives the store of checkpoints that is a directory on the one host of
@@ -88,26 +88,27 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 	return p.link, err
 }
 
-// open makes a call whose stream goes on where answer says so.
-func (p *place) open(ctx context.Context, method string, q checkpoint.Request, way *checkpoint.Way, answer any) (*wire.Stream, error) {
+// open makes a call whose stream goes on where its reply says so.
+func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q checkpoint.Request, way *checkpoint.Way) (*rpc.Stream, Resp, error) {
+	var none Resp
 	k, err := p.connected(ctx)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	raw, err := json.Marshal(q)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
-	c := call{Store: raw}
+	c := storeCall{Store: raw}
 	if way != nil {
 		c.Via = way.Name
 	}
-	s, err := k.Open(ctx, method, c, answer)
-	return s, transient(err)
+	s, reply, err := rpc.Open(ctx, k.Peer, m, c)
+	return s, reply, transient(err)
 }
 
 func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply, error) {
-	s, err := p.open(ctx, callStore, q, nil, nil)
+	s, _, err := open(ctx, p, callStore, q, nil)
 	if err != nil {
 		return checkpoint.Reply{}, err
 	}
@@ -152,9 +153,8 @@ func (s farStore) Remove(ctx context.Context) error {
 // Keep implements checkpoint.Store: the host receives the tree from wherever it
 // lies, straight or through this machine's memory.
 func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
-	var o opened
 	way := checkpoint.WayOf(from)
-	host, err := s.open(ctx, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, way, &o)
+	host, o, err := open(ctx, s.place, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, way)
 	if err != nil {
 		return checkpoint.Manifest{}, false, err
 	}
@@ -181,29 +181,25 @@ func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string
 
 // keeping is the stream of a call that keeps a checkpoint.
 type keeping struct {
-	*wire.Stream
+	*rpc.Stream
 	store farStore
 	reply checkpoint.Reply
 }
 
 // Outcome implements filestream.Receiver.
 func (k *keeping) Outcome() error {
-	var e ended
-	if err := wire.ReadMessage(k.Stream, &e); err != nil {
+	e, err := rpc.Receive[ended](k.Stream, maxManifest)
+	if err != nil {
 		return k.store.broken("keep a checkpoint", err)
 	}
 	k.reply = e.Reply
-	if e.Error != "" {
-		return &core.Error{Kind: core.KindNamed(e.Kind), Err: errors.New(e.Error), Remedy: e.Remedy}
-	}
-	return nil
+	return e.Failed.Err()
 }
 
 // Restore implements checkpoint.Store.
 func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
-	var o opened
 	way := checkpoint.WayOf(to)
-	host, err := s.open(ctx, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, way, &o)
+	host, o, err := open(ctx, s.place, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, way)
 	if err != nil {
 		return err
 	}

@@ -4,20 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Sees implements driver.StoreHost.
 func (l *lease) Sees(ctx context.Context, path string) (bool, error) {
-	var sees bool
-	err := l.about(ctx, 0, callSees, at(path), &sees)
-	return sees, err
+	return about(ctx, l, 0, callSees, at(path))
 }
 
 // Serve implements driver.StoreHost.
 func (l *lease) Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error) {
-	s, err := l.open(ctx, ctx, 0, callStore, func(c *call) { c.Store = request })
+	k, err := l.link(ctx, 0)
 	if err != nil {
 		return nil, err
+	}
+	s, _, err := rpc.Open(ctx, k.Peer, callStore, storeCall{Store: request})
+	if err != nil {
+		return nil, transient(err)
 	}
 	defer s.Close()
 	raw, err := io.ReadAll(s)

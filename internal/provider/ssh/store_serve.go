@@ -2,85 +2,95 @@ package ssh
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// opened answers a call that goes on as a stream, or is answered at once.
-type opened struct {
-	Ready bool             `json:"ready,omitempty"` // the stream goes on
-	Reply checkpoint.Reply `json:"reply"`
-}
-
-// serveStore answers a call about a store.
-func serveStore(ctx context.Context, method string, request json.RawMessage, tree *way) error {
-	s := tree.call
-	if method == callStore {
-		raw, err := checkpoint.Serve(ctx, request)
-		if err != nil {
-			return err
-		}
-		if err := s.Reply(nil); err != nil { // what follows may be longer than a message
-			return err
-		}
-		_, err = s.Write(raw)
-		return err
-	}
-	var q checkpoint.Request
-	if err := json.Unmarshal(request, &q); err != nil {
-		return err
-	}
-	dir, err := checkpoint.Absolute(q.Dir)
+// serveStore answers a call about a store that needs no stream.
+func serveStore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[rpc.None]) error {
+	raw, err := checkpoint.Serve(ctx, c.Store)
 	if err != nil {
 		return err
 	}
-	w := &overWire{way: tree}
+	if err := s.Reply(rpc.None{}); err != nil { // what follows may be longer than a message
+		return err
+	}
+	_, err = s.Write(raw)
+	return err
+}
+
+// storeKeep makes a checkpoint of a tree that comes over a way.
+func (a Agent) storeKeep(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[opened]) error {
+	dir, q, w, err := a.storeTree(c, s)
+	if err != nil {
+		return err
+	}
 	var r checkpoint.Reply
-	switch method {
-	case callStoreKeep:
-		r.Manifest, r.Made, err = checkpoint.Dir(dir).Keep(ctx, q.Generation, q.Site, w)
-	case callStoreRestore:
-		err = checkpoint.Dir(dir).Restore(ctx, q.Kept, w)
-	default:
-		err = &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
-	}
-	if errors.Is(err, checkpoint.ErrDamaged) {
-		r.Damaged, err = true, nil
-	}
-	err = checkpoint.Explain(dir, err)
+	r.Manifest, r.Made, err = dir.Keep(ctx, q.Generation, q.Site, w)
+	err = damaged(&r, string(dir), err)
 	switch {
 	case !w.ready && err != nil:
 		return err
 	case !w.ready:
 		return s.Reply(opened{Reply: r})
-	case method == callStoreRestore: // the stream itself tells what failed
-		return nil
-	case err != nil:
-		return wire.WriteMessage(s, ended{outcome: failed(err)})
 	}
-	return wire.WriteMessage(s, ended{Reply: r})
+	return rpc.Send(s, ended{Failed: rpc.Fail(err), Reply: r}, maxManifest)
 }
 
-// ended is what the host says when the stream of a call has ended.
-type ended struct {
-	outcome
-	Reply checkpoint.Reply `json:"reply"`
+// storeRestore brings a checkpoint to whom a way leads. The stream itself tells what fails
+// once it has begun.
+func (a Agent) storeRestore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[opened]) error {
+	dir, q, w, err := a.storeTree(c, s)
+	if err != nil {
+		return err
+	}
+	var r checkpoint.Reply
+	err = damaged(&r, string(dir), dir.Restore(ctx, q.Kept, w))
+	switch {
+	case w.ready:
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.Reply(opened{Reply: r})
+}
+
+// storeTree gives what a call about a tree is about, and the tree.
+func (a Agent) storeTree(c storeCall, s rpc.Answer[opened]) (checkpoint.Dir, checkpoint.Request, *overWire, error) {
+	q, err := rpc.Decode[checkpoint.Request](c.Store)
+	if err != nil {
+		return "", q, nil, err
+	}
+	dir, err := checkpoint.Absolute(q.Dir)
+	if err != nil {
+		return "", q, nil, err
+	}
+	w, err := a.meetings.way(s.Stream, c.Via)
+	return checkpoint.Dir(dir), q, &overWire{way: w, answer: s}, err
+}
+
+// damaged has a reply tell of a damaged checkpoint, which is no error.
+func damaged(r *checkpoint.Reply, dir string, err error) error {
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		r.Damaged = true
+		return nil
+	}
+	return checkpoint.Explain(dir, err)
 }
 
 // overWire is the tree at the other end of a call's way.
 type overWire struct {
-	way   *way
-	ready bool
+	way    *way
+	answer rpc.Answer[opened]
+	ready  bool
 }
 
 func (w *overWire) begin() error {
 	w.ready = true
-	return w.way.call.Reply(opened{Ready: true})
+	return w.answer.Reply(opened{Ready: true})
 }
 
 // Fetch implements checkpoint.Source.

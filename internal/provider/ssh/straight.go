@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Machine implements driver.Meeter: that of the head, or the login node.
@@ -29,7 +29,7 @@ func (l *lease) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) 
 func (l *lease) Yield(ctx context.Context) error {
 	n := len(l.h.Leases)
 	errs, left := make([]error, n), make([]granted, n)
-	l.p.each(n, func(i int) { errs[i] = l.ask(ctx, i, callYield, l.call(i, 0), &left[i]) })
+	l.p.each(n, func(i int) { left[i], errs[i] = ask(ctx, l, i, callYield, l.call(i, 0)) })
 	err := errors.Join(errs...)
 	if err == nil && len(left[0].Hosts) == 0 {
 		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole")}
@@ -46,7 +46,7 @@ func (l *lease) Yield(ctx context.Context) error {
 
 // Inherit implements driver.Heir.
 func (l *lease) Inherit(ctx context.Context, from, to string) error {
-	return l.about(ctx, 0, callInherit, func(c *call) { c.From, c.Path = from, to }, nil)
+	return l.order(ctx, 0, callInherit, func(c *call) { c.From, c.Path = from, to })
 }
 
 // Pass implements driver.Passer.
@@ -73,16 +73,16 @@ func (p *place) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) 
 
 // end is the call by which a host's agent takes part in a meeting.
 type end struct {
-	*wire.Stream
+	*rpc.Stream
 	addrs []string
 }
 
 func (p *provider) meet(ctx context.Context, k *link, m driver.Meeting) (driver.End, error) {
-	e := &end{}
-	var err error
-	if e.Stream, err = k.Open(ctx, callMeet, call{Meeting: &m}, &e.addrs); err != nil {
+	s, at, err := rpc.Open(ctx, k.Peer, callMeet, meetRequest{m})
+	if err != nil {
 		return nil, transient(err)
 	}
+	e := &end{s, at.Addrs}
 	if len(e.addrs) > 0 {
 		e.addrs = p.withName(ctx, k.host, e.addrs)
 	}
@@ -111,12 +111,12 @@ func (e *end) Addrs() []string { return e.addrs }
 
 // Met implements driver.End.
 func (e *end) Met() (string, error) {
-	var m met
-	if err := wire.ReadMessage(e.Stream, &m); err != nil {
+	m, err := rpc.Receive[met](e.Stream, rpc.DefaultSize)
+	if err != nil {
 		return "", &core.Error{Kind: core.Transient, Op: "have hosts meet", Err: err}
 	}
-	if m.Reason != "" {
-		return "", &core.Error{Kind: core.Unsupported, Err: errors.New(m.Reason)}
+	if err := m.Failed.Err(); err != nil {
+		return "", &core.Error{Kind: core.Unsupported, Err: err}
 	}
 	return m.Addr, nil
 }
@@ -136,15 +136,15 @@ func arrival(at interface{ Outcome() error }, from io.Reader, way *checkpoint.Wa
 // give up tells the receiver why, but for the loss of the way.
 func follow(from io.Reader, told func(done int64)) error {
 	for {
-		var s sent
-		if err := wire.ReadMessage(from, &s); err != nil {
+		s, err := rpc.Receive[sent](from, rpc.DefaultSize)
+		if err != nil {
 			return err
 		}
 		switch {
 		case !s.Ended:
 			told(s.Bytes)
-		case core.KindNamed(s.Kind) == core.Lost && s.Error != "":
-			return errors.New(s.Error)
+		case core.IsKind(s.Failed.Err(), core.Lost):
+			return s.Failed.Err()
 		default:
 			return nil
 		}

@@ -9,16 +9,10 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
-
-// met is how a meeting went.
-type met struct {
-	Addr   string `json:"addr,omitempty"` // of the other end
-	Reason string `json:"reason,omitempty"`
-}
 
 // meetings are the connections with other hosts' agents that transfers to come will
 // go over.
@@ -28,7 +22,8 @@ type meetings struct {
 }
 
 // hold takes part in a meeting. What comes of it lasts no longer than the stream.
-func (m *meetings) hold(ctx context.Context, q driver.Meeting, s *wire.Stream) error {
+func (m *meetings) hold(ctx context.Context, _ rpc.Caller, r meetRequest, s rpc.Answer[listening]) error {
+	q := r.Meeting
 	id, err := wire.NewIdentity(q.CA, q.Cert, q.Key)
 	if err != nil {
 		return err
@@ -47,16 +42,16 @@ func (m *meetings) hold(ctx context.Context, q driver.Meeting, s *wire.Stream) e
 		defer door.Close()
 		addrs, meet = door.Addrs(), func() (net.Conn, error) { return door.Admit(within) }
 	}
-	if err := s.Reply(addrs); err != nil {
+	if err := s.Reply(listening{addrs}); err != nil {
 		return err
 	}
 	conn, err := meet()
 	if err != nil {
-		return wire.WriteMessage(s, met{Reason: err.Error()})
+		return rpc.Send(s, met{Failed: rpc.Fail(err)}, rpc.DefaultSize)
 	}
 	defer conn.Close()
 	defer m.keep(q.Name, conn)()
-	if err := wire.WriteMessage(s, met{Addr: conn.RemoteAddr().String()}); err != nil {
+	if err := rpc.Send(s, met{Addr: conn.RemoteAddr().String()}, rpc.DefaultSize); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -78,12 +73,12 @@ func (m *meetings) keep(name string, c net.Conn) (forget func()) {
 // connection of a meeting.
 type way struct {
 	io.ReadWriter
-	call *wire.Stream
+	call *rpc.Stream
 	conn net.Conn // nil: it is the call's stream
 }
 
 // way gives that of a call which names a meeting, or none.
-func (m *meetings) way(s *wire.Stream, via string) (*way, error) {
+func (m *meetings) way(s *rpc.Stream, via string) (*way, error) {
 	if via == "" {
 		return &way{ReadWriter: s, call: s}, nil
 	}
@@ -114,11 +109,7 @@ func (w *way) send(ctx context.Context, path string) error {
 	if w.conn == nil {
 		return err
 	}
-	last := sent{Ended: true}
-	if err != nil {
-		last.outcome = failed(err)
-	}
-	return wire.WriteMessage(w.call, last)
+	return rpc.Send(w.call, sent{Ended: true, Failed: rpc.Fail(err)}, rpc.DefaultSize)
 }
 
 // receive receives a tree, and tells first what there is of it.
@@ -133,15 +124,7 @@ func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis)
 	return filestream.ReceiveOver(ctx, w, path, basis)
 }
 
-// sent is what the caller hears, over the stream of his call, of a tree that goes by
-// another way.
-type sent struct {
-	Bytes int64 `json:"bytes,omitempty"`
-	Ended bool  `json:"ended,omitempty"`
-	outcome
-}
-
-// tellEvery is how often he does.
+// tellEvery is how often the caller hears of it.
 const tellEvery = 500 * time.Millisecond
 
 // told tells the caller how far a tree is, where he does not see it pass.
@@ -153,7 +136,7 @@ func (w *way) told() func(done int64) {
 	return func(done int64) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(tellEvery)
-			wire.WriteMessage(w.call, sent{Bytes: done}) //nolint:errcheck // its end is also that of the connection
+			rpc.Send(w.call, sent{Bytes: done}, maxNote) //nolint:errcheck // its end is also that of the connection
 		}
 	}
 }

@@ -1,0 +1,98 @@
+package ssh
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+func TestChecksOfCalls(t *testing.T) {
+	host := func(change func(*core.Host)) granted {
+		h := core.Host{Name: "a", Slots: 1, Dir: "/scratch/bee/r"}
+		change(&h)
+		return granted{Hosts: []core.Host{h}}
+	}
+	for _, c := range []struct {
+		name string
+		v    interface{ Check() error }
+		ok   bool
+	}{
+		{"a lease", host(func(*core.Host) {}), true},
+		{"a lease without hosts", granted{}, true},
+		{"hosts in another order", host(func(h *core.Host) { h.Index = 1 }), false},
+		{"a negative index", host(func(h *core.Host) { h.Index = -1 }), false},
+		{"a relative directory", host(func(h *core.Host) { h.Dir = "../x" }), false},
+		{"a directory with NUL", host(func(h *core.Host) { h.Dir = "/x\x00" }), false},
+		{"negative cores", host(func(h *core.Host) { h.Slots = -1 }), false},
+		{"a long name", host(func(h *core.Host) { h.Name = strings.Repeat("x", 1<<20) }), false},
+		{"more hosts than there are", granted{Hosts: make([]core.Host, maxHosts+1)}, false},
+		{"a long reason", waiting{Reason: strings.Repeat("x", 1<<20)}, false},
+		{"facts", facts{Facts: driver.Facts{Usable: true, Slots: 4}}, true},
+		{"negative hosts", facts{Facts: driver.Facts{Hosts: -1}}, false},
+		{"a negative notice", facts{Facts: driver.Facts{Notice: -1}}, false},
+		{"leases", handles{{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}}}, true},
+		{"a negative attempt", handles{{Owner: core.Owner{Attempt: -1}}}, false},
+		{"too many leases", make(handles, maxHandles+1), false},
+		{"a runtime", runtimeName("rootless"), true},
+		{"no runtime", runtimeName(""), true},
+		{"a runtime that is a command", runtimeName("docker; rm"), false},
+		{"lanes", laneOffer{wire.HiddenPrefix + "X", wire.NewKey()}, true},
+		{"lanes by a file", laneOffer{"/run/user/0/ssh-agent", wire.NewKey()}, false},
+		{"lanes without a key", laneOffer{wire.HiddenPrefix + "X", nil}, false},
+		{"more lanes than may be", lanesRequest{wire.MaxLanes + 1}, false},
+		{"no lanes", lanesRequest{}, false},
+		{"a meeting", meetRequest{driver.Meeting{Name: "m", Limit: time.Second}}, true},
+		{"a meeting without an end", meetRequest{driver.Meeting{Name: "m"}}, false},
+		{"a meeting without a name", meetRequest{driver.Meeting{Limit: time.Second}}, false},
+		{"a place to meet", listening{[]string{"10.0.0.1:80", "[::1]:80"}}, true},
+		{"a place without a port", listening{[]string{"10.0.0.1"}}, false},
+		{"too many places", listening{make([]string, 1000)}, false},
+		{"met", met{Addr: "10.0.0.1:80"}, true},
+		{"met nobody", met{}, false},
+		{"bytes that were sent", sent{Bytes: 1}, true},
+		{"negative bytes", sent{Bytes: -1}, false},
+		{"an error of an unknown kind", ended{Failed: rpc.Failure{Kind: "odd"}}, false},
+		{"a negative host", call{Host: -1}, false},
+		{"a path with NUL", call{Path: "a\x00"}, false},
+	} {
+		if err := c.v.Check(); (err == nil) != c.ok || err != nil && !core.IsKind(err, core.Invalid) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// FuzzReplies: whatever an agent replies is refused or usable.
+func FuzzReplies(f *testing.F) {
+	for _, v := range []any{granted{Hosts: []core.Host{{Dir: "/d"}}}, facts{}, handles{{}}, laneOffer{wire.HiddenPrefix, wire.NewKey()}, met{Addr: "a:1"}, sent{}, ended{}, opened{}, status{}} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if g, err := rpc.Decode[granted](raw); err == nil {
+			for i, h := range g.Hosts {
+				if h.Index != i || h.Dir != "" && h.Dir[0] != '/' {
+					t.Fatalf("%q passed", raw)
+				}
+			}
+		}
+		if o, err := rpc.Decode[laneOffer](raw); err == nil && !strings.HasPrefix(o.Path, "@") {
+			t.Fatalf("%q passed", raw)
+		}
+		rpc.Decode[facts](raw)   //nolint:errcheck // it must end, no more
+		rpc.Decode[handles](raw) //nolint:errcheck // likewise
+		rpc.Decode[status](raw)  //nolint:errcheck // likewise
+		rpc.Decode[opened](raw)  //nolint:errcheck // likewise
+		rpc.Decode[ended](raw)   //nolint:errcheck // likewise
+		rpc.Decode[sent](raw)    //nolint:errcheck // likewise
+		rpc.Decode[met](raw)     //nolint:errcheck // likewise
+	})
+}

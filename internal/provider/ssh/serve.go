@@ -1,0 +1,225 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"os"
+	goruntime "runtime"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
+)
+
+// server gives the calls that the agent answers.
+func (a Agent) server() *rpc.Server {
+	s := rpc.NewServer(nil)
+	rpc.HandleStream(s, callLanes, a.offerLanes)
+	rpc.HandleStream(s, callLane, beLane)
+	rpc.HandleStream(s, callMeet, a.meetings.hold)
+	rpc.HandleStream(s, callStore, serveStore)
+	rpc.HandleStream(s, callStoreKeep, a.storeKeep)
+	rpc.HandleStream(s, callStoreRestore, a.storeRestore)
+	a.onSite(s)
+	a.onLease(s)
+	a.onFiles(s)
+	return s
+}
+
+// onSite adds the calls about a site.
+func (a Agent) onSite(s *rpc.Server) {
+	rpc.Handle(s, callFacts, func(ctx context.Context, _ rpc.Caller, c call) (facts, error) {
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return facts{}, err
+		}
+		f, err := p.Probe(ctx)
+		return facts{f, goruntime.GOARCH}, err
+	})
+	rpc.Handle(s, callRuntime, func(ctx context.Context, _ rpc.Caller, c call) (runtimeName, error) {
+		name, err := a.Runtime(ctx, c.Runtime)
+		return runtimeName(name), err
+	})
+	rpc.HandleStream(s, callAcquire, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[granted]) error {
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return err
+		}
+		if c.Request.Binary, err = os.Executable(); err != nil {
+			return err
+		}
+		// Others may use the connection: that who asked has gone shows in the call.
+		ctx, end := to.Broken(ctx)
+		defer end()
+		l, err := p.Acquire(ctx, c.Request)
+		if err != nil {
+			return err
+		}
+		return to.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts(), Deadline: l.Deadline()})
+	})
+	rpc.Handle(s, callForecast, func(ctx context.Context, _ rpc.Caller, c call) (waiting, error) {
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return waiting{}, err
+		}
+		w := driver.Waiting{Expected: time.Now()}
+		if fc, ok := p.(driver.Forecaster); ok {
+			w, err = fc.Forecast(ctx, c.Request)
+		}
+		return waiting(w), err
+	})
+	rpc.Handle(s, callList, func(ctx context.Context, _ rpc.Caller, c call) (handles, error) {
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return nil, err
+		}
+		return p.List(ctx, c.Owner)
+	})
+}
+
+// lease gives the lease that a call is about.
+func (a Agent) lease(ctx context.Context, c call) (driver.Lease, error) {
+	p, err := a.Provider(c.Site)
+	if err != nil {
+		return nil, err
+	}
+	return p.Recover(ctx, c.Handle)
+}
+
+// handleLease has a call about a lease answered.
+func handleLease[Resp any](a Agent, s *rpc.Server, m rpc.Method[call, Resp], fn func(context.Context, driver.Lease, call) (Resp, error)) {
+	rpc.Handle(s, m, func(ctx context.Context, _ rpc.Caller, c call) (Resp, error) {
+		l, err := a.lease(ctx, c)
+		if err != nil {
+			var none Resp
+			return none, err
+		}
+		return fn(ctx, l, c)
+	})
+}
+
+// done is the reply of a call that has none.
+func done(err error) (rpc.None, error) { return rpc.None{}, err }
+
+// onLease adds the calls about a lease.
+func (a Agent) onLease(s *rpc.Server) {
+	handleLease(a, s, callReady, func(ctx context.Context, l driver.Lease, _ call) (granted, error) { return grant(ctx, l) })
+	handleLease(a, s, callStatus, func(ctx context.Context, l driver.Lease, _ call) (status, error) {
+		st, err := l.Status(ctx)
+		return status(st), err
+	})
+	handleLease(a, s, callImage, func(_ context.Context, l driver.Lease, c call) (bool, error) {
+		return c.Host < len(l.Hosts()) && a.HasImage(l.Hosts()[c.Host].Cache, c.Image), nil
+	})
+	handleLease(a, s, callAlive, func(ctx context.Context, l driver.Lease, c call) (bool, error) {
+		if checker, ok := l.(driver.NodeChecker); ok {
+			return checker.NodeAlive(ctx, c.Host)
+		}
+		return true, nil
+	})
+	handleLease(a, s, callLaunch, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
+		return done(l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config, Log: c.Path}))
+	})
+	unattended := func(do func(context.Context, driver.Unattended, call) error) func(context.Context, driver.Lease, call) (rpc.None, error) {
+		return func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
+			u, ok := l.(driver.Unattended)
+			if !ok {
+				return rpc.None{}, errAttended
+			}
+			return done(do(ctx, u, c))
+		}
+	}
+	handleLease(a, s, callEntrust, unattended(func(ctx context.Context, u driver.Unattended, c call) error { return u.Entrust(ctx, c.Config) }))
+	handleLease(a, s, callCommit, unattended(func(ctx context.Context, u driver.Unattended, _ call) error { return u.Commit(ctx) }))
+	handleLease(a, s, callAttend, unattended(func(ctx context.Context, u driver.Unattended, _ call) error { return u.Attend(ctx) }))
+	handleLease(a, s, callYield, func(ctx context.Context, l driver.Lease, c call) (granted, error) {
+		y, ok := l.(driver.Yielder)
+		if !ok {
+			return granted{}, &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
+		}
+		err := y.Yield(ctx)
+		return granted{Handle: l.Handle(), Hosts: l.Hosts()}, err
+	})
+	handleLease(a, s, callInherit, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
+		heir, ok := l.(driver.Heir)
+		if !ok {
+			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot")}
+		}
+		return done(heir.Inherit(ctx, c.From, c.Path))
+	})
+	rpc.Handle(s, callRelease, func(ctx context.Context, _ rpc.Caller, c call) (rpc.None, error) {
+		l, err := a.lease(ctx, c)
+		if core.IsKind(err, core.NotFound) {
+			return rpc.None{}, nil
+		}
+		if err != nil {
+			return rpc.None{}, err
+		}
+		return done(l.Release(ctx))
+	})
+}
+
+// onFiles adds the calls about files and sockets of a lease's hosts.
+func (a Agent) onFiles(s *rpc.Server) {
+	handleLease(a, s, callMark, func(_ context.Context, _ driver.Lease, c call) (rpc.None, error) {
+		return done(os.WriteFile(c.Path, nil, 0o600))
+	})
+	handleLease(a, s, callUnmark, func(_ context.Context, _ driver.Lease, c call) (rpc.None, error) {
+		return done(os.Remove(c.Path))
+	})
+	handleLease(a, s, callSees, func(_ context.Context, _ driver.Lease, c call) (bool, error) { // and can it write there?
+		return unix.Access(c.Path, unix.W_OK) == nil, nil
+	})
+	rpc.HandleStream(s, callDial, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
+		l, err := a.lease(ctx, c)
+		if err != nil {
+			return err
+		}
+		conn, err := l.Dial(ctx, c.Host, c.Path)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := to.Reply(rpc.None{}); err != nil {
+			return err
+		}
+		return wire.Splice(to, conn)
+	})
+	rpc.HandleStream(s, callStage, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
+		w, err := a.wayOnLease(ctx, c, to.Stream)
+		if err != nil {
+			return err
+		}
+		basis := basisOf(ctx, c.Path)
+		if err := to.Reply(rpc.None{}); err != nil {
+			return err
+		}
+		return rpc.Send(to, rpc.Fail(w.receive(ctx, c.Path, basis)), rpc.DefaultSize)
+	})
+	rpc.HandleStream(s, callFetch, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
+		w, err := a.wayOnLease(ctx, c, to.Stream)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(c.Path); err != nil {
+			return &core.Error{Kind: core.NotFound, Op: "fetch", Object: c.Path, Err: err}
+		}
+		if err := to.Reply(rpc.None{}); err != nil {
+			return err
+		}
+		return w.send(ctx, c.Path)
+	})
+}
+
+// wayOnLease gives what the tree of a call about a lease travels over.
+func (a Agent) wayOnLease(ctx context.Context, c call, s *rpc.Stream) (*way, error) {
+	w, err := a.meetings.way(s, c.Via)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.lease(ctx, c)
+	return w, err
+}
