@@ -141,7 +141,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 				what = "post"
 			}
 			out.state = state.Failed
-			out.err = a.hintShared(r, killedForMemory(endedBadly(what, code), r.Nodes))
+			out.err = a.hintShared(r, a.hint9p(killedForMemory(endedBadly(what, code), r.Nodes)))
 		}
 		return out
 	}

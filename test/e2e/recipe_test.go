@@ -102,3 +102,44 @@ func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
 		t.Errorf("cases begun: %v", log)
 	}
 }
+
+// TestACodeWithRestartFilesOfItsOwn runs the Beefile of the same document with a program
+// that writes restart files by turns and dies of TERM.
+func TestACodeWithRestartFilesOfItsOwn(t *testing.T) {
+	testkit.Once(t)
+	t.Parallel()
+	shownJob := shown(t, "checkpointing.md", "yaml", "name: reconnection\n")
+	_, rest, found := strings.Cut(shownJob, "nodes: 2\n")
+	if rest = strings.ReplaceAll(rest, "mpirun ./deck.Linux", "sh ./deck.Linux"); !found || !strings.Contains(rest, "sh ./deck.Linux --restore") {
+		t.Fatalf("the document shows %q", shownJob)
+	}
+	b, job := busyboxJob(t, rest)
+	b.File("deck/deck.Linux", `n=0
+[ "$1" != --restore ] || n=$(cat $2/restart.0)
+echo "begins at step $n" >> log
+mkdir -p fields restart0 restart1
+while [ $n -lt 40 ]; do
+  n=$((n+1)); sleep 0.2; echo $n >> fields/energies
+  [ $((n%5)) = 0 ] || continue
+  turn=restart$((n/5%2)); rm -f $turn/whole; echo $n > $turn/restart.0; touch $turn/whole
+done
+echo $n > fields/done`)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "test", "-e", "/work/restart0/whole"); r.Code != 0 {
+			return b.Told(id, r.Stderr)
+		}
+		return nil
+	})
+	b.Must("move", id)
+	v := b.Await(id, time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Answer != "died" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	if got := b.Read("results/fields/done"); got != "40\n" {
+		t.Errorf("it computed %q", got)
+	}
+	if energies := strings.Fields(b.Read("results/fields/energies")); len(energies) < 40 || len(energies) > 60 {
+		t.Errorf("%d steps were computed for 40: did the second attempt begin anew?", len(energies))
+	}
+}
