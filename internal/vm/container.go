@@ -346,7 +346,9 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	case <-ctx.Done():
 		return core.Exit{}, context.Cause(ctx)
 	}
-	// What the machine took is what the container cost the host.
+	if exit.MaxRSS > 0 { // the guest has reported what the container used
+		return exit, nil
+	}
 	if u, ok := c.machine.State().SysUsage().(*syscall.Rusage); ok {
 		exit.UserTime, exit.SystemTime, exit.MaxRSS = time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano()), u.Maxrss*1024
 	}

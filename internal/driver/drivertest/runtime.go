@@ -372,6 +372,7 @@ func (s RuntimeSuite) codes(t *testing.T) {
 
 func (s RuntimeSuite) stop(t *testing.T) {
 	box := s.start(t, s.spec(t))
+	worked := run(t, box, "", driver.Command{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}}).exit
 	p := sleeper(t, box)
 	const grace = time.Minute // which what ends when asked does not take, not even in an emulated guest of a busy host
 	begin := time.Now()
@@ -385,8 +386,14 @@ func (s RuntimeSuite) stop(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), grace)
 	defer cancel()
-	if _, err := box.Wait(ctx); err != nil {
+	used, err := box.Wait(ctx)
+	if err != nil {
 		t.Error(err)
+	}
+	// It is what the processes have used, and not a virtual machine or an engine's client.
+	const little, small = 5 * time.Second, 200 << 20
+	if u := used.UserTime; u < worked.UserTime || u > worked.UserTime+little || worked.UserTime == 0 || used.MaxRSS == 0 || used.MaxRSS > small {
+		t.Errorf("processes that have used %+v are reported to have used %+v", worked, used)
 	}
 	if exit, err := p.Wait(ctx); err == nil && exit.Signal == 0 || ctx.Err() != nil {
 		t.Errorf("the process after stop: %+v, %v", exit, err)

@@ -101,7 +101,7 @@ func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Proces
 func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	select {
 	case <-c.done:
-		return c.exit, nil
+		return c.client.Used(c.exit), nil
 	case <-ctx.Done():
 		return core.Exit{}, context.Cause(ctx)
 	}

@@ -37,8 +37,8 @@ func (c *child) Wait() core.Exit {
 	if status.Signaled() {
 		exit = core.Exit{Code: 128 + int(status.Signal()), Signal: int(status.Signal())}
 	}
-	// Where the container's processes are the program's own children these
-	// are theirs too; with podman and docker they are the program's alone.
+	// Where the container's processes are the program's own children these are theirs too;
+	// with podman and docker they are the program's alone, until init reports.
 	if usage, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		exit.UserTime, exit.SystemTime = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
 		exit.MaxRSS = usage.Maxrss * 1024

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -21,6 +22,7 @@ type Client struct {
 	mu   sync.Mutex // messages of hold must not mix
 	hold *net.UnixConn
 	done chan struct{} // closed when init has gone
+	used core.Exit     // of all that has run in the container, once done is closed
 }
 
 // Door is where a node waits for the init of a container that it is about to start.
@@ -92,7 +94,11 @@ func Hold(ctx context.Context, c *net.UnixConn) (*Client, error) {
 	client := &Client{hold: c, done: make(chan struct{})}
 	go func() {
 		defer close(client.done)
+		defer c.Close()
 		for in.receive(&r) == nil {
+			if r.Exit != nil {
+				client.used = *r.Exit
+			}
 		}
 	}()
 	return client, nil
@@ -174,8 +180,25 @@ func (c *Client) Exec(_ context.Context, cmd driver.Command) (driver.Process, er
 // Done is closed when init, and with it the container, has gone.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Close lets go of the container, which then ends all its processes.
-func (c *Client) Close() error { return c.hold.Close() }
+// Close ends the container: init ends all processes, reports what they have used, and goes.
+func (c *Client) Close() error { return c.hold.CloseWrite() }
+
+// gone is how long init may take to go once the container's program has ended.
+const gone = time.Second
+
+// Used adds to the exit of a container's program what all processes inside have used, as
+// far as init came to report it.
+func (c *Client) Used(e core.Exit) core.Exit {
+	select {
+	case <-c.done:
+	case <-time.After(gone):
+		return e
+	}
+	if u := c.used; u.MaxRSS > 0 {
+		e.UserTime, e.SystemTime, e.MaxRSS = u.UserTime, u.SystemTime, u.MaxRSS
+	}
+	return e
+}
 
 // process is a process in the container.
 type process struct {

@@ -98,6 +98,7 @@ func Serve(node *net.UnixConn) error {
 			}
 		case <-s.end:
 			s.killAll(signals)
+			send(node, report{Exit: used()}) //nolint:errcheck // a node that is gone needs no report
 			return nil
 		}
 	}
@@ -130,6 +131,16 @@ func (s *server) reap() {
 			ended <- exitOf(status, usage)
 		}
 	}
+}
+
+// used is what all processes of the container have used that were reaped.
+func used() *core.Exit {
+	var u syscall.Rusage
+	if syscall.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
+		return &core.Exit{}
+	}
+	e := exitOf(0, u)
+	return &e
 }
 
 func exitOf(status syscall.WaitStatus, u syscall.Rusage) core.Exit {

@@ -42,7 +42,8 @@ type order struct {
 	Signal int `json:"signal"`
 }
 
-// report is what init answers: first Started or Error, at last Exit.
+// report is what init answers: first Started or Error, at last Exit; on the connection that
+// holds the container, Exit is what all processes inside have used.
 type report struct {
 	Started bool       `json:"started,omitempty"`
 	PID     int        `json:"pid,omitempty"`
