@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +46,7 @@ func claim(leaseDir, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(leaseDir, ClaimName), []byte(proof), 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(leaseDir, ClaimName), []byte(proof), 0o600); err != nil {
 		return err
 	}
 	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
@@ -61,10 +62,17 @@ func claim(leaseDir, dir string) error {
 // Unclaim takes the run's directory back into the lease's, if it is there.
 func Unclaim(leaseDir, dir string) error {
 	proof, err := os.ReadFile(filepath.Join(leaseDir, ClaimName))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // never claimed, or taken back already
 	}
-	if now, err := inodeOf(dir); err == nil && now == string(proof) {
+	if err != nil {
+		return err
+	}
+	now, err := inodeOf(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // it may be there
+	}
+	if err == nil && now == string(proof) {
 		// Moving a directory takes the right to write to it.
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return err

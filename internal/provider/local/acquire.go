@@ -32,7 +32,11 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if l.details, err = readDetails(l.dir); err == nil {
 		if s, err := l.Status(ctx); err == nil && s.Live {
 			return l, nil
+		} else if err != nil {
+			return nil, err
 		}
+	} else if !core.IsKind(err, core.NotFound) {
+		return nil, err
 	}
 	// Nothing, the half of a lease, or a dead one: begin anew.
 	if err := l.destroy(ctx); err != nil {
@@ -143,7 +147,9 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 		return nil, err
 	}
 	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage}
-	l.details, _ = readDetails(l.dir)
+	if l.details, err = readDetails(l.dir); err != nil && !core.IsKind(err, core.NotFound) {
+		return nil, err
+	}
 	return l, nil
 }
 

@@ -2,11 +2,8 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -35,8 +33,10 @@ func (l *lease) Hosts() []core.Host  { return l.details.Hosts }
 func (l *lease) Deadline() time.Time { return time.Time{} }
 
 func (l *lease) Status(context.Context) (driver.Status, error) {
-	if _, err := os.Lstat(l.dir); errors.Is(err, fs.ErrNotExist) {
+	if err := l.kind.Check(l.dir); core.IsKind(err, core.NotFound) {
 		return driver.Status{Reason: "released"}, nil
+	} else if err != nil {
+		return driver.Status{}, err
 	}
 	switch {
 	case len(l.details.Hosts) == 0:
@@ -44,7 +44,9 @@ func (l *lease) Status(context.Context) (driver.Status, error) {
 	case l.details.Emulated && !emulate.Alive(l.dir):
 		return driver.Status{Reason: "the emulated hosts have ended"}, nil
 	}
-	if _, err := os.Lstat(l.details.Hosts[0].Dir); err != nil {
+	if there, err := fsutil.Exists(l.details.Hosts[0].Dir); err != nil {
+		return driver.Status{}, err
+	} else if !there {
 		return driver.Status{Reason: "its directory is gone"}, nil
 	}
 	return driver.Status{Live: true}, nil

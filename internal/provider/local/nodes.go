@@ -205,7 +205,14 @@ func (l *lease) stopNodes(ctx context.Context) error {
 
 // stopNode lets a node clear up, then kills it and what is left of its session.
 func (l *lease) stopNode(ctx context.Context, path string) error {
-	id, err := readNode(path)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err // it may run
+	}
+	id, err := procid.Parse(string(raw))
 	if err != nil {
 		return nil // a torn record: the node got no orders and has ended
 	}

@@ -3,11 +3,13 @@ package local
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
@@ -79,29 +81,27 @@ func (p *provider) noteBase() error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// readDetails gives the details of a whole lease; NotFound for a half-made one.
+// readDetails gives the details of a whole lease; NotFound for a half-made one. With any
+// other error it is not known which of them it is.
 func readDetails(dir string) (details, error) {
 	var d details
 	b, err := os.ReadFile(filepath.Join(dir, detailsName))
+	kind := core.NotFound
 	if err == nil {
 		err = json.Unmarshal(b, &d)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		kind = core.Transient
 	}
 	if err != nil {
-		return d, &core.Error{Kind: core.NotFound, Op: "read lease", Object: dir, Err: err}
+		return details{}, &core.Error{Kind: kind, Op: "read lease", Object: dir, Err: err}
 	}
 	return d, nil
 }
 
-// writeDetails needs no fsync: what it tells of does not outlive a crash of
-// the machine either, and a torn file reads as a half-made lease.
 func writeDetails(dir string, d details) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, detailsName+".new")
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(dir, detailsName))
+	return fsutil.WriteFile(filepath.Join(dir, detailsName), b, 0o600)
 }

@@ -3,7 +3,10 @@ package slurm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +19,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // leasesDir holds one directory for each lease, in <scratch>/bee.
@@ -103,7 +108,10 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	defer unlock()
-	if l.read(); l.details.Job != "" {
+	if err := l.read(); err != nil {
+		return nil, err
+	}
+	if l.details.Job != "" {
 		if j, err := jobNumbered(ctx, l.details.Job); err != nil {
 			return nil, err
 		} else if j != nil && !j.over() {
@@ -267,17 +275,23 @@ func startStep(dir, id string, step []string) error {
 	return nil
 }
 
-// place makes the binary appear in the lease's directory, where the nodes see
-// it: as a second name where that can be, else as a copy.
-func place(binary, at string) error {
-	if os.Link(binary, at) == nil {
-		return nil
-	}
-	raw, err := os.ReadFile(binary)
+// place copies the binary to the lease's directory, where the nodes see it. It shares
+// blocks with the installed one where the file system can, and never the file itself: who
+// can write to it in the lease must not change the user's program.
+func place(binary, at string) (err error) {
+	from, err := os.Open(binary)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(at, raw, 0o700)
+	defer from.Close()
+	to, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o500)
+	if err != nil {
+		return err
+	}
+	if err = unix.IoctlFileClone(int(to.Fd()), int(from.Fd())); err != nil {
+		_, err = io.Copy(to, from)
+	}
+	return errors.Join(err, to.Close())
 }
 
 // The names in the certificates of a lease.
@@ -310,7 +324,9 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 		return nil, err
 	}
 	l := &lease{p: p, owner: h.Owner, base: base, dir: dir}
-	l.read()
+	if err := l.read(); err != nil {
+		return nil, err
+	}
 	return l, nil
 }
 
@@ -335,15 +351,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return writeWhole(path, raw)
-}
-
-func writeWhole(path string, raw []byte) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return fsutil.WriteFile(path, raw, 0o600)
 }
 
 func readJSON(path string, into any) error {
@@ -352,4 +360,17 @@ func readJSON(path string, into any) error {
 		return err
 	}
 	return json.Unmarshal(raw, into)
+}
+
+// readIfThere is readJSON for a file that may not be there. With an error it is not known
+// what is in it; what nobody can read is as if it were not there.
+func readIfThere(path string, into any) (there bool, err error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &core.Error{Kind: core.Transient, Op: "read", Object: path, Err: err, Remedy: "Is the file system of the site's `scratch` mounted, and does it answer?"}
+	}
+	return json.Unmarshal(raw, into) == nil, nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -210,7 +211,7 @@ func (a *agent) announce(port int) error {
 // signal reaches every process of the job, with others the agent alone, which
 // passes it on.
 func (a *agent) notice() {
-	if exists(filepath.Join(a.dir, releasedName)) || !exists(a.dir) {
+	if a.released() {
 		a.finish()
 		return
 	}
@@ -224,7 +225,13 @@ func (a *agent) notice() {
 	a.node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+// released tells whether the lease was given back. Where the scratch does not answer, it
+// was not: a job that is told of a preemption has time for its checkpoint, and one that is
+// ended for good loses nothing by being told so.
+func (a *agent) released() bool {
+	asked, err := fsutil.Exists(filepath.Join(a.dir, releasedName))
+	return err == nil && (asked || core.IsKind(kind().Check(a.dir), core.NotFound))
+}
 
 func (a *agent) accept(l net.Listener) {
 	g := wire.Gate{Failed: func(err error) { a.log.Warn("accept a connection", "err", err) }}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +61,15 @@ func (a *agent) leadOver(ctx context.Context, l *lease) error {
 		return err
 	}
 	l.terms = l.termsOf(hosts)
-	if exists(filepath.Join(a.dir, startedName)) {
+	var started bool
+	if err := a.await(ctx, func() (bool, error) { // as long as the scratch does not answer
+		var err error
+		started, err = fsutil.Exists(filepath.Join(a.dir, startedName))
+		return err == nil, nil
+	}); err != nil {
+		return err
+	}
+	if started {
 		// Its first start may have worked on the volume, and may do so yet on a
 		// node that Slurm cannot reach.
 		return errors.New("Slurm has started this job a second time, which bee never does on the same files") //nolint:staticcheck // a name
@@ -83,7 +92,7 @@ func (a *agent) leadOver(ctx context.Context, l *lease) error {
 // judge writes down, for people who come later, why this job has done nothing.
 func (a *agent) judge(why string) {
 	a.log.Error(why)
-	if err := writeWhole(filepath.Join(a.dir, verdictName), []byte(why)); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(a.dir, verdictName), []byte(why), 0o600); err != nil {
 		a.log.Error("this could not be written down", "err", err)
 	}
 }
@@ -160,10 +169,7 @@ func (a *agent) orders(ctx context.Context) (raw []byte, err error) {
 		}
 		var rerr error
 		raw, rerr = os.ReadFile(filepath.Join(a.dir, ordersName))
-		if errors.Is(rerr, fs.ErrNotExist) {
-			return false, nil
-		}
-		return rerr == nil, rerr
+		return rerr == nil, nil // where the scratch does not answer, it is asked again
 	})
 	return raw, err
 }
@@ -235,7 +241,7 @@ func (a *agent) missed() {
 	if _, is := a.attended(); is {
 		why = fmt.Sprintf("no bee came within %s to start what only it can, as there are secrets", a.attend)
 	}
-	if err := writeWhole(filepath.Join(a.dir, missedName), nil); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(a.dir, missedName), nil, 0o600); err != nil {
 		a.log.Error("this could not be written down", "err", err)
 	}
 	a.judge("the job had started, but " + why + ": the nodes were given back")
@@ -262,7 +268,7 @@ func (a *agent) hopeful() bool {
 	if !errors.Is(err, found) {
 		return false
 	}
-	if err := writeWhole(sign, nil); err != nil {
+	if err := fsutil.WriteFile(sign, nil, 0o600); err != nil {
 		a.log.Error("the other agents cannot be told to wait", "err", err)
 	}
 	return true

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
@@ -29,17 +30,24 @@ type lease struct {
 }
 
 // read reads what is known; what is not there stays empty.
-func (l *lease) read() {
+func (l *lease) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.details = details{}
-	if readJSON(filepath.Join(l.dir, detailsName), &l.details) != nil {
-		return
+	var d details
+	if there, err := readIfThere(filepath.Join(l.dir, detailsName), &d); err != nil || !there {
+		return err
 	}
 	var t terms
-	if readJSON(filepath.Join(l.dir, grantedName), &t) == nil {
+	there, err := readIfThere(filepath.Join(l.dir, grantedName), &t)
+	if err != nil {
+		return err
+	}
+	l.details = d
+	if there {
 		l.terms = &t
 	}
+	return nil
 }
 
 func (l *lease) granted() *terms {
@@ -73,11 +81,10 @@ func (l *lease) Deadline() time.Time {
 
 // Status implements driver.Lease.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
-	if err := l.away(); err != nil {
-		return driver.Status{}, err
-	}
-	if _, err := os.Lstat(l.dir); err != nil {
+	if err := kind().Check(l.dir); core.IsKind(err, core.NotFound) {
 		return driver.Status{Reason: "released"}, nil
+	} else if err != nil {
+		return driver.Status{}, err
 	}
 	if l.details.Job == "" {
 		return driver.Status{Reason: "half-made by a process that ended"}, nil
@@ -89,7 +96,11 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if j.gone() {
 		return driver.Status{Reason: l.words(j.ending()), Ending: j != nil && j.state == completing}, nil
 	}
-	if l.look() != nil && j.again() {
+	granted, err := l.look()
+	if err != nil {
+		return driver.Status{}, err
+	}
+	if granted != nil && j.again() {
 		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
 	}
 	if j.still() {
@@ -104,7 +115,9 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 			return driver.Status{Reason: "bee's step of Slurm job " + l.details.Job + " has ended"}, nil
 		}
 	}
-	if _, err := os.Lstat(l.details.Dir); err != nil {
+	if there, err := fsutil.Exists(l.details.Dir); err != nil {
+		return driver.Status{}, err
+	} else if !there {
 		return driver.Status{Reason: "its directory is gone"}, nil
 	}
 	return driver.Status{Live: true, Ends: j.end}, nil
@@ -205,7 +218,9 @@ func (l *lease) Yield(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	l.read()
+	if err := l.read(); err != nil {
+		return err
+	}
 	if err := l.endJobs(ctx); err != nil {
 		return err
 	}
@@ -228,7 +243,9 @@ func (l *lease) Inherit(_ context.Context, from, to string) error { return lease
 // destroy ends the job and removes everything but the lease's own directory,
 // which it empties. The caller holds the lock.
 func (l *lease) destroy(ctx context.Context) error {
-	l.read()
+	if err := l.read(); err != nil {
+		return err
+	}
 	if err := l.endJobs(ctx); err != nil {
 		return fmt.Errorf("end the Slurm job of %s: %w", l.owner, err)
 	}
@@ -243,11 +260,11 @@ const completingTimeout = 20 * time.Second
 // endJobs ends whatever was submitted from the lease's directory, which is the
 // working directory of its jobs: also one whose number was never written.
 func (l *lease) endJobs(ctx context.Context) error {
-	if _, err := os.Lstat(filepath.Join(l.dir, keysName)); err != nil {
-		return nil // nothing is submitted without
+	if there, err := fsutil.Exists(filepath.Join(l.dir, keysName)); err != nil || !there {
+		return err // nothing is submitted without
 	}
 	// From now on an agent that is told to end does so at once.
-	if err := os.WriteFile(filepath.Join(l.dir, releasedName), nil, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(l.dir, releasedName), nil, 0o600); err != nil {
 		return err
 	}
 	l.endAgents(ctx)

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
 // Entrust implements driver.Unattended: the orders lie in the lease's
 // directory, for the user alone, under a name that no agent looks at.
 func (l *lease) Entrust(_ context.Context, orders []byte) error {
-	if err := filestream.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
 		return leasedir.Unusable(l.dir, err)
 	}
 	return nil
@@ -25,10 +24,10 @@ func (l *lease) Entrust(_ context.Context, orders []byte) error {
 // its name.
 func (l *lease) Attend(context.Context) error {
 	mark := filepath.Join(l.dir, attendedName)
-	if exists(mark) {
-		return nil
+	if there, err := fsutil.Exists(mark); err != nil || there {
+		return err
 	}
-	if err := filestream.WriteFile(mark, nil, 0o600); err != nil {
+	if err := fsutil.WriteFile(mark, nil, 0o600); err != nil {
 		return leasedir.Unusable(l.dir, err)
 	}
 	return nil
@@ -38,15 +37,12 @@ func (l *lease) Attend(context.Context) error {
 // orders by their name, whether it runs already or will only in days.
 func (l *lease) Commit(context.Context) error {
 	orders := filepath.Join(l.dir, ordersName)
-	if exists(orders) {
-		return nil
+	if there, err := fsutil.Exists(orders); err != nil || there {
+		return err
 	}
-	err := os.Rename(filepath.Join(l.dir, draftName), orders)
+	err := fsutil.Rename(filepath.Join(l.dir, draftName), orders)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "put the orders in force for", Object: l.owner.String(), Err: err}
-	}
-	if err == nil {
-		err = filestream.SyncDir(l.dir)
 	}
 	if err != nil {
 		return leasedir.Unusable(l.dir, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // startTimeout is how long the agents may take once their job runs. A queue
@@ -23,17 +24,24 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	if err := l.away(); err != nil {
 		return driver.Waiting{}, err
 	}
-	if l.unused() {
-		return driver.Waiting{Missed: exists(filepath.Join(l.dir, missedName))}, l.lost("")
+	switch unused, missed, err := l.unused(); {
+	case err != nil:
+		return driver.Waiting{}, err
+	case unused:
+		return driver.Waiting{Missed: missed}, l.lost("")
 	}
-	if t := l.look(); t != nil {
+	if t, err := l.look(); err != nil {
+		return driver.Waiting{}, err
+	} else if t != nil {
 		return l.ready(t), nil
 	}
 	if l.details.Job == "" {
 		return driver.Waiting{}, l.lost("it was never submitted")
 	}
 	j, err := l.p.s.Queue.job(ctx, l.details.Job)
-	if t := l.look(); t != nil { // it came in between, and may have gone
+	if t, err := l.look(); err != nil {
+		return driver.Waiting{}, err
+	} else if t != nil { // it came in between, and may have gone
 		return l.ready(t), nil
 	}
 	switch {
@@ -67,14 +75,18 @@ func (l *lease) ready(t *terms) driver.Waiting {
 }
 
 // look reads what was granted, if it was not before.
-func (l *lease) look() *terms {
+func (l *lease) look() (*terms, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.terms != nil {
+		return l.terms, nil
+	}
 	var t terms
-	if l.terms == nil && readJSON(filepath.Join(l.dir, grantedName), &t) == nil {
+	there, err := readIfThere(filepath.Join(l.dir, grantedName), &t)
+	if there {
 		l.terms = &t
 	}
-	return l.terms
+	return l.terms, err
 }
 
 // lost says that the job will not do, with the verdict of its agents, else the
@@ -82,7 +94,7 @@ func (l *lease) look() *terms {
 func (l *lease) lost(why string) error {
 	words := l.words(why)
 	raw, _ := os.ReadFile(filepath.Join(l.dir, logName))
-	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" && !exists(filepath.Join(l.dir, verdictName)) {
+	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" && !l.judged() {
 		words += "; it said: " + said
 	}
 	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
@@ -101,9 +113,24 @@ func (l *lease) words(slurm string) string {
 }
 
 // unused tells that the agents have given the nodes back before anything was
-// started on them.
-func (l *lease) unused() bool {
-	return exists(filepath.Join(l.dir, verdictName)) && !exists(filepath.Join(l.dir, startedName))
+// started on them; missed, that nobody came to use them.
+func (l *lease) unused() (unused, missed bool, err error) {
+	judged, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
+	if err != nil || !judged {
+		return false, false, err
+	}
+	started, err := fsutil.Exists(filepath.Join(l.dir, startedName))
+	if err != nil || started {
+		return false, false, err
+	}
+	missed, err = fsutil.Exists(filepath.Join(l.dir, missedName))
+	return true, missed, err
+}
+
+// judged tells whether the agents have left a verdict, for words alone.
+func (l *lease) judged() bool {
+	there, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
+	return there && err == nil
 }
 
 func modified(path string) time.Time {
