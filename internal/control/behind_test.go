@@ -262,7 +262,7 @@ func TestADeadSiteAfterManyLostAttempts(t *testing.T) {
 		leaveVolume(t, a.dir, "1")
 		a.onAcquire = func() error {
 			if len(a.head.events) == 3 && a.head.events[2].Result.Continue {
-				if attempts, _ := filepath.Glob(filepath.Join(w.Store.RunDir(""), "*", checkpointsDir, "1")); len(attempts) > 0 {
+				if attempts, _ := filepath.Glob(filepath.Join(filepath.Dir(w.Store.RunDir("x")), "*", checkpointsDir, "1")); len(attempts) > 0 {
 					a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 				}
 			}

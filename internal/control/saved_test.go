@@ -101,7 +101,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		}
 	}
 	other := w.submitJob(t, inMachines())
-	rec.Run = other.ID
+	rec = leased(w, rec, other.ID)
 	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Errorf("another run's machines in the same place: %v", err)
 	}
 	plain := w.submitJob(t, spec.Job{Name: "plain", Nodes: 1, VM: &spec.VM{}, Volume: spec.Volume{Path: "/v"}})
-	rec.Run = plain.ID
+	rec = leased(w, rec, plain.ID)
 	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
 		t.Fatal(err)
 	}
@@ -202,4 +202,13 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, _, err := w.Import(t.Context(), t.TempDir(), nil); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a directory without any: %v", err)
 	}
+}
+
+// leased is an attempt as that of another run, with its own lease.
+func leased(w *world, rec state.Attempt, run string) state.Attempt {
+	lease := *rec.Lease
+	lease.Owner.Run = run
+	rec.Run, rec.Lease = run, &lease
+	w.sites["a"].held[lease.Owner] = true
+	return rec
 }
