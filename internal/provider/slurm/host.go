@@ -22,6 +22,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -240,48 +241,43 @@ func (a *agent) accept(l net.Listener) {
 		if conn.(*tls.Conn).HandshakeContext(context.Background()) != nil || !known() {
 			return // a stranger
 		}
-		peer, err := wire.NewPeer(conn, false, "the controller")
+		peer, err := rpc.NewPeer(conn, false, "the controller", wire.Watched, protocol)
 		if err != nil {
 			return
 		}
-		peer.Serve(context.Background(), a.handle) //nolint:errcheck // its end is that of one caller
+		peer.Serve(context.Background(), a.server(), rpc.Caller{Role: rpc.Controller, Rank: -1}) //nolint:errcheck // its end is that of one caller
 	})
 }
 
-func (a *agent) handle(ctx context.Context, method string, s *wire.Stream) error {
-	var c hostCall
-	if err := s.Params(&c); err != nil {
-		return err
-	}
-	switch method {
-	case callLaunch:
-		if err := a.launch(c); err != nil {
-			return err
-		}
-		return s.Reply(nil)
-	case callAlive:
-		return s.Reply(a.alive())
-	case callEnd:
+// server gives the calls that the agent answers.
+func (a *agent) server() *rpc.Server {
+	s := rpc.NewServer(a.log)
+	rpc.Handle(s, callLaunch, func(_ context.Context, _ rpc.Caller, r launchRequest) (rpc.None, error) {
+		return rpc.None{}, a.launch(r)
+	})
+	rpc.Handle(s, callAlive, func(context.Context, rpc.Caller, rpc.None) (bool, error) { return a.alive(), nil })
+	rpc.HandleStream(s, callEnd, func(_ context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
 		a.stopNode()
-		err := s.Reply(nil)
+		err := to.Reply(rpc.None{})
 		time.AfterFunc(50*time.Millisecond, a.finish) // for the answer to be on its way
 		return err
-	case callDial:
-		conn, err := wire.DialSocket(ctx, c.Path)
+	})
+	rpc.HandleStream(s, callDial, func(ctx context.Context, _ rpc.Caller, r dialRequest, to rpc.Answer[rpc.None]) error {
+		conn, err := wire.DialSocket(ctx, r.Path)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		if err := s.Reply(nil); err != nil {
+		if err := to.Reply(rpc.None{}); err != nil {
 			return err
 		}
-		return wire.Splice(s, conn)
-	}
-	return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: method, Err: errors.New("this agent does not know it")}
+		return wire.Splice(to, conn)
+	})
+	return s
 }
 
 // launch starts the node, once.
-func (a *agent) launch(c hostCall) error {
+func (a *agent) launch(r launchRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.node != nil {
@@ -295,15 +291,15 @@ func (a *agent) launch(c hostCall) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(r.Log), 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(c.Path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(r.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	argv := c.Argv
+	argv := r.Argv
 	if len(argv) == 0 {
 		self, err := os.Executable()
 		if err != nil {
@@ -327,7 +323,7 @@ func (a *agent) launch(c hostCall) error {
 		cmd.Wait() //nolint:errcheck // however it ends, its result says it
 		close(a.done)
 	}()
-	_, err = io.Copy(stdin, bytes.NewReader(c.Config))
+	_, err = io.Copy(stdin, bytes.NewReader(r.Config))
 	return errors.Join(err, stdin.Close())
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // lease is one job, or one step of a job of the user's.
@@ -145,8 +146,7 @@ func (l *lease) check(op string, host int) (*terms, error) {
 
 // NodeAlive implements driver.NodeChecker.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
-	var alive bool
-	err := l.ask(ctx, host, callAlive, hostCall{}, &alive)
+	alive, err := ask(ctx, l, host, callAlive, rpc.None{})
 	if core.IsKind(err, core.Transient) {
 		if s, serr := l.Status(ctx); serr == nil && !s.Live {
 			return false, nil
@@ -165,7 +165,8 @@ func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 	if _, err := l.check("launch node on", c.Host); err != nil {
 		return err
 	}
-	return l.ask(ctx, c.Host, callLaunch, hostCall{Path: c.Log, Config: c.Config, Argv: l.p.s.NodeArgv}, nil)
+	_, err := ask(ctx, l, c.Host, callLaunch, launchRequest{Log: c.Log, Config: c.Config, Argv: l.p.s.NodeArgv})
+	return err
 }
 
 // Dial implements driver.Lease.
@@ -175,7 +176,7 @@ func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, er
 		return nil, err
 	}
 	// The stream outlives the dialling, and its connection ends with it.
-	s, err := peer.Open(context.WithoutCancel(ctx), callDial, hostCall{Path: socket}, nil)
+	s, _, err := rpc.Open(context.WithoutCancel(ctx), peer, callDial, dialRequest{socket})
 	if err != nil {
 		peer.Close()
 		return nil, transient(err)
@@ -337,7 +338,7 @@ func (l *lease) endAgents(ctx context.Context) {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			l.ask(ctx, i, callEnd, hostCall{}, nil) //nolint:errcheck // see above
+			ask(ctx, l, i, callEnd, rpc.None{}) //nolint:errcheck // see above
 		})
 	}
 	wg.Wait()

@@ -4,33 +4,70 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
+// protocol is what a login node and the agents of a job speak.
+var protocol = rpc.Protocol{Name: "slurm-host", Version: 2} //nolint:gochecknoglobals // a constant
+
 // The calls of a host's agent.
-const (
-	callLaunch = "launch"
-	callAlive  = "alive"
-	callDial   = "dial"
-	callEnd    = "end"
+var ( //nolint:gochecknoglobals // constants
+	callLaunch = rpc.Method[launchRequest, rpc.None]{Name: "launch", By: rpc.Controller, Request: 2 * rpc.LargeSize}
+	callAlive  = rpc.Method[rpc.None, bool]{Name: "alive", By: rpc.Controller}
+	callDial   = rpc.Method[dialRequest, rpc.None]{Name: "dial", By: rpc.Controller}
+	callEnd    = rpc.Method[rpc.None, rpc.None]{Name: "end", By: rpc.Controller}
 )
 
-type hostCall struct {
-	Argv   []string `json:"argv,omitempty"` // of a node; default: the agent's own binary's
-	Config []byte   `json:"config,omitempty"`
-	Path   string   `json:"path,omitempty"`
+// launchRequest has an agent start its node.
+type launchRequest struct {
+	Argv   []string `json:"argv,omitempty"` // default: the agent's own binary's
+	Config []byte   `json:"config"`
+	Log    string   `json:"log"`
+}
+
+// Check implements the check of package rpc.
+func (r launchRequest) Check() error {
+	if slices.ContainsFunc(r.Argv, hasNUL) || len(r.Argv) > 0 && r.Argv[0] == "" {
+		return invalid("command of a node", r.Argv)
+	}
+	return checkPath(r.Log)
+}
+
+// dialRequest asks for a connection with a unix socket.
+type dialRequest struct {
+	Path string `json:"path"`
+}
+
+// Check implements the check of package rpc.
+func (r dialRequest) Check() error { return checkPath(r.Path) }
+
+func hasNUL(text string) bool { return strings.ContainsRune(text, 0) }
+
+func checkPath(path string) error {
+	if !filepath.IsAbs(path) || hasNUL(path) {
+		return invalid("path", path)
+	}
+	return nil
+}
+
+func invalid(what string, value any) error {
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
 }
 
 // connectTimeout is how long one address of an agent is tried.
 const connectTimeout = 3 * time.Second
 
 // connect speaks with a host's agent. Transient: it does not answer now.
-func (l *lease) connect(ctx context.Context, host int) (*wire.Peer, error) {
+func (l *lease) connect(ctx context.Context, host int) (*rpc.Peer, error) {
 	t, err := l.check("reach host", host)
 	if err != nil {
 		return nil, err
@@ -51,7 +88,7 @@ func (l *lease) connect(ctx context.Context, host int) (*wire.Peer, error) {
 			errs = append(errs, err)
 			continue
 		}
-		return wire.NewPeer(conn, true, t.Hosts[host].Name)
+		return rpc.Dial(conn, t.Hosts[host].Name, wire.Watched, protocol)
 	}
 	return nil, &core.Error{
 		Kind: core.Transient, Op: "reach the agent on", Object: t.Hosts[host].Name, Err: errors.Join(errs...),
@@ -60,13 +97,15 @@ func (l *lease) connect(ctx context.Context, host int) (*wire.Peer, error) {
 }
 
 // ask makes a call to a host's agent.
-func (l *lease) ask(ctx context.Context, host int, method string, c hostCall, out any) error {
+func ask[Req, Resp any](ctx context.Context, l *lease, host int, m rpc.Method[Req, Resp], r Req) (Resp, error) {
 	peer, err := l.connect(ctx, host)
 	if err != nil {
-		return err
+		var none Resp
+		return none, err
 	}
 	defer peer.Close()
-	return transient(peer.Call(ctx, method, c, out))
+	reply, err := rpc.Call(ctx, peer, m, r)
+	return reply, transient(err)
 }
 
 // transient tells a line that broke from a host that says no.
@@ -79,8 +118,8 @@ func transient(err error) error {
 
 // dialled is a stream with a connection of its own.
 type dialled struct {
-	*wire.Stream
-	peer *wire.Peer
+	*rpc.Stream
+	peer *rpc.Peer
 }
 
 func (d *dialled) Close() error { return errors.Join(d.Stream.Close(), d.peer.Close()) }
