@@ -73,7 +73,8 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		return err
 	}
 	a.rec.Fetched = true
-	return a.put(context.WithoutCancel(ctx))
+	// On a site of this machine, too: what it has is removed next.
+	return recorded(a.c.Store.PutAttempt(context.WithoutCancel(ctx), a.rec, true))
 }
 
 // patiently has something brought home. Where the site stops answering, and the run
