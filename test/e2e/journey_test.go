@@ -23,9 +23,11 @@ type journey struct {
 	// keep, if set, takes what its setup makes, after it has run without moving, so
 	// that it needs no setup any more.
 	keep func(t *testing.T, b *testkit.Bee)
-	// onward is a command in its container that succeeds once an attempt has read a
-	// checkpoint.
-	onward []string
+	// begun is a command in its container that succeeds once it computes, and onward
+	// one that does once an attempt has read a checkpoint.
+	begun, onward []string
+	// log is the file of its results that has the word resumed after that.
+	log, resumed string
 	// finish is what it has computed.
 	finish func(t *testing.T, b *testkit.Bee) string
 }
@@ -37,13 +39,13 @@ type journey struct {
 // others of these tests.
 const shortSlot = 36 * time.Second
 
-// TestGROMACSGoesFromSlurmToSSHToThisMachine: what it computes is the same, to the
-// last digit, as without any of that.
-func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
-	journey{
+// gromacs is the job of an example: what it computes is the same, to the last digit,
+// as without moving.
+func gromacs(steps string) journey {
+	return journey{
 		example: "gromacs",
 		ready: func(t *testing.T, b *testkit.Bee) {
-			edit(t, b, "gromacs/input/md.mdp", "nsteps          = 600", "nsteps          = 9000")
+			edit(t, b, "gromacs/input/md.mdp", "nsteps          = 600", "nsteps          = "+steps)
 			edit(t, b, "gromacs/job.yaml", "-deffnm md\noutputs", "-deffnm md -reprod\nresume: mpirun gmx_mpi -quiet mdrun -deffnm md -reprod -cpi md.cpt\nvolume: /data\ncheckpoint: {grace: 20s, paths: [/data/md.cpt]}\noutputs")
 		},
 		keep: func(t *testing.T, b *testkit.Bee) {
@@ -52,9 +54,64 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 			}
 			b.File("gromacs/job.yaml", regexp.MustCompile(`(?ms)^setup:.*?(^run:)`).ReplaceAllString(b.Read("gromacs/job.yaml"), "$1"))
 		},
+		begun:  []string{"grep", "-q", "Started mdrun", "/data/md.log"},
 		onward: []string{"grep", "-q", "Restarting from checkpoint", "/data/md.log"},
+		log:    "gromacs/results/md.log", resumed: "Restarting from checkpoint",
 		finish: energiesAndCoordinates,
-	}.travel(t)
+	}
+}
+
+func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
+	testkit.Long(t, "TestGROMACSMoves")
+	gromacs("9000").travel(t)
+}
+
+func TestGROMACSMoves(t *testing.T) { gromacs("4000").move(t) }
+
+// prepare puts the job into a bee's working directory, with its volume where the sites
+// of journeys have it.
+func (j journey) prepare(t *testing.T, b *testkit.Bee) (job string) {
+	t.Helper()
+	b.CopyExample(j.example)
+	j.ready(t, b)
+	job = j.example + "/job.yaml"
+	b.File(job, strings.ReplaceAll(b.Read(job), "/work", "/data"))
+	return job
+}
+
+// move has the job computed on one site, and begun there and moved to another.
+func (j journey) move(t *testing.T) {
+	t.Helper()
+	testkit.RequireTool(t, "mmdebstrap")
+	b := testkit.NewBee(t)
+	job := j.prepare(t, b)
+	sites := b.File("journey.yaml", "sites:\n  - {name: desk, provider: local, hosts: 2}\n  - {name: laptop, provider: local, hosts: 2, private_scratch: true}\n")
+	if r := b.Try("--sites", sites, "run", "-q", job); r.Code != 0 {
+		t.Fatalf("without moving: %+v", r)
+	}
+	want := j.finish(t, b)
+	if j.keep != nil {
+		j.keep(t, b)
+	}
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try(append([]string{"exec", id, "--"}, j.begun...)...); r.Code != 0 {
+			return b.Told(id, r.Stderr)
+		}
+		return nil
+	})
+	b.Must("move", id)
+	v := b.Await(id, 3*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "desk" || v.Attempts[1].Site != "laptop" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	accounted(t, b, id)
+	if !strings.Contains(b.Read(j.log), j.resumed) {
+		t.Errorf("it began anew: no %q in %s", j.resumed, j.log)
+	}
+	if got := j.finish(t, b); got != want {
+		t.Errorf("it computed\n%s\nand without moving\n%s", got, want)
+	}
 }
 
 // travel makes the journey, and holds it against one that stays at home.
@@ -64,10 +121,7 @@ func (j journey) travel(t *testing.T) {
 	farm := slurmfarm.Start(t, 2)
 	b := testkit.NewBee(t)
 	b.Env = append(b.Env, farm.Farm.Env()...)
-	b.CopyExample(j.example)
-	j.ready(t, b)
-	job := j.example + "/job.yaml"
-	b.File(job, strings.ReplaceAll(b.Read(job), "/work", "/data"))
+	job := j.prepare(t, b)
 	sites := func(slot time.Duration) string {
 		return b.File("journey.yaml", fmt.Sprintf(`sites:
   - {name: cluster, provider: slurm, login: h0, scratch: %s, slot: %s, price: 0.5}
