@@ -31,6 +31,7 @@ RUN echo "uid $(id -u) said $(cat greeting)" > built
 // base only this user can get, one whose build fails, and one whose bee is killed.
 func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 	testkit.RequireUser(t)
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	busybox, err := os.ReadFile(testkit.RequireTool(t, "busybox"))

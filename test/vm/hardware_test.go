@@ -13,8 +13,8 @@ import (
 )
 
 // TestHardwareOfVirtualMachines: what the Beefile says is what the guest has,
-// seen from the inside, and from the outside where that is the place to look. Only root
-// can set huge pages aside. There are machines because containers cannot run here: the
+// seen from the inside, and from the outside where that is the place to look. (Huge pages
+// are in TestAnImagesUserInVirtualMachines.) There are machines because containers cannot run here: the
 // runtime that the Beefile names does not answer.
 func TestHardwareOfVirtualMachines(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
@@ -26,7 +26,6 @@ func TestHardwareOfVirtualMachines(t *testing.T) {
 	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "-d", filepath.Join(b.Work, "tree"), disk, "16M").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	huge := setHugePages(t, 450)
 	job := b.File("job.yaml", fmt.Sprintf(`name: hardware
 build: {debian: bookworm, packages: [socat]}
 runtime: docker
@@ -37,7 +36,6 @@ vm:
   memory: 800M
   cpu: Nehalem
   pin: true
-  huge_pages: %t
   bridge: true
   disks: [{size: 3G, to: /scratch}, {from: %s, to: /reference}]
 volume: /data
@@ -48,7 +46,7 @@ run: |
   if touch /reference/new; then echo writable; fi
   socat TCP-LISTEN:7000,fork SYSTEM:'echo the job' &
   touch /data/up; sleep 1000
-`, huge, disk))
+`, disk))
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
 	awaitFile(t, b, id, "/data/up")
 	if why := b.Must("show", id); !strings.Contains(why, "using virtual machines, as containers cannot run here: ") {
@@ -80,15 +78,6 @@ run: |
 	}
 	if got := bindings(t, machines[0]); len(got) != 2 || got[0] == got[1] || strings.ContainsAny(got[0]+got[1], ",-") {
 		t.Errorf("the processors are bound to %q", got)
-	}
-	if huge {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", machines[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if mib := testkit.Number(t, string(raw), `_Hugetlb: +([1-9]\d*) kB`); mib < 700<<10 {
-			t.Errorf("%v KiB of it lie in huge pages", mib)
-		}
 	}
 	b.Must("stop", id)
 }

@@ -43,6 +43,7 @@ func layers(t *testing.T, manifest string) (size int64) {
 // where it lies or what there is; it is started by a link, also where there is no other
 // library than its own. It boots as far as its firmware.
 func TestABundleRunsFromAnywhere(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
 	made := strings.TrimSpace(b.Must("vm", "bundle", filepath.Join(b.Work, "qemu")))
@@ -82,6 +83,7 @@ func TestABundleRunsFromAnywhere(t *testing.T) {
 // cache: it is the same image, and counts as a guest image there too. Built there, it is
 // the same bit by bit.
 func TestGuestImages(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	address := testkit.Registry(t, "")
 	b := testkit.NewBee(t)

@@ -18,6 +18,7 @@ import (
 // TestSeveralVirtualMachinesOnAHost: three nodes on two hosts, two of them on
 // the first. Each is a node like any other; neighbours' frames stay at home.
 func TestSeveralVirtualMachinesOnAHost(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)

@@ -22,6 +22,18 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
+// atATime is how many tests with guests run beside each other: some wait while others
+// compute, and each guest has its memory.
+var atATime = make(chan struct{}, 2) //nolint:gochecknoglobals // of all tests of the package
+
+// besideOthers has a test run beside another one.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	atATime <- struct{}{}
+	t.Cleanup(func() { <-atATime })
+}
+
 // vmBee is a bee with the job of an example in virtual machines.
 func vmBee(t *testing.T, example, vm string) *testkit.Bee {
 	t.Helper()
@@ -49,6 +61,7 @@ func thermo(log string) string {
 // between them; the same numbers as on the hosts themselves. The volume is a data
 // image.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
+	besideOthers(t)
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	b := vmBee(t, "lammps", "{cpus: 1, memory: 1G}\nvolume: dataimage")
 	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
@@ -74,6 +87,7 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 // TestInsideVirtualMachines looks into a running pair of guests, on hosts that
 // share no file system, and then kills one of them.
 func TestInsideVirtualMachines(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -210,14 +224,27 @@ const everyFabric = `run: |
 // TestEveryFabric has LAMMPS compute over each of the networks between guests, by
 // turns with each volume, for fewer steps than outside, and has much sent at once. The
 // last two guests do it: in a star and a tree only guest 0's host joins them. The switch
-// with rings has its data image in TestLAMMPSInVirtualMachines.
+// with rings has its data image in TestLAMMPSInVirtualMachines. Outside of
+// `make test-long` the kinds that differ most do it here, and all of them in
+// TestEveryKindReachesAll of internal/fabric.
 func TestEveryFabric(t *testing.T) {
+	besideOthers(t)
 	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
 	for _, c := range []struct {
 		fabric, volume string
 		hosts          int
-	}{{"switch", "virtio", 2}, {"star", "virtio", 3}, {"tree", "dataimage", 3}, {"multicast", "dataimage", 2}, {"switch, nic: socket, encryption: none", "virtio", 2}} {
+		long           bool
+	}{
+		{"star", "virtio", 3, false},
+		{"multicast", "dataimage", 2, false},
+		{"switch", "virtio", 2, true},
+		{"tree", "dataimage", 3, true},
+		{"switch, nic: socket, encryption: none", "virtio", 2, true},
+	} {
 		t.Run(c.fabric, func(t *testing.T) {
+			if c.long {
+				testkit.Long(t, "its kind in TestEveryKindReachesAll of internal/fabric")
+			}
 			b := vmBee(t, "lammps", "{cpus: 1, memory: 1G, fabric: "+c.fabric+"}\nvolume: "+c.volume)
 			b.File("lammps/input/in.melt", strings.Replace(b.Read("lammps/input/in.melt"), "500", "200", 1))
 			one, other := fmt.Sprintf("lab-%d", c.hosts-2), fmt.Sprintf("lab-%d", c.hosts-1)

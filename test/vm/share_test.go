@@ -68,6 +68,7 @@ for turn in range(1, 301):
 // TestHostsDirectoryInGuests: by both ways, programs find what they are used to,
 // guests see at once what others wrote, and all of it belongs to the user.
 func TestHostsDirectoryInGuests(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	for _, way := range []string{"9p", "virtiofs"} {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,22 +17,24 @@ import (
 
 // TestAnImagesUserInVirtualMachines: processes are whom the image names, on both nodes
 // and in a volume of either kind; outside, and in what they write, they are the caller.
-// The image is as it was for who runs it in the guest himself.
+// The image is as it was for who runs it in the guest himself. Root has one node, and huge
+// pages, which only root can set aside.
 func TestAnImagesUserInVirtualMachines(t *testing.T) {
 	testkit.AsRootToo(t)
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
-	kind := "virtio"
-	if os.Geteuid() != 0 {
-		kind = "dataimage"
+	kind, other, nodes, huge := "dataimage", "lab-1", 2, false
+	if os.Geteuid() == 0 {
+		kind, other, nodes, huge = "virtio", "lab-0", 1, setHugePages(t, 560)
 	}
-	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
+	sites := b.File("sites.yaml", fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d}]\n", nodes))
 	b.File("input", "from home\n")
 	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
 	job := b.File("job.yaml", "name: user\nimage: docker-archive:"+app+`
-vm: {cpus: 1, memory: 1G}
-nodes: 2
+vm: {cpus: 1, memory: 1G, huge_pages: `+strconv.FormatBool(huge)+`}
+nodes: `+strconv.Itoa(nodes)+`
 volume: `+kind+`
 workdir: /work
 inputs: [{from: ./input, to: /work/}]
@@ -39,7 +42,7 @@ run: |
   set -e
   id -un; id -gn; echo $HOME; cat ~/own input; echo more >> input; echo x > ~/new
   mkdir -p dir; echo one > dir/mine; chmod 600 dir/mine
-  /.bee/rsh lab-1 'id -un; cat /work/dir/mine; echo two >> /work/dir/mine; echo y > /work/dir/other; stat -c %U /work/dir/other'
+  /.bee/rsh `+other+` 'id -un; cat /work/dir/mine; echo two >> /work/dir/mine; echo y > /work/dir/other; stat -c %U /work/dir/other'
   cat dir/other; rm dir/other
   touch up; until [ -e go ]; do sleep 1; done
 outputs: [{from: /work/dir, to: ./results}, {from: /work/input, to: ./results}]
@@ -56,6 +59,17 @@ outputs: [{from: /work/dir, to: ./results}, {from: /work/input, to: ./results}]
 	awaitFile(t, b, id, "/work/up")
 	if got := b.Must("show", id); strings.Contains(got, "starting virtual machines") {
 		t.Errorf("of guests that are up it is told:\n%s", got)
+	}
+	if machines := machinesOf(id); huge && len(machines) == 1 {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", machines[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kib := testkit.Number(t, string(raw), `_Hugetlb: +([1-9]\d*) kB`); kib < 900<<10 {
+			t.Errorf("%v KiB of it lie in huge pages", kib)
+		}
+	} else if len(machines) != nodes {
+		t.Errorf("there are machines %v", machines)
 	}
 	const by = `docker run --rm --network host --entrypoint sh `
 	const docker = `image=$(docker ps --format '{{.Image}}'); ` + by + `${image%-user} -c 'id -un; cat ~/own' && ` + by + `$image -c 'id -u; cat /home/app/own'; docker logs $(docker ps -q) 2>&1; true`

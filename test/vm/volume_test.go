@@ -18,6 +18,7 @@ import (
 // to the user. The volume is a data image because the hosts share no directory;
 // the job fills it. (Guests with the hosts' directory are in other tests.)
 func TestVolumesOfGuests(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -54,6 +55,7 @@ outputs: [{from: "/data/*", to: results}]
 // TestADataImageMoves: a job whose volume is a data image is asked to save
 // itself by a stop file, and goes on from its volume, which was in one file.
 func TestADataImageMoves(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -101,6 +103,7 @@ outputs: [{from: /data/state, to: results}]
 // writing. What was synced there, and by a guest that has the volume from there,
 // comes home out of the image they left.
 func TestSyncedWritesSurvive(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
@@ -156,6 +159,7 @@ outputs: [{from: /data/deep, to: results}, {from: "/data/*sum", to: results}]
 // TestADataImageIsGivenToARun: what was loaded into an image, without a machine, is
 // in the volume, with what inputs add; what is no data image is refused at once.
 func TestADataImageIsGivenToARun(t *testing.T) {
+	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
