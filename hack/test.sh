@@ -20,7 +20,7 @@ events() {
 # that take longest first. `make lint` has vetted them.
 all_tests() {
   events user go test -json -count=1 -p 4 -parallel 4 -timeout "$limit" -vet=off "$@" ./test/vm ./test/e2e ./internal/vm \
-    ./internal/control ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
+    ./test/hostile ./internal/control ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
 }
 
 # The tests that a call in them has run as root: PACKAGE NAME.

@@ -66,7 +66,7 @@ func TestGROMACSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 	gromacs("9000").travel(t)
 }
 
-func TestGROMACSMoves(t *testing.T) { gromacs("4000").move(t) }
+func TestGROMACSMoves(t *testing.T) { gromacs("1500").move(t) }
 
 // prepare puts the job into a bee's working directory, with its volume where the sites
 // of journeys have it.

@@ -22,10 +22,10 @@ func killCount(t *testing.T) int {
 	if n, err := strconv.Atoi(os.Getenv("BEE_TEST_KILLS")); err == nil {
 		return n
 	}
-	if testing.Short() {
-		return 10
+	if testkit.Everything() {
+		return 200
 	}
-	return 60
+	return 30
 }
 
 // TestKillAnythingAtAnyMoment kills one process of a run, of bee or of the job

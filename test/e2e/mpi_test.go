@@ -93,6 +93,7 @@ func TestMPIWithoutSharedFileSystem(t *testing.T) {
 // variables. The environment goes into them, a rank's exit code and signal come out, and
 // there are as many slots as outside.
 func TestMPIInVirtualMachines(t *testing.T) {
+	t.Parallel()
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	j := mpiJob{nodes: 2, ranks: 1, extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 25m"}}
 	j.allFamilies(t, func(f mpiFamily) (run, says string) {

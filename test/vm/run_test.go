@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -57,12 +58,27 @@ func thermo(log string) string {
 	return strings.Join(regexp.MustCompile(`(?m)^ +\d+(?: +-?[\d.]+){4} *$`).FindAllString(log, -1), "\n")
 }
 
+// outside gives what LAMMPS prints without virtual machines, computed once.
+func outside(t *testing.T) string {
+	t.Helper()
+	outsideOnce.Do(func() { outsideText = thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps")) })
+	if outsideText == "" {
+		t.Fatal("without virtual machines it computed nothing")
+	}
+	return outsideText
+}
+
+var ( //nolint:gochecknoglobals // for several tests
+	outsideOnce sync.Once
+	outsideText string
+)
+
 // TestLAMMPSInVirtualMachines: two guests, their Docker, MPI over the switch
 // between them; the same numbers as on the hosts themselves. The volume is a data
 // image.
 func TestLAMMPSInVirtualMachines(t *testing.T) {
 	besideOthers(t)
-	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
+	outside := outside(t)
 	b := vmBee(t, "lammps", "{cpus: 1, memory: 1G}\nvolume: dataimage")
 	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
 		t.Fatalf("%d: %s", r.Code, r.Stderr)
@@ -229,7 +245,7 @@ const everyFabric = `run: |
 // TestEveryKindReachesAll of internal/fabric.
 func TestEveryFabric(t *testing.T) {
 	besideOthers(t)
-	outside := thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps"))
+	outside := outside(t)
 	for _, c := range []struct {
 		fabric, volume string
 		hosts          int
