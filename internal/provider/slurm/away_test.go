@@ -143,7 +143,7 @@ func TestNothingIsConcludedWhileTheScratchDoesNotAnswer(t *testing.T) {
 		if err := os.Chmod(l.dir, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		check(t, func() { os.Chmod(l.dir, 0o700) })
+		check(t, func() { os.Chmod(l.dir, 0o700) }) //nolint:errcheck // the checks find it
 	})
 }
 

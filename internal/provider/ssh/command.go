@@ -7,7 +7,8 @@ import (
 )
 
 // sshCommand is the command line of the OpenSSH client. The user's own
-// configuration decides everything else: keys, agent, ports, jumps.
+// configuration decides everything else: keys, agent, ports, jumps. What it has for people
+// who log in is left out.
 func sshCommand(host string, options map[string]string, remote string) []string {
 	set := map[string]string{
 		"BatchMode":           "yes", // a prompt would hang a run at night
@@ -16,6 +17,12 @@ func sshCommand(host string, options map[string]string, remote string) []string 
 		"ServerAliveCountMax": "3",
 		"RequestTTY":          "no",
 		"LogLevel":            "ERROR",
+		"PermitLocalCommand":  "no",
+		"VisualHostKey":       "no",
+		"EscapeChar":          "none",
+		"ClearAllForwardings": "yes", // a port that is taken would end the connection
+		"ForwardX11":          "no",
+		"Tunnel":              "no",
 	}
 	for k, v := range options {
 		set[k] = v
@@ -95,10 +102,12 @@ p=$(cd -P "$d" && pwd -P)
 if ! safe "$d" || { [ "$p" != "$d" ] && ! safe "$p"; }; then echo "bee: $d: %s" >&2; exit 1; fi
 fi
 if [ -n "$s" ] && %s; then
+echo
 echo "BEE have $a"
 else
 p=
 command -v gzip >/dev/null 2>&1 && p=gzip
+echo
 echo "BEE need $a $p"
 read -r n && [ "$n" -gt 0 ] && t=$b.$$ || exit 1
 head -c "$n" | ${p:-cat} ${p:+-dc} >"$t"

@@ -61,7 +61,7 @@ func TestTheBinaryComesCompressedWhereTheHostHasGzip(t *testing.T) {
 		c := exec.Command("/bin/sh", "-c", bootScript(map[string]binary{runtime.GOARCH: {sum, int64(len(text))}}, false))
 		c.Env = []string{"PATH=" + tools, "XDG_CACHE_HOME=" + t.TempDir()}
 		c.Stdin = sent
-		if out, err := c.CombinedOutput(); err != nil || string(out) != word+"\nBEE have "+runtime.GOARCH+"\nstarted\n" {
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "\n"+word+"\nBEE have "+runtime.GOARCH+"\nstarted\n" {
 			t.Errorf("with gzip %v: %v: %s", has, err, out)
 		}
 	}

@@ -84,7 +84,7 @@ func (p *provider) login(ctx context.Context, host string, doubt bool) (*link, e
 	if err != nil {
 		return nil, err
 	}
-	argv := sshCommand(host, p.ciphers.options(ctx, p.s.Client, host, p.s.Options), bootScript(binaries, doubt))
+	argv := sshCommand(host, p.configs.options(ctx, p.s.Client, host, p.s.Options), bootScript(binaries, doubt))
 	c := exec.Command(p.s.Client, argv[1:]...) //nolint:noctx // the link outlives the call
 	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
 	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
@@ -306,8 +306,13 @@ func (p *provider) explain(host, words string, err error) error {
 // byHand is the command by which people log in to a host with the site's options.
 func (p *provider) byHand(host string) string {
 	words := []string{"ssh"}
-	for _, k := range slices.Sorted(maps.Keys(p.s.Options)) {
-		option := k + "=" + p.s.Options[k]
+	options := p.configs.setBack(host)
+	if options == nil {
+		options = map[string]string{}
+	}
+	maps.Copy(options, p.s.Options)
+	for _, k := range slices.Sorted(maps.Keys(options)) {
+		option := k + "=" + options[k]
 		if strings.ContainsAny(option, " \t'\"$\\") {
 			option = shell.Quote(option)
 		}

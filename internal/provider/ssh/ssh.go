@@ -59,8 +59,8 @@ type provider struct {
 	spare map[string]*link
 	// answered are the hosts that a login to has succeeded.
 	answered sync.Map
-	// ciphers of hosts that were spoken to.
-	ciphers ciphers
+	// configs of hosts that were spoken to.
+	configs configs
 	laning  laning
 }
 

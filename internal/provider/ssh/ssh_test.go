@@ -402,7 +402,7 @@ func TestStagingThatFailsIsNotWaitedFor(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	got := strings.Join(sshCommand("ann@n1", map[string]string{"ConnectTimeout": "3", "ProxyJump": "gate"}, "exec x"), " ")
-	want := "ssh -o BatchMode=yes -o ConnectTimeout=3 -o LogLevel=ERROR -o ProxyJump=gate -o RequestTTY=no -o ServerAliveCountMax=3 -o ServerAliveInterval=5 -- ann@n1 exec x"
+	want := "ssh -o BatchMode=yes -o ClearAllForwardings=yes -o ConnectTimeout=3 -o EscapeChar=none -o ForwardX11=no -o LogLevel=ERROR -o PermitLocalCommand=no -o ProxyJump=gate -o RequestTTY=no -o ServerAliveCountMax=3 -o ServerAliveInterval=5 -o Tunnel=no -o VisualHostKey=no -- ann@n1 exec x"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -421,7 +421,7 @@ func TestCiphersThatHardwareDoesGoFirst(t *testing.T) {
 	}
 	f := sshfarm.Start(t, 1)
 	client := filepath.Join(f.Bin, "ssh")
-	var c ciphers
+	var c configs
 	if got := c.options(t.Context(), client, "h0", nil)["Ciphers"]; doesAES() && (!strings.HasPrefix(got, "aes128-gcm@openssh.com,") || !strings.Contains(got, "chacha20")) {
 		t.Errorf("of ssh's own ciphers: %q", got)
 	}

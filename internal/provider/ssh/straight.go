@@ -92,7 +92,7 @@ func (p *provider) meet(ctx context.Context, k *link, m driver.Meeting) (driver.
 // withName adds to the addresses of a host that by which ssh knows it: where
 // addresses are translated on the way to it, it does not know that one itself.
 func (p *provider) withName(ctx context.Context, host string, addrs []string) []string {
-	name := configured(ctx, p.s.Client, host, p.s.Options, "hostname")
+	name := configured(ctx, p.s.Client, host, p.s.Options)["hostname"]
 	_, port, err := net.SplitHostPort(addrs[0])
 	if name == "" || err != nil {
 		return addrs
