@@ -19,7 +19,7 @@ func (a *app) newImageCommand() *cobra.Command {
 	}
 	all := anyImage()
 	c.AddCommand(a.newImageLsCommand(all), a.newImageShowCommand(all), a.newImagePullCommand(all), a.newImageImportCommand(),
-		a.newImageBuildCommand(), a.newImagePushCommand(all), a.newImageRmCommand(all), a.newImagePruneCommand())
+		a.newImageBuildCommand(), a.newImagePushCommand(all), a.newImageSaveCommand(all), a.newImageRmCommand(all), a.newImagePruneCommand())
 	return c
 }
 

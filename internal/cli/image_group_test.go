@@ -103,3 +103,32 @@ func TestNamesOfOnesOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestImagesAreSavedWhole to a file, or not at all, and to no other place than was said.
+func TestImagesAreSavedWhole(t *testing.T) {
+	bee := imageCommand(t)
+	bee("image", "pull", "docker-archive:"+testkit.Busybox(t, v1.Config{Labels: map[string]string{"a": "b"}}))
+	id := strings.Fields(bee("image", "ls", "--json"))
+	var list []imageView
+	if err := json.Unmarshal([]byte(strings.Join(id, " ")), &list); err != nil || len(list) != 1 {
+		t.Fatalf("got %v, %v", list, err)
+	}
+	dir := t.TempDir()
+	for _, format := range []string{"docker-archive", "oci-archive"} {
+		file := dir + "/" + format
+		bee("image", "save", list[0].ID, "--format", format, "-o", file)
+		if came := bee("image", "import", file); !strings.HasPrefix(came, "sha256:") {
+			t.Errorf("%s: got %q", format, came)
+		}
+	}
+	for _, args := range [][]string{{list[0].ID}, {list[0].ID, "-o", dir + "/none/x"}, {list[0].ID, "-o", dir + "/x", "--format", "zip"}, {"no-such:1", "-o", dir + "/x"}} {
+		root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRoot()
+		root.SetArgs(append([]string{"image", "save"}, args...))
+		if err := root.ExecuteContext(t.Context()); err == nil || core.Remedy(err) == "" {
+			t.Errorf("%s: %v (%s)", args, err, core.Remedy(err))
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -27,7 +27,7 @@ const parallel = 4
 
 // add brings an image into the cache, unless it is there.
 func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOptions) (core.Image, error) {
-	r := record{Created: time.Now(), Image: core.Image{ID: src.ID(), Ref: ref, OS: src.File.OS, Arch: src.File.Architecture, Config: configOf(src.File.Config)}}
+	r := record{Created: time.Now(), Image: core.Image{ID: src.ID(), Ref: ref, OS: src.File.OS, Arch: src.File.Architecture, Config: configOf(src.File.Config)}, Document: src.Config}
 	// The lock waits for runs that use the image, so look first without it.
 	if old, ok := s.have(r.ID, ref); ok {
 		return old, nil

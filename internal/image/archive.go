@@ -191,6 +191,6 @@ func (s *Store) flattened(ctx context.Context, r record) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	r.describe(file)
+	r.describeAll(file)
 	return mutate.ConfigFile(image, file)
 }

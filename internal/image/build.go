@@ -31,6 +31,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 	if err != nil {
 		return core.Image{}, err
 	}
+	key = s.withBases(key, b, o.Platform)
 	if i, ok := s.ref(key, o.Platform, ""); ok && o.Policy != "always" {
 		return i, nil
 	}
@@ -125,7 +126,12 @@ func (s *Store) buildDockerfile(ctx context.Context, key string, b spec.Build, o
 	if builder == spec.BuilderVM {
 		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o)
 	} else {
-		err = buildWith(ctx, builder, file, s.buildTag(key), archive, b, o)
+		var undo func()
+		undo, err = s.lendBases(ctx, builder, file, b, o)
+		if err == nil {
+			err = buildWith(ctx, builder, file, s.buildTag(key), archive, b, o)
+		}
+		undo()
 	}
 	if err != nil {
 		return core.Image{}, err

@@ -172,7 +172,7 @@ func debianRecord(b spec.Build, arch, layer string, size, epoch int64) (record, 
 		return record{}, err
 	}
 	id := sha256.Sum256(manifest)
-	return record{Created: time.Now(), Image: core.Image{ID: "sha256:" + hex.EncodeToString(id[:]), Ref: debianName(b), OS: "linux", Arch: arch, Config: configOf(c)}}, nil
+	return record{Created: time.Now(), Image: core.Image{ID: "sha256:" + hex.EncodeToString(id[:]), Ref: debianName(b), OS: "linux", Arch: arch, Config: configOf(c)}, Document: config}, nil
 }
 
 // mostInName is how many packages an image is named by: with all of many nobody

@@ -46,6 +46,24 @@ func (s *Store) FileSystem(ctx context.Context, id string) (path, tag string, co
 	return path, tagOf(id), config, err
 }
 
+// describeAll sets all that the image's configuration says, but for its layers.
+func (r record) describeAll(file *v1.ConfigFile) {
+	var whole v1.ConfigFile
+	if len(r.Document) == 0 || json.Unmarshal(r.Document, &whole) != nil {
+		r.describe(file)
+		for _, v := range r.Config.Volumes {
+			if file.Config.Volumes == nil {
+				file.Config.Volumes = map[string]struct{}{}
+			}
+			file.Config.Volumes[v] = struct{}{}
+		}
+		return
+	}
+	whole.RootFS, whole.History = file.RootFS, file.History
+	*file = whole
+	file.OS, file.Architecture = r.OS, r.Arch
+}
+
 // describe sets what an image's configuration says of it.
 func (r record) describe(file *v1.ConfigFile) {
 	file.OS, file.Architecture = r.OS, r.Arch

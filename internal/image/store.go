@@ -56,8 +56,10 @@ type record struct {
 	core.Image
 	// Layers are the digests of what blobs holds of it: layers, lowest first,
 	// manifest and configuration; none where the image came flattened.
-	Layers  []string  `json:"layers,omitempty"`
-	Created time.Time `json:"created"`
+	Layers []string `json:"layers,omitempty"`
+	// Document is the image's whole configuration, of which core.Image has a part.
+	Document json.RawMessage `json:"document,omitempty"`
+	Created  time.Time       `json:"created"`
 }
 
 // Open opens, and where needed makes, a cache. It costs next to nothing.

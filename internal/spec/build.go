@@ -19,7 +19,7 @@ func (d *decoder) checkBuild(b *Build) {
 	case b.Debian != "":
 		d.onlyFor("a build by a Dockerfile", "dockerfile", "args", "builder")
 	case b.Context != "":
-		d.onlyFor("a build of Debian packages", "packages", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
+		d.onlyFor("a build of Debian packages", "packages", "slim", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
 	}
 	if b.Debian != "" && !fits("build.debian", b.Debian) {
 		d.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)

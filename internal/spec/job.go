@@ -95,6 +95,8 @@ type Build struct {
 	// Debian suite, such as bookworm.
 	Debian   string   `yaml:"debian"`
 	Packages []string `yaml:"packages"`
+	// Slim leaves out what packages recommend, documentation and translations.
+	Slim bool `yaml:"slim"`
 	// Snapshot date, such as 20250520T000000Z, for bit-for-bit identity.
 	Snapshot string `yaml:"snapshot"`
 	// Mirror is the Debian mirror's URL; default: the host's own, or, with

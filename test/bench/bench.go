@@ -137,7 +137,7 @@ func (b *bench) write(name, text string) error {
 func (b *bench) prepare() error {
 	return errors.Join(b.busybox(),
 		b.write("sleep.yaml", "name: sleeper\nimage: docker-archive:busybox.tar\nrun: [sleep, \"600\"]\n"),
-		b.write("apps.yaml", "name: apps\nbuild: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nrun: [\"true\"]\n"))
+		b.write("apps.yaml", "name: apps\nbuild: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nrun: [\"true\"]\n"))
 }
 
 // until repeats a command until it succeeds, and gives what it said then.

@@ -16,7 +16,7 @@ func (b *bench) hpcc(rounds int) error {
 		return err
 	}
 	if err := b.write("hpcc.yaml", `name: hpcc
-build: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
+build: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
 ranks_per_node: 2
 env: {OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1"}
 inputs: [{from: hpccinf.txt, to: /work/hpccinf.txt}]

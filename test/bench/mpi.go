@@ -12,6 +12,7 @@ import (
 func mpiImage(packages string) string {
 	return `build:
   debian: bookworm
+  slim: true
   packages: [` + packages + `, gcc, libc6-dev]
   run: ["printf '#include <mpi.h>\nint main(void) { return MPI_Init(0, 0) || MPI_Finalize(); }\n' | mpicc -x c - -o /usr/local/bin/empty"]
 `

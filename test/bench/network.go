@@ -66,7 +66,7 @@ func (b *bench) network(rounds int) error {
 		if plain == nil {
 			b.env = append(env, "PATH="+wrapped+":"+os.Getenv("PATH"))
 		}
-		if err := b.write("guests.yaml", "name: guests\nbuild: {debian: bookworm, packages: [iperf3, netpipe-openmpi, hpcc]}\nnodes: 2\nranks_per_node: 1\nenv: {OMP_NUM_THREADS: \"1\", OPENBLAS_NUM_THREADS: \"1\"}\ninputs: [{from: hpccinf.txt, to: /work}]\nworkdir: /work\nvm: {cpus: 1, memory: 768M, fabric: "+c.keys+`}
+		if err := b.write("guests.yaml", "name: guests\nbuild: {debian: bookworm, slim: true, packages: [iperf3, netpipe-openmpi, hpcc]}\nnodes: 2\nranks_per_node: 1\nenv: {OMP_NUM_THREADS: \"1\", OPENBLAS_NUM_THREADS: \"1\"}\ninputs: [{from: hpccinf.txt, to: /work}]\nworkdir: /work\nvm: {cpus: 1, memory: 768M, fabric: "+c.keys+`}
 run: |
   set -e
   iperf3 -s -1 -D

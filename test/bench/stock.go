@@ -24,6 +24,7 @@ const isReady = "DOCKER IS READY"
 const stockImage = `name: stock
 build:
   debian: bookworm
+  slim: true
   packages: [linux-image-amd64, initramfs-tools, systemd-sysv, udev, dbus, cloud-init, openssh-server, e2fsprogs, docker.io]
   run:
     - "mkdir -p /var/lib/cloud/seed/nocloud && echo 'instance-id: stock' > /var/lib/cloud/seed/nocloud/meta-data && printf '#cloud-config\\nhostname: stock\\n' > /var/lib/cloud/seed/nocloud/user-data"

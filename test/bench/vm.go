@@ -8,7 +8,7 @@ func (b *bench) vm(rounds int) error {
 			return err
 		}
 	}
-	large := "name: large\nbuild: {debian: bookworm, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nvm: {cpus: 2, memory: 1G}\nrun: [\"true\"]\n"
+	large := "name: large\nbuild: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nvm: {cpus: 2, memory: 1G}\nrun: [\"true\"]\n"
 	if err := b.write("large.yaml", large); err != nil {
 		return err
 	}

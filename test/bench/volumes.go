@@ -41,7 +41,7 @@ func (b *bench) volumes(rounds int) error {
 	if err := b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
 		return err
 	}
-	image := "build:\n  debian: bookworm\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, fio]\n" +
+	image := "build:\n  debian: bookworm\n  slim: true\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, fio]\n" +
 		"  copy: [{from: " + filepath.Join(b.dir, "mpiio.c") + ", to: /src/mpiio.c}]\n  run: [mpicc -O2 /src/mpiio.c -o /usr/local/bin/mpiio]\n"
 	run := "run: |\n  set -e\n"
 	for _, f := range fio() { // on the host that has no data image itself

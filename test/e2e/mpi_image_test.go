@@ -20,6 +20,7 @@ import (
 // MPI as PyPI's wheels bring them, with mpi4py to write programs in.
 const mpiBuild = `build:
   debian: bookworm
+  slim: true
   packages: [openmpi-bin, mpich, python3, python3-mpi4py]
   copy: [{from: %s, to: /opt}]
   run:

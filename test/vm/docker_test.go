@@ -129,7 +129,7 @@ func TestAGuestHasTheDockerOfARepository(t *testing.T) {
 	}
 	most := int(testkit.Number(t, string(raw), `MemAvailable: +(\d+) kB`)) / 1024 * 6 / 10
 	job := b.File("job.yaml", fmt.Sprintf(`name: docker
-build: {debian: bookworm, packages: [socat]}
+build: {debian: bookworm, slim: true, packages: [socat]}
 vm: {image: %q, memory: %dM}
 run: touch /tmp/up; sleep 1000
 `, image, most))

@@ -27,7 +27,7 @@ func TestHardwareOfVirtualMachines(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	job := b.File("job.yaml", fmt.Sprintf(`name: hardware
-build: {debian: bookworm, packages: [socat]}
+build: {debian: bookworm, slim: true, packages: [socat]}
 runtime: docker
 vm:
   when: auto
@@ -128,7 +128,7 @@ func TestHardwareThatIsNotThere(t *testing.T) {
 		"disk":       {"{memory: 512M, disks: [{from: /nowhere.img, to: /a}]}", "/nowhere.img"},
 		"huge pages": {"{memory: 600G, huge_pages: true}", "huge pages"},
 	} {
-		job := b.File("job.yaml", "build: {debian: bookworm, packages: [socat]}\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
+		job := b.File("job.yaml", "build: {debian: bookworm, slim: true, packages: [socat]}\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
 		if r := b.Try("--sites", sites, "run", "-q", job); r.Code != 204 || !strings.Contains(r.Stderr, c.want) || strings.Contains(r.Stderr, "connection reset") {
 			t.Errorf("%s: %d, %s", name, r.Code, r.Stderr)
 		}

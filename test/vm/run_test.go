@@ -109,7 +109,7 @@ func TestInsideVirtualMachines(t *testing.T) {
 	b := testkit.NewBee(t)
 	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
 	job := b.File("job.yaml", `name: inside
-build: {debian: bookworm, packages: [socat]}
+build: {debian: bookworm, slim: true, packages: [socat]}
 vm: {cpus: 1, memory: 1G}
 nodes: 2
 run: |
@@ -309,7 +309,7 @@ func machinesIn(run string, attempt int) []int {
 func TestVirtualMachinesOnlyWhereNeeded(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
-	job := b.File("job.yaml", "build: {debian: bookworm, packages: [socat]}\nvm: auto\nrun: cat /proc/sys/kernel/random/boot_id\n")
+	job := b.File("job.yaml", "build: {debian: bookworm, slim: true, packages: [socat]}\nvm: auto\nrun: cat /proc/sys/kernel/random/boot_id\n")
 	own, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		t.Fatal(err)

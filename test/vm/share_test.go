@@ -84,7 +84,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			}
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
-build: {debian: bookworm, packages: [openmpi-bin, python3-mpi4py]} # as others have it
+build: {debian: bookworm, slim: true, packages: [openmpi-bin, python3-mpi4py]} # as others have it
 vm: {cpus: 1, memory: 1G, share: `+way+`}
 nodes: 2
 volume: {path: /data, kind: virtio}

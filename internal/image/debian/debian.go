@@ -32,7 +32,7 @@ type Options struct {
 func Command(b spec.Build, o Options) []string {
 	argv := []string{
 		"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
-		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`,
+		`--aptopt=APT::Install-Recommends "` + strconv.FormatBool(!b.Slim) + `"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`,
 	}
 	if keysNamed(o.Sources) {
 		// Looking for the key would start a gpg agent, which a sudden end
@@ -48,9 +48,11 @@ func Command(b spec.Build, o Options) []string {
 	for _, a := range o.Apt {
 		argv = append(argv, "--aptopt="+a)
 	}
-	argv = append(argv, "--dpkgopt=force-unsafe-io",
-		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+	argv = append(argv, "--dpkgopt=force-unsafe-io")
+	if b.Slim {
+		argv = append(argv, "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+			"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+	}
 	if len(b.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 		// mmdebstrap asks for them only once it has set up all that is essential: a slip

@@ -75,6 +75,22 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestPackagesAreWhole unless a slim image is wanted.
+func TestPackagesAreWhole(t *testing.T) {
+	whole, slim := strings.Join(Command(spec.Build{Debian: "bookworm"}, Options{}), "\n"), strings.Join(Command(spec.Build{Debian: "bookworm", Slim: true}, Options{}), "\n")
+	if strings.Contains(whole, "path-exclude") || !strings.Contains(whole, `Install-Recommends "true"`) {
+		t.Errorf("by default: %s", whole)
+	}
+	for _, path := range []string{"man", "locale", "doc"} {
+		if !strings.Contains(slim, "path-exclude=/usr/share/"+path+"/*") {
+			t.Errorf("%s stays in a slim image", path)
+		}
+	}
+	if !strings.Contains(slim, `Install-Recommends "false"`) {
+		t.Errorf("slim: %s", slim)
+	}
+}
+
 func TestLongScriptGoesByTheEnvironment(t *testing.T) {
 	b := spec.Build{Debian: "bookworm", Run: []string{"true", strings.Repeat("true\n", 200), "true\ntrue", strings.Repeat("x", 401)}}
 	got := strings.Join(Command(b, Options{Arch: "amd64"}), " ")

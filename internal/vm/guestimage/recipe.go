@@ -138,7 +138,7 @@ func Recipe(o Options) spec.Build {
 	if o.Suite == "" {
 		o.Suite = "bookworm"
 	}
-	b := spec.Build{Debian: o.Suite, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy, Env: map[string]string{Mark: "1"}}
+	b := spec.Build{Debian: o.Suite, Slim: true, Snapshot: o.Snapshot, Mirror: o.Mirror, Packages: base(), Copy: o.Copy, Env: map[string]string{Mark: "1"}}
 	if len(o.DockerPackages) == 0 && o.DockerRepository == nil {
 		b.Packages = append(b.Packages, "docker.io", "crun")
 		b.Run = append(b.Run, byCrun)
