@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -70,16 +71,16 @@ func (b *between) run(ctx context.Context) error {
 			return err
 		}
 	}
-	site, err := wire.NewPeerWith(wire.NewLanes(pipe{lines, in, out}, true), true, "the agent", wire.Patient)
+	site, err := rpc.Dial(wire.NewLanes(pipe{lines, in, out}, true), "the agent", wire.Patient, agentProtocol)
 	if err != nil {
 		return err
 	}
 	fmt.Println("BEE have " + runtime.GOARCH + "\nBEE here")
-	user, err := wire.NewPeerWith(wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false), false, "bee", wire.Patient)
+	user, err := rpc.NewPeer(wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false), false, "bee", wire.Patient, agentProtocol)
 	if err != nil {
 		return err
 	}
-	user.Serve(ctx, b.pass(Agent, site)) //nolint:errcheck // its end is ours
+	user.Serve(ctx, b.server(Agent, site, nil), anybody) //nolint:errcheck // its end is ours
 	site.Close()
 	return agent.Wait()
 }
@@ -93,62 +94,96 @@ type pipe struct {
 func (p pipe) Write(b []byte) (int, error) { return p.w.Write(b) }
 func (p pipe) Close() error                { return errors.Join(p.w.Close(), p.c.Close()) }
 
-// pass hands the calls that come to the one who is to answer them, and changes the answers.
-func (b *between) pass(of string, to *wire.Peer) wire.Handler {
-	return func(ctx context.Context, method string, s *wire.Stream) error {
-		var params json.RawMessage
-		if err := s.Params(&params); err != nil {
-			params = nil
-		}
-		var about struct {
-			Path string `json:"path"`
-		}
-		json.Unmarshal(params, &about) //nolint:errcheck // of a head it has none
-		if of == Agent {
-			b.learn(params)
-		}
-		if method == "lanes" {
-			return errors.New("no lanes here")
-		}
-		if err := b.lies.before(ctx, of, method, about.Path, b.dir); err != nil {
-			return err
-		}
-		up, err := to.Begin(ctx, method, params)
-		if err != nil {
-			return err
-		}
-		defer up.Close()
-		var result json.RawMessage
-		if err := up.Answered(&result); err != nil {
-			return err
-		}
-		switch a := b.lies.about(of, method, about.Path, result)[0]; {
-		case a.hang:
-			<-ctx.Done()
-			return ctx.Err()
-		case a.refuse != "":
-			return &core.Error{Kind: core.Permanent, Err: errors.New(a.refuse)}
-		case a.raw != nil:
-			if err := s.Reply(a.message); err != nil {
-				return err
+// The protocols of an agent and of a head, as packages ssh and client have them.
+var (
+	agentProtocol = rpc.Protocol{Name: "remote", Version: 2}
+	headProtocol  = rpc.Protocol{Name: "node", Version: 2}
+)
+
+// calls are the names of all calls that may pass.
+var calls = map[string][]string{
+	Agent: {
+		"facts", "runtime", "acquire", "ready", "forecast", "list", "status", "alive", "launch", "entrust", "commit", "attend", "dial", "stage", "fetch",
+		"yield", "inherit", "release", "image", "mark", "sees", "unmark", "store", "store-keep", "store-restore", "meet", "lanes",
+	},
+	Head: {"watch", "output", "exec", "stop", "extend", "save", "snapshot", "hold-snapshot", "addresses", "health", "console", "login", "fabric"},
+}
+
+// anything is a call of any content.
+type anything = rpc.Method[json.RawMessage, json.RawMessage]
+
+var anybody = rpc.Caller{Role: rpc.Controller, Rank: -1}
+
+func named(name string) anything {
+	const most = 1 << 30
+	return anything{Name: name, By: rpc.Controller, Request: most, Reply: most, Within: rpc.Unlimited}
+}
+
+// server hands the calls that come to the one who is to answer them, and changes the
+// answers. around, if not nil, is called with each.
+func (b *between) server(of string, to *rpc.Peer, around func(call func() error) error) *rpc.Server {
+	s := rpc.NewServer(nil)
+	for _, name := range calls[of] {
+		rpc.HandleStream(s, named(name), func(ctx context.Context, _ rpc.Caller, params json.RawMessage, a rpc.Answer[json.RawMessage]) error {
+			call := func() error { return b.pass(ctx, of, to, name, params, a) }
+			if around != nil {
+				return around(call)
 			}
-			_, err := s.Write(a.raw)
-			return err
-		default:
-			if err := s.Reply(a.message); err != nil {
-				return err
-			}
-		}
-		switch {
-		case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/control.sock"):
-			return b.head(ctx, s, up)
-		case of == Head && method == "watch":
-			return b.events(s, up)
-		}
-		go func() { io.Copy(up, s); up.Close() }()
-		_, err = io.Copy(s, up)
+			return call()
+		})
+	}
+	return s
+}
+
+func (b *between) pass(ctx context.Context, of string, to *rpc.Peer, method string, params json.RawMessage, s rpc.Answer[json.RawMessage]) error {
+	var about struct {
+		Path string `json:"path"`
+	}
+	json.Unmarshal(params, &about) //nolint:errcheck // of a head it has none
+	if of == Agent {
+		b.learn(params)
+	}
+	if method == "lanes" {
+		return errors.New("no lanes here")
+	}
+	if err := b.lies.before(ctx, of, method, about.Path, b.dir); err != nil {
 		return err
 	}
+	up, err := rpc.Begin(ctx, to, named(method), params)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	result, err := rpc.Answered[json.RawMessage](up)
+	if err != nil {
+		return err
+	}
+	switch a := b.lies.about(of, method, about.Path, result)[0]; {
+	case a.hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case a.refuse != "":
+		return &core.Error{Kind: core.Permanent, Err: errors.New(a.refuse)}
+	case a.raw != nil:
+		if err := s.Reply(a.message); err != nil {
+			return err
+		}
+		_, err := s.Write(a.raw)
+		return err
+	default:
+		if err := s.Reply(a.message); err != nil {
+			return err
+		}
+	}
+	switch {
+	case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/control.sock"):
+		return b.head(ctx, s, up)
+	case of == Head && method == "watch":
+		return b.events(s, up)
+	}
+	go func() { io.Copy(up, s); up.Close() }()
+	_, err = io.Copy(s, up)
+	return err
 }
 
 // sharedName is the file of the key that bee gives the nodes of an attempt.
@@ -171,7 +206,7 @@ func (b *between) learn(params json.RawMessage) {
 }
 
 // head stands between a bee and the head.
-func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
+func (b *between) head(ctx context.Context, s rpc.Answer[json.RawMessage], up *rpc.Stream) error {
 	shared, err := os.ReadFile(filepath.Join(b.dir, sharedName))
 	if err != nil {
 		return err
@@ -185,12 +220,12 @@ func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
 	if err != nil {
 		return err
 	}
-	head, err := wire.NewPeerWith(far, true, "the head", wire.Patient)
+	head, err := rpc.Dial(far, "the head", wire.Patient, headProtocol)
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	user, err := wire.NewPeerWith(near, false, "bee", wire.Patient)
+	user, err := rpc.NewPeer(near, false, "bee", wire.Patient, headProtocol)
 	if err != nil {
 		return err
 	}
@@ -201,19 +236,18 @@ func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
 		calls.Wait()
 		user.Close()
 	}()
-	pass := b.pass(Head, head)
-	return user.Serve(ctx, func(ctx context.Context, method string, s *wire.Stream) error {
+	return user.Serve(ctx, b.server(Head, head, func(call func() error) error {
 		calls.Add(1)
 		defer calls.Done()
-		return pass(ctx, method, s)
-	})
+		return call()
+	}), anybody)
 }
 
 // events passes the events of a head.
-func (b *between) events(s, up *wire.Stream) error {
+func (b *between) events(s rpc.Answer[json.RawMessage], up *rpc.Stream) error {
 	for {
-		var event json.RawMessage
-		if err := wire.ReadMessage(up, &event); err != nil {
+		event, err := rpc.Receive[json.RawMessage](up, 1<<30)
+		if err != nil {
 			return err
 		}
 		for _, a := range b.lies.about(Head, "watch", "", event) {
@@ -227,7 +261,7 @@ func (b *between) events(s, up *wire.Stream) error {
 				_, err := s.Write(a.raw)
 				return err
 			}
-			if err := wire.WriteMessage(s, a.message); err != nil {
+			if err := rpc.Send(s, a.message, 1<<30); err != nil {
 				return err
 			}
 		}
