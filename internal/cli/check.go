@@ -28,7 +28,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = append(warnings, job.Warnings(sites)...)
+					warnings = append(append(warnings, job.Warnings(sites)...), job.InputWarnings()...)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -54,7 +54,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 
 // warn prints what is likely to surprise the user of a job.
 func (a *app) warn(job *spec.Job, sites []spec.Site) {
-	for _, text := range job.Warnings(sites) {
+	for _, text := range append(job.Warnings(sites), job.InputWarnings()...) {
 		fmt.Fprintln(a.stderr, "bee: warning: "+printable(text))
 	}
 }

@@ -29,7 +29,9 @@ func (t *Draft) CheckHere() {
 			found = []string{from} // which is not there
 		}
 		for _, p := range found {
-			t.here(at, p)
+			if t.here(at, p) {
+				t.inputHere(at, p)
+			}
 		}
 	}
 	for i, out := range j.Outputs {

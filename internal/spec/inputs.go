@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"golang.org/x/sys/unix"
+)
+
+// inputEntries is how much of a directory of inputs is looked at before a run.
+const inputEntries = 20000
+
+// errUnsized is the cause where a file has content, and its file system does not say how
+// much, as those of /proc.
+var errUnsized = errors.New("its file system does not report its size")
+
+// inputHere finds what of an input, which is there, cannot be read.
+func (t *Draft) inputHere(at, name string) {
+	entries := 0
+	inputTree(name, func(r *fsutil.Root, below string, info fs.FileInfo, err error) error { //nolint:errcheck // each is reported
+		if entries++; entries > inputEntries {
+			return fs.SkipAll
+		}
+		if err == nil {
+			err = readable(r, below, info)
+		}
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			return nil
+		case errors.Is(err, errUnsized):
+			t.d.at(at, "copy it to a file, and name that", "%s: %s: %v", at, r.Path(below), err)
+		default:
+			t.d.at(at, "", "%s: %v", at, err)
+		}
+		return fs.SkipAll
+	})
+}
+
+// inputTree visits what an input means, and all below it, over no link but its own.
+func inputTree(name string, visit func(r *fsutil.Root, below string, info fs.FileInfo, err error) error) error {
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	r, err := fsutil.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Walk(filepath.Base(real), func(below string, info fs.FileInfo, err error) error { return visit(r, below, info, err) })
+}
+
+func readable(r *fsutil.Root, name string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		if err := unix.Access(r.Path(name), unix.R_OK|unix.X_OK); err != nil {
+			return &fs.PathError{Op: "open", Path: r.Path(name), Err: err}
+		}
+		return nil
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	if info.Size() > 0 {
+		if err := unix.Access(r.Path(name), unix.R_OK); err != nil {
+			return &fs.PathError{Op: "open", Path: r.Path(name), Err: err}
+		}
+		return nil
+	}
+	f, err := r.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if n, err := f.Read(make([]byte, 1)); n > 0 {
+		return errUnsized
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// InputWarnings are links in directories of inputs that lead to nothing where the job has
+// the directory, though they may lead somewhere here.
+func (j *Job) InputWarnings() []string {
+	var list []string
+	for i, in := range j.Inputs {
+		found, _ := LocalMatches(in.From) // what is not there is reported as an error
+		links, first, entries := 0, "", 0
+		for _, name := range found {
+			real, err := filepath.EvalSymlinks(name)
+			if err != nil {
+				continue
+			}
+			top, err := fsutil.OpenRoot(real)
+			if err != nil {
+				continue // a file
+			}
+			top.Walk(".", func(below string, info fs.FileInfo, err error) error { //nolint:errcheck // what cannot be read is reported as an error
+				if entries++; entries > inputEntries {
+					return fs.SkipAll
+				}
+				if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+					return nil //nolint:nilerr // see above
+				}
+				if _, err := top.Resolve(below); err != nil {
+					if links++; links == 1 {
+						first = top.Path(below)
+					}
+				}
+				return nil
+			})
+			top.Close()
+		}
+		if links > 0 {
+			list = append(list, fmt.Sprintf("inputs[%d]: %d links lead to nothing that the job has, %s first: name what they lead to as an input of its own, or copy it there", i, links, first))
+		}
+	}
+	return list
+}
