@@ -22,7 +22,7 @@ func recorded(t *testing.T, s *Store) Run {
 	if err := s.PutRun(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutAttempt(t.Context(), Attempt{Run: run.ID, N: 1, Site: "lab", Provider: "slurm", Started: time.Now(), Lease: &core.Handle{}}, true); err != nil {
+	if err := s.PutAttempt(t.Context(), Attempt{Run: run.ID, N: 1, Site: "lab", Provider: "slurm", Started: time.Now(), Lease: &core.Handle{Driver: "slurm", Version: 1, Owner: core.Owner{User: s.User(), Run: run.ID, Attempt: 1}}}, true); err != nil {
 		t.Fatal(err)
 	}
 	return run

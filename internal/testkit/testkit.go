@@ -30,7 +30,7 @@ func Missing(t testing.TB, format string, args ...any) {
 func RequireTool(t testing.TB, name string) string {
 	t.Helper()
 	switch name {
-	case "mmdebstrap", "qemu-system-x86_64", "slurmctld", "docker", "podman":
+	case "mmdebstrap", "qemu-system-x86_64", "slurmctld", "sshd", "docker", "podman", "ch-run":
 		if testing.Short() {
 			t.Skipf("it uses %s; covered by `make test`", name)
 		}
