@@ -17,10 +17,10 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,11 +58,9 @@ func (c *container) lost(err error) error {
 	}
 }
 
-func (c *container) call(ctx context.Context, method string, params, reply any) error {
-	if err := c.machine.hand.Call(ctx, method, params, reply); err != nil {
-		return c.lost(err)
-	}
-	return nil
+func call[Req, Resp any](ctx context.Context, c *container, m rpc.Method[Req, Resp], r Req) (Resp, error) {
+	reply, err := rpc.Call(ctx, c.machine.hand, m, r)
+	return reply, c.lost(err)
 }
 
 // Exec implements driver.Container.
@@ -124,7 +122,7 @@ func (c *container) watch(silence time.Duration) {
 			continue
 		}
 		ctx, cancel := c.machine.within(context.Background(), silence, context.DeadlineExceeded)
-		err := c.machine.hand.Call(ctx, agent.CallPing, nil, nil)
+		_, err := rpc.Call(ctx, c.machine.hand, agent.CallPing, rpc.None{})
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
 			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v in which it could run, and was ended", silence))
@@ -169,7 +167,7 @@ func (c *container) ask(script string) string {
 }
 
 // execute has the guest start a process whose standard streams are ours.
-func execute(peer *wire.Peer, cmd driver.Command) (driver.Process, error) {
+func execute(peer *rpc.Peer, cmd driver.Command) (driver.Process, error) {
 	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
 	p := &process{done: make(chan struct{}), signals: make(chan os.Signal, 16), resized: make(chan [2]uint16, 1)}
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
@@ -187,8 +185,7 @@ func execute(peer *wire.Peer, cmd driver.Command) (driver.Process, error) {
 		r.Rows, r.Cols = p.rawTerminal()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var reply agent.ExecReply
-	s, err := peer.Open(ctx, agent.CallExec, r, &reply)
+	s, reply, err := rpc.Open(ctx, peer, agent.CallExec, r)
 	if err != nil {
 		cancel()
 		p.close()
@@ -217,7 +214,7 @@ type process struct {
 	err     error
 }
 
-func (p *process) attend(s *wire.Stream) {
+func (p *process) attend(s *rpc.Stream) {
 	defer p.close()
 	defer s.Close()
 	defer close(p.done)
@@ -331,8 +328,7 @@ func duplicate(f *os.File) (*os.File, error) {
 func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	ended := make(chan core.Exit, 1)
 	go func() {
-		var exit core.Exit
-		if c.machine.hand.Call(ctx, agent.CallWait, nil, &exit) == nil {
+		if exit, err := rpc.Call(ctx, c.machine.hand, agent.CallWait, rpc.None{}); err == nil {
 			ended <- exit
 		}
 	}()
@@ -361,7 +357,7 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	c.stop.Do(func() {
 		bounded, cancel := context.WithTimeout(ctx, grace+stopTimeout)
 		defer cancel()
-		err = c.machine.hand.Call(bounded, agent.CallStop, agent.StopRequest{Grace: grace}, nil)
+		_, err = rpc.Call(bounded, c.machine.hand, agent.CallStop, agent.StopRequest{Grace: grace})
 		select {
 		case <-c.machine.Done():
 			err = nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -20,37 +21,43 @@ type freezer struct {
 	slow  chan struct{} // a freeze is over when it is closed; nil: at once
 }
 
-func (f *freezer) handle(_ context.Context, method string, s *wire.Stream) error {
-	f.mu.Lock()
-	f.asked = append(f.asked, method)
-	slow := f.slow
-	f.mu.Unlock()
-	if method == agent.CallFreeze && slow != nil {
-		<-slow
+func (f *freezer) server() *rpc.Server {
+	s := rpc.NewServer(nil)
+	for _, m := range []rpc.Method[rpc.None, rpc.None]{agent.CallFreeze, agent.CallThaw} {
+		rpc.Handle(s, m, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
+			f.mu.Lock()
+			f.asked = append(f.asked, m.Name)
+			slow := f.slow
+			f.mu.Unlock()
+			if m == agent.CallFreeze && slow != nil {
+				<-slow
+			}
+			return rpc.None{}, nil
+		})
 	}
-	return s.Reply(nil)
+	return s
 }
 
-func (f *freezer) heard(want ...string) bool {
+func (f *freezer) heard(want ...rpc.Method[rpc.None, rpc.None]) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Equal(f.asked, want)
+	return slices.EqualFunc(f.asked, want, func(name string, m rpc.Method[rpc.None, rpc.None]) bool { return name == m.Name })
 }
 
 // ofFreezer is a container whose guest has the volume.
 func ofFreezer(t *testing.T, f *freezer) *container {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	host, err := wire.NewPeer(ours, true, "guest")
+	host, err := rpc.Dial(ours, "guest", wire.Watched, agent.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := wire.NewPeer(theirs, false, "host")
+	guest, err := rpc.NewPeer(theirs, false, "host", wire.Watched, agent.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close(); guest.Close() })
-	go guest.Serve(t.Context(), f.handle) //nolint:errcheck // it ends with the connection
+	go guest.Serve(t.Context(), f.server(), rpc.Caller{Role: rpc.Host}) //nolint:errcheck // it ends with the connection
 	return &container{freezing: make(chan struct{}, 1), machine: &machine{root: host}, volume: &Volume{Image: "image"}}
 }
 

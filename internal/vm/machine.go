@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
 	"github.com/bee-hpc/bee/internal/vm/promise"
@@ -31,8 +32,8 @@ type machine struct {
 	*qemu.Process
 	made    qemu.Machine  // as it was started
 	monitor *qemu.Monitor // nil where it cannot be saved
-	hand    *wire.Peer    // to the guest's process that runs containers
-	root    *wire.Peer    // to the guest's root
+	hand    *rpc.Peer     // to the guest's process that runs containers
+	root    *rpc.Peer     // to the guest's root
 	hello   agent.Hello
 }
 
@@ -166,7 +167,7 @@ func (vm *machine) ifKilled(err error) error {
 // gone: Linux tells who reads a port so only if he looks before another host has
 // come. So the port stays shut for a part of patience, and it is shown to the
 // guest again, for longer, until it greets.
-func (b boot) port(ctx context.Context, name string, patience time.Duration) (*wire.Peer, error) {
+func (b boot) port(ctx context.Context, name string, patience time.Duration) (*rpc.Peer, error) {
 	for {
 		select {
 		case <-time.After(patience / 4):
@@ -181,7 +182,7 @@ func (b boot) port(ctx context.Context, name string, patience time.Duration) (*w
 	}
 }
 
-func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*wire.Peer, error) {
+func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*rpc.Peer, error) {
 	c, err := wire.DialUnix(ctx, filepath.Join(b.dir, name))
 	if err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*
 		return nil, err
 	}
 	c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
-	return wire.NewPeerWith(greeted{c, in}, true, "the guest", wire.Trusting)
+	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Trusting, agent.Protocol)
 }
 
 // greeted is a connection of which the beginning has been read.
@@ -247,7 +248,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	go func() {
 		err := vm.meet(ctx, b, 0)
 		if err == nil {
-			err = vm.hand.Call(ctx, agent.CallHello, nil, &vm.hello)
+			vm.hello, err = rpc.Call(ctx, vm.hand, agent.CallHello, rpc.None{})
 		}
 		if err == nil {
 			vm.root, err = b.port(ctx, agent.RootPort, 0)
@@ -293,25 +294,24 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 
 // serve joins those in the guest who want the node with it.
 func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
-	vm.hand.Serve(context.Background(), func(ctx context.Context, method string, s *wire.Stream) error { //nolint:errcheck // it ends with the machine
-		if method != agent.CallDial {
-			return &core.Error{Kind: core.Unsupported, Op: "call from the guest", Object: method, Err: errors.New("there is no such call")}
-		}
+	s := rpc.NewServer(nil)
+	rpc.HandleStream(s, agent.CallDial, func(ctx context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
 		c, err := dial(ctx)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		if err := s.Reply(nil); err != nil {
+		if err := to.Reply(rpc.None{}); err != nil {
 			return err
 		}
 		go func() {
-			io.Copy(c, s) //nolint:errcheck // its end is what counts
+			io.Copy(c, to) //nolint:errcheck // its end is what counts
 			c.Close()
 		}()
-		_, err = io.Copy(s, c)
+		_, err = io.Copy(to, c)
 		return err
 	})
+	vm.hand.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1}) //nolint:errcheck // it ends with the machine
 }
 
 func writeInitrd(path, modules, binary string, c agent.Config) error {

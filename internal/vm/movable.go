@@ -14,8 +14,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // movable is a container whose machine holds all that it uses: nothing of the
@@ -112,7 +112,8 @@ func (m *movable) wake(ctx context.Context) error {
 	}
 	r := clock()
 	r.CounterKHz = m.machine.made.CounterKHz()
-	return m.machine.root.Call(ctx, agent.CallClock, r, nil)
+	_, err := rpc.Call(ctx, m.machine.root, agent.CallClock, r)
+	return err
 }
 
 // await returns when there are sessions with the guest, or it has ended.
@@ -199,7 +200,7 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 	if !info.IsDir() {
 		dir, from, names = filepath.Dir(inner.Source), filepath.Dir(source), []string{filepath.Base(source)}
 	}
-	s, err := m.hand.Open(ctx, agent.CallPut, dir, nil)
+	s, _, err := rpc.Open(ctx, m.hand, agent.CallPut, agent.PutRequest{Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -207,13 +208,13 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 	if err := filestream.SendMany(ctx, s, from, names, nil); err != nil {
 		return err
 	}
-	var done agent.PutDone
-	if err := wire.ReadMessage(s, &done); err != nil {
+	failed, err := rpc.Receive[rpc.Failure](s, rpc.DefaultSize)
+	if err != nil {
 		return err
 	}
-	if done.Error != "" {
+	if err := failed.Err(); err != nil {
 		return &core.Error{
-			Kind: core.Permanent, Op: "copy into the virtual machine", Object: source, Err: errors.New(done.Error),
+			Kind: core.Permanent, Op: "copy into the virtual machine", Object: source, Err: err,
 			Remedy: "Is there room? It lies on the guest's own disk: `vm: {disk: …}`.",
 		}
 	}
@@ -244,13 +245,12 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	if err != nil {
 		return err
 	}
-	var count int
-	s, err := m.machine.hand.Open(ctx, agent.CallGet, agent.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target}, &count)
+	s, found, err := rpc.Open(ctx, m.machine.hand, agent.CallGet, agent.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target})
 	if err != nil {
 		return m.lost(err)
 	}
 	defer s.Close()
-	if count == 0 {
+	if found.Files == 0 {
 		return nil
 	}
 	return m.lost(filestream.Receive(ctx, s, into))

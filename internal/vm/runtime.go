@@ -278,7 +278,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	}
 	bounded, cancel := m.within(ctx, r.patience, errStuck)
 	defer cancel()
-	if err := c.call(bounded, agent.CallStart, request, nil); err != nil {
+	if _, err := call(bounded, c, agent.CallStart, request); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
 			err = &core.Error{
 				Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,

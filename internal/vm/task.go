@@ -7,14 +7,15 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // StartTask implements driver.Movable.
 func (m *movable) StartTask(ctx context.Context, c driver.Command) (driver.Process, error) {
-	var reply agent.ExecReply
-	if err := m.call(ctx, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir}, &reply); err != nil {
+	reply, err := call(ctx, m.container, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir})
+	if err != nil {
 		return nil, err
 	}
 	if reply.Code != 0 {
@@ -76,8 +77,7 @@ func (p *taskProcess) follow() {
 		p.m.mu.Lock()
 		from := p.m.from
 		p.m.mu.Unlock()
-		var o agent.TaskOutput
-		err := p.m.machine.hand.Call(p.given, agent.CallTaskOutput, from, &o)
+		o, err := rpc.Call(p.given, p.m.machine.hand, agent.CallTaskOutput, agent.TaskOutputRequest{From: from})
 		if err != nil {
 			if p.err = p.m.lost(err); !core.IsKind(p.err, core.Lost) {
 				p.err = &core.Error{Kind: core.Lost, Op: "follow the job's command in the virtual machine", Err: err}
@@ -136,7 +136,8 @@ func (p *taskProcess) Signal(ctx context.Context, s os.Signal) error {
 		return nil
 	}
 	p.m.mu.Unlock()
-	return p.m.call(ctx, agent.CallTaskSignal, int(n), nil)
+	_, err := call(ctx, p.m.container, agent.CallTaskSignal, agent.TaskSignalRequest{Number: int(n)})
+	return err
 }
 
 // Wait implements driver.Process.

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -161,7 +162,7 @@ func paces(t *testing.T, b boot) (sources [2]string) {
 	for i, khz := range []int64{m.made.CounterKHz() / 2, m.made.CounterKHz()} {
 		r := clock()
 		r.CounterKHz = khz
-		if err := m.root.Call(t.Context(), agent.CallClock, r, nil); err != nil {
+		if _, err := rpc.Call(t.Context(), m.root, agent.CallClock, r); err != nil {
 			t.Fatal(err)
 		}
 		sources[i] = strings.TrimSpace((&container{machine: m}).ask("cat /sys/devices/system/clocksource/clocksource0/current_clocksource"))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
@@ -168,10 +169,11 @@ func (b boot) adopt(ctx context.Context, vm *machine) error {
 		return err
 	}
 	r := agent.AdoptRequest{Config: b.config, Clock: clock()}
-	if err := vm.root.Call(ctx, agent.CallAdopt, r, nil); err != nil {
+	if _, err := rpc.Call(ctx, vm.root, agent.CallAdopt, r); err != nil {
 		return err
 	}
-	return vm.hand.Call(ctx, agent.CallHello, nil, &vm.hello)
+	vm.hello, err = rpc.Call(ctx, vm.hand, agent.CallHello, rpc.None{})
+	return err
 }
 
 // adoptTimeout is how long a guest from a template may take, before another one

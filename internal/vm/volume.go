@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
@@ -83,7 +84,10 @@ func (c *container) freeze(ctx context.Context) (done func(), err error) {
 	}
 	over := func() { <-c.freezing }
 	frozen := make(chan error, 1)
-	go func() { frozen <- c.machine.root.Call(context.WithoutCancel(ctx), agent.CallFreeze, nil, nil) }()
+	go func() {
+		_, err := rpc.Call(context.WithoutCancel(ctx), c.machine.root, agent.CallFreeze, rpc.None{})
+		frozen <- err
+	}()
 	select {
 	case err := <-frozen:
 		if err != nil {
@@ -105,7 +109,7 @@ func (c *container) freeze(ctx context.Context) (done func(), err error) {
 func (c *container) thaw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
 	defer cancel()
-	c.machine.root.Call(ctx, agent.CallThaw, nil, nil) //nolint:errcheck // a guest that does not answer is ended by watch
+	rpc.Call(ctx, c.machine.root, agent.CallThaw, rpc.None{}) //nolint:errcheck // a guest that does not answer is ended by watch
 }
 
 // Full implements driver.VolumeServer.
@@ -113,8 +117,8 @@ func (c *container) Full(ctx context.Context) (bool, error) {
 	if !c.hasVolume() {
 		return false, nil
 	}
-	var s agent.VolumeState
-	if err := c.machine.root.Call(ctx, agent.CallVolume, nil, &s); err != nil {
+	s, err := rpc.Call(ctx, c.machine.root, agent.CallVolume, rpc.None{})
+	if err != nil {
 		return false, c.lost(err)
 	}
 	return s.LeastFree < max(fullBytes, s.Size/fullPart) || s.LeastFiles == 0, nil
@@ -144,8 +148,8 @@ func (c *container) volumeIsGone(silence time.Duration) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
-	var s agent.VolumeState
-	if err := c.machine.root.Call(ctx, agent.CallVolume, nil, &s); err != nil || s.Silent < silence {
+	s, err := rpc.Call(ctx, c.machine.root, agent.CallVolume, rpc.None{})
+	if err != nil || s.Silent < silence {
 		return false
 	}
 	c.machine.Note(fmt.Sprintf("node 0's guest, which has the volume, was not reached for %v, and the guest was ended", s.Silent.Round(time.Second)))

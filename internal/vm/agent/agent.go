@@ -167,27 +167,6 @@ type Interface struct {
 	MTU     int    `json:"mtu"`
 }
 
-// Calls from the host.
-const (
-	CallHello = "hello" // answered with Hello once the guest is up
-	CallStart = "start" // StartRequest; answered once the container runs
-	CallExec  = "exec"  // ExecRequest, ExecReply, then frames as in client.Exec
-	CallStop  = "stop"  // StopRequest; answered once the container has ended
-	CallWait  = "wait"  // answered when the container has ended
-	CallPing  = "ping"  // answered at once
-	CallClock = "clock" // on RootPort: ClockRequest
-	CallPut   = "put"   // a directory of the guest; then a stream of files for it (filestream), and PutDone
-	CallGet   = "get"   // GetRequest; then a stream of the files
-)
-
-// The job's command runs by itself in a guest that may be brought up elsewhere:
-// it depends on no connection.
-const (
-	CallTask       = "task"        // ExecRequest, answered with ExecReply once it runs
-	CallTaskOutput = "task-output" // from which byte on; answered with TaskOutput when there is some
-	CallTaskSignal = "task-signal" // a number
-)
-
 // TaskOutput is what the command has written, and how it ended.
 type TaskOutput struct {
 	Pieces []Piece `json:"pieces,omitempty"`
@@ -216,9 +195,25 @@ type AdoptRequest struct {
 	Clock  ClockRequest `json:"clock"`
 }
 
-// PutDone tells that the files are there, or why not.
-type PutDone struct {
-	Error string `json:"error,omitempty"`
+// PutRequest names the directory of the guest that files are for. They follow, and then
+// an rpc.Failure from the guest.
+type PutRequest struct {
+	Dir string `json:"dir"`
+}
+
+// GetReply counts what matches.
+type GetReply struct {
+	Files int `json:"files"`
+}
+
+// TaskOutputRequest asks for the output of the job's command from a byte on.
+type TaskOutputRequest struct {
+	From int64 `json:"from"`
+}
+
+// TaskSignalRequest sends a signal to the job's command.
+type TaskSignalRequest struct {
+	Number int `json:"number"`
 }
 
 // GetRequest asks for files below a directory of the guest: what some patterns,
@@ -229,20 +224,6 @@ type GetRequest struct {
 	// Seen is where containers have the directory, and absolute links into it begin.
 	Seen string `json:"seen,omitempty"`
 }
-
-// Calls from the host on RootPort, beside CallExec.
-const (
-	// CallFreeze has all that was written to the volume be on its disk, and
-	// further writes wait until CallThaw.
-	CallFreeze = "freeze"
-	CallThaw   = "thaw"
-	CallVolume = "volume" // answered with VolumeState
-	CallAdopt  = "adopt"  // AdoptRequest; answered once the guest is what it says
-)
-
-// CallDial comes from the guest: the bytes that follow go to the node's own
-// socket on the host, and come from it.
-const CallDial = "dial"
 
 // Hello is a guest's word that it is up. Times count from the kernel's start.
 type Hello struct {

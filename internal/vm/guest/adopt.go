@@ -12,17 +12,12 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // adopt makes a guest that came from a template one of a run. Nothing that is
 // the run's own existed when the template was made: not even its devices, which
 // the kernel finds now.
-func adopt(ctx context.Context, s *wire.Stream, v *volume) error {
-	var r agent.AdoptRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
+func adopt(ctx context.Context, r agent.AdoptRequest, v *volume) error {
 	// First of all, so that no two guests draw the same.
 	if err := wake(r.Clock); err != nil {
 		return err
@@ -41,7 +36,7 @@ func adopt(ctx context.Context, s *wire.Stream, v *volume) error {
 	if err := sideBySide(parts); err != nil {
 		return &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: err}
 	}
-	return s.Reply(nil)
+	return nil
 }
 
 // adoptImage gives docker, which runs already, its image.

@@ -7,21 +7,8 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
-
-// setClock wakes a guest that stood still.
-func setClock(s *wire.Stream) error {
-	var r agent.ClockRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	if err := wake(r); err != nil {
-		return err
-	}
-	return s.Reply(nil)
-}
 
 // wake sets the guest's clock after it stood still, and stirs its random
 // numbers.

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
@@ -26,7 +27,7 @@ import (
 type hand struct {
 	home string
 	mu   sync.Mutex
-	peer *wire.Peer // the host
+	peer *rpc.Peer // the host
 	box  driver.Container
 	task *task // the job's command; nil: it was not given to us
 }
@@ -38,63 +39,58 @@ func runHand() error {
 		return err
 	}
 	h := &hand{home: home}
-	return servePort(agent.NodePort, h.handle, func(p *wire.Peer) {
+	return servePort(agent.NodePort, h.server(), func(p *rpc.Peer) {
 		h.mu.Lock()
 		h.peer = p
 		h.mu.Unlock()
 	})
 }
 
-func (h *hand) handle(ctx context.Context, method string, s *wire.Stream) error {
-	switch method {
-	case agent.CallHello:
-		return hello(ctx, s)
-	case agent.CallPing:
-		return s.Reply(nil)
-	case agent.CallStart:
-		return h.start(ctx, s)
-	case agent.CallExec:
-		return h.exec(ctx, s)
-	case agent.CallStop:
-		return h.stop(ctx, s)
-	case agent.CallWait:
-		box, err := h.container()
-		if err != nil {
-			return err
-		}
-		exit, err := box.Wait(ctx)
-		if err != nil {
-			return err
-		}
-		unix.Sync() // what was written to shares is outside now
-		return s.Reply(exit)
-	case agent.CallPut:
-		return put(ctx, s)
-	case agent.CallGet:
-		return get(ctx, s)
-	case agent.CallTask:
-		return h.startTask(ctx, s)
-	case agent.CallTaskOutput, agent.CallTaskSignal:
-		return h.attendTask(ctx, method, s)
-	}
-	return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
+// server gives the calls of the host.
+func (h *hand) server() *rpc.Server {
+	s := rpc.NewServer(nil)
+	rpc.Handle(s, agent.CallHello, hello)
+	rpc.Handle(s, agent.CallPing, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
+	rpc.Handle(s, agent.CallStart, h.start)
+	rpc.HandleStream(s, agent.CallExec, h.exec)
+	rpc.Handle(s, agent.CallStop, h.stop)
+	rpc.Handle(s, agent.CallWait, h.wait)
+	rpc.HandleStream(s, agent.CallPut, put)
+	rpc.HandleStream(s, agent.CallGet, get)
+	rpc.Handle(s, agent.CallTask, h.startTask)
+	rpc.Handle(s, agent.CallTaskOutput, h.taskOutput)
+	rpc.Handle(s, agent.CallTaskSignal, h.taskSignal)
+	return s
 }
 
-func hello(ctx context.Context, s *wire.Stream) error {
+func (h *hand) wait(ctx context.Context, _ rpc.Caller, _ rpc.None) (core.Exit, error) {
+	box, err := h.container()
+	if err != nil {
+		return core.Exit{}, err
+	}
+	exit, err := box.Wait(ctx)
+	if err != nil {
+		return core.Exit{}, err
+	}
+	unix.Sync() // what was written to shares is outside now
+	return exit, nil
+}
+
+func hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (agent.Hello, error) {
 	if failed := os.Getenv(errorVariable); failed != "" {
-		return &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
+		return agent.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
 	}
 	if err := awaitDocker(ctx); err != nil {
-		return err
+		return agent.Hello{}, err
 	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
-		return err
+		return agent.Hello{}, err
 	}
-	return s.Reply(agent.Hello{
+	return agent.Hello{
 		Kernel: unix.ByteSliceToString(name.Release[:]), Init: seconds(os.Getenv(initVariable)),
 		Root: seconds(os.Getenv(rootVariable)), Docker: seconds(uptime()),
-	})
+	}, nil
 }
 
 func seconds(text string) time.Duration {
@@ -112,16 +108,12 @@ func (h *hand) container() (driver.Container, error) {
 }
 
 // start makes the image ready and starts the container.
-func (h *hand) start(ctx context.Context, s *wire.Stream) error {
-	var r agent.StartRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
+func (h *hand) start(ctx context.Context, _ rpc.Caller, r agent.StartRequest) (rpc.None, error) {
 	spec := r.Spec
 	spec.Binary, spec.RunDir, spec.StateDir = binary, filepath.Join(h.home, "run"), filepath.Join(h.home, "state")
 	for _, d := range []string{spec.RunDir, spec.StateDir} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return err
+			return rpc.None{}, err
 		}
 	}
 	for name, raw := range r.Files {
@@ -129,28 +121,28 @@ func (h *hand) start(ctx context.Context, s *wire.Stream) error {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(spec.RunDir, name), raw, 0o600); err != nil {
-			return err
+			return rpc.None{}, err
 		}
 	}
 	l, err := wire.ListenUnix(filepath.Join(spec.RunDir, "node.sock"))
 	if err != nil {
-		return err
+		return rpc.None{}, err
 	}
 	if r.Peers != nil {
 		if err := h.join(*r.Peers, l); err != nil {
-			return err
+			return rpc.None{}, err
 		}
 	} else {
 		go h.relay(l)
 	}
 	box, err := docker.New(docker.Options{Binary: binary, Own: engine()}).Start(ctx, spec)
 	if err != nil {
-		return err
+		return rpc.None{}, err
 	}
 	h.mu.Lock()
 	h.box = box
 	h.mu.Unlock()
-	return s.Reply(nil)
+	return rpc.None{}, nil
 }
 
 // mostAgents is how many launch agents of the container are served at a time.
@@ -165,7 +157,7 @@ func (h *hand) relay(l net.Listener) {
 		h.mu.Lock()
 		peer := h.peer
 		h.mu.Unlock()
-		s, err := peer.Open(context.Background(), agent.CallDial, nil, nil)
+		s, _, err := rpc.Open(context.Background(), peer, agent.CallDial, rpc.None{})
 		if err != nil {
 			return
 		}
@@ -186,21 +178,17 @@ func splice(a, b io.ReadWriter) {
 	<-done
 }
 
-func (h *hand) exec(ctx context.Context, s *wire.Stream) error {
+func (h *hand) exec(ctx context.Context, _ rpc.Caller, r agent.ExecRequest, to rpc.Answer[agent.ExecReply]) error {
 	box, err := h.container()
 	if err != nil {
 		return err
 	}
-	return execIn(ctx, s, box.Exec)
+	return execIn(ctx, r, to, box.Exec)
 }
 
 // execIn runs a process by start, whose standard streams go over the call.
-func execIn(ctx context.Context, s *wire.Stream, start func(context.Context, driver.Command) (driver.Process, error)) error {
-	var r agent.ExecRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	e, err := execute.New(s, client.ExecRequest{TTY: r.TTY, Rows: r.Rows, Cols: r.Cols})
+func execIn(ctx context.Context, r agent.ExecRequest, to rpc.Answer[agent.ExecReply], start func(context.Context, driver.Command) (driver.Process, error)) error {
+	e, err := execute.New(to, client.ExecRequest{TTY: r.TTY, Rows: r.Rows, Cols: r.Cols})
 	if err != nil {
 		return err
 	}
@@ -209,22 +197,18 @@ func execIn(ctx context.Context, s *wire.Stream, start func(context.Context, dri
 	c.Stdin, c.Stdout, c.Stderr = e.Files()
 	p, err := start(ctx, c)
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
-		return s.Reply(agent.ExecReply{Code: refused.Code, Message: refused.Message})
+		return to.Reply(agent.ExecReply{Code: refused.Code, Message: refused.Message})
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.Reply(agent.ExecReply{}); err != nil {
+	if err := to.Reply(agent.ExecReply{}); err != nil {
 		return err
 	}
 	return e.Attend(ctx, p)
 }
 
-func (h *hand) stop(ctx context.Context, s *wire.Stream) error {
-	var r agent.StopRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
+func (h *hand) stop(ctx context.Context, _ rpc.Caller, r agent.StopRequest) (rpc.None, error) {
 	box, err := h.container()
 	if err == nil {
 		err = box.Stop(ctx, r.Grace)
@@ -232,8 +216,8 @@ func (h *hand) stop(ctx context.Context, s *wire.Stream) error {
 		err = nil
 	}
 	if err != nil {
-		return err
+		return rpc.None{}, err
 	}
-	unix.Sync() // see CallWait
-	return s.Reply(nil)
+	unix.Sync() // see wait
+	return rpc.None{}, nil
 }

@@ -2,16 +2,13 @@ package guest
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,45 +25,19 @@ func makeHeld(c agent.Config) error {
 	return mount{on, agent.HeldDir, "", unix.MS_BIND, ""}.do()
 }
 
-// held checks a name that the host gave.
-func held(dir string) error {
-	if dir != filepath.Clean(dir) || !strings.HasPrefix(dir, agent.HeldDir+"/") {
-		return &core.Error{Kind: core.Invalid, Op: "use directory", Object: dir, Err: errors.New("it does not lie in " + agent.HeldDir)}
-	}
-	return nil
-}
-
 // put takes files from the host.
-func put(ctx context.Context, s *wire.Stream) error {
-	var dir string
-	if err := s.Params(&dir); err != nil {
+func put(ctx context.Context, _ rpc.Caller, r agent.PutRequest, s rpc.Answer[rpc.None]) error {
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return err
 	}
-	if err := held(dir); err != nil {
+	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := s.Reply(nil); err != nil {
-		return err
-	}
-	var done agent.PutDone
-	if err := filestream.Receive(ctx, s, dir); err != nil {
-		done.Error = err.Error()
-	}
-	return wire.WriteMessage(s, done)
+	return rpc.Send(s, rpc.Fail(filestream.Receive(ctx, s, r.Dir)), rpc.DefaultSize)
 }
 
 // get gives files to the host.
-func get(ctx context.Context, s *wire.Stream) error {
-	var r agent.GetRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
-	if err := held(r.Dir); err != nil {
-		return err
-	}
+func get(ctx context.Context, _ rpc.Caller, r agent.GetRequest, s rpc.Answer[agent.GetReply]) error {
 	root, err := fsutil.OpenRoot(r.Dir)
 	if err != nil {
 		return err
@@ -77,7 +48,7 @@ func get(ctx context.Context, s *wire.Stream) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Reply(len(files)); err != nil || len(files) == 0 {
+	if err := s.Reply(agent.GetReply{Files: len(files)}); err != nil || len(files) == 0 {
 		return err
 	}
 	return filestream.SendMany(ctx, s, r.Dir, files, nil)

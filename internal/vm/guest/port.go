@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -19,20 +20,20 @@ import (
 // servePort answers the host's calls on a port, as long as the guest lives. A
 // session ends when the host's end does; the next one is with whoever comes, on
 // another host perhaps. met, if not nil, is told of each.
-func servePort(name string, handle wire.Handler, met func(*wire.Peer)) error {
+func servePort(name string, s *rpc.Server, met func(*rpc.Peer)) error {
 	for {
 		port, err := openPort(name)
 		if err != nil {
 			return err
 		}
-		peer, err := wire.NewPeerWith(port, false, "the host", wire.Trusting)
+		peer, err := rpc.NewPeer(port, false, "the host", wire.Trusting, agent.Protocol)
 		if err != nil {
 			return err
 		}
 		if met != nil {
 			met(peer)
 		}
-		peer.Serve(context.Background(), handle) //nolint:errcheck // its end is what counts
+		peer.Serve(context.Background(), s, rpc.Caller{Role: rpc.Host, Rank: -1}) //nolint:errcheck // its end is what counts
 		peer.Close()
 	}
 }

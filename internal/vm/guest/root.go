@@ -13,28 +13,27 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
 // itself, for people, its clock and its volume.
 func serveRoot(c agent.Config, v *volume) {
 	start := starter(environment(c))
-	err := servePort(agent.RootPort, func(ctx context.Context, method string, s *wire.Stream) error {
-		switch method {
-		case agent.CallExec:
-			return execIn(ctx, s, start)
-		case agent.CallClock:
-			return setClock(s)
-		case agent.CallAdopt:
-			return adopt(ctx, s, v)
-		case agent.CallFreeze, agent.CallThaw, agent.CallVolume:
-			return v.handle(method, s)
-		}
-		return &core.Error{Kind: core.Unsupported, Op: "call", Object: method, Err: errors.New("the guest knows no such call")}
-	}, nil)
+	s := rpc.NewServer(nil)
+	rpc.HandleStream(s, agent.CallExec, func(ctx context.Context, _ rpc.Caller, r agent.ExecRequest, to rpc.Answer[agent.ExecReply]) error {
+		return execIn(ctx, r, to, start)
+	})
+	rpc.Handle(s, agent.CallClock, func(_ context.Context, _ rpc.Caller, r agent.ClockRequest) (rpc.None, error) {
+		return rpc.None{}, wake(r)
+	})
+	rpc.Handle(s, agent.CallAdopt, func(ctx context.Context, _ rpc.Caller, r agent.AdoptRequest) (rpc.None, error) {
+		return rpc.None{}, adopt(ctx, r, v)
+	})
+	v.register(s)
+	err := servePort(agent.RootPort, s, nil)
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
 

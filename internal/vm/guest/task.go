@@ -11,9 +11,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // task is the job's command. Its output is kept until the host says that it has
@@ -34,19 +34,15 @@ type task struct {
 const mostKept = 4 << 20
 
 // startTask starts the job's command. There is one.
-func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
-	var r agent.ExecRequest
-	if err := s.Params(&r); err != nil {
-		return err
-	}
+func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r agent.ExecRequest) (agent.ExecReply, error) {
 	box, err := h.container()
 	if err != nil {
-		return err
+		return agent.ExecReply{}, err
 	}
 	var ends [4]*os.File
 	for i := 0; i < len(ends); i += 2 {
 		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			return err
+			return agent.ExecReply{}, err
 		}
 	}
 	p, err := box.Exec(ctx, driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, Stdout: ends[1], Stderr: ends[3]})
@@ -57,10 +53,10 @@ func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
 		ends[2].Close()
 	}
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
-		return s.Reply(agent.ExecReply{Code: refused.Code, Message: refused.Message})
+		return agent.ExecReply{Code: refused.Code, Message: refused.Message}, nil
 	}
 	if err != nil {
-		return err
+		return agent.ExecReply{}, err
 	}
 	t := &task{process: p}
 	t.changed.L = &t.mu
@@ -68,7 +64,7 @@ func (h *hand) startTask(ctx context.Context, s *wire.Stream) error {
 	h.task = t
 	h.mu.Unlock()
 	go t.attend(ends[0], ends[2])
-	return s.Reply(agent.ExecReply{})
+	return agent.ExecReply{}, nil
 }
 
 // attend keeps the command's output, and how it ends.
@@ -147,27 +143,28 @@ func (t *task) output(ctx context.Context, from int64) agent.TaskOutput {
 	return o
 }
 
-// attendTask answers what the host wants of the job's command.
-func (h *hand) attendTask(ctx context.Context, method string, s *wire.Stream) error {
+// theTask gives the job's command.
+func (h *hand) theTask() (*task, error) {
 	h.mu.Lock()
-	t := h.task
-	h.mu.Unlock()
-	if t == nil {
-		return &core.Error{Kind: core.NotFound, Op: "attend the job's command", Err: errors.New("the guest was given none")}
+	defer h.mu.Unlock()
+	if h.task == nil {
+		return nil, &core.Error{Kind: core.NotFound, Op: "attend the job's command", Err: errors.New("the guest was given none")}
 	}
-	if method == agent.CallTaskSignal {
-		var number int
-		if err := s.Params(&number); err != nil {
-			return err
-		}
-		if err := t.process.Signal(ctx, syscall.Signal(number)); err != nil {
-			return err
-		}
-		return s.Reply(nil)
+	return h.task, nil
+}
+
+func (h *hand) taskOutput(ctx context.Context, _ rpc.Caller, r agent.TaskOutputRequest) (agent.TaskOutput, error) {
+	t, err := h.theTask()
+	if err != nil {
+		return agent.TaskOutput{}, err
 	}
-	var from int64
-	if err := s.Params(&from); err != nil {
-		return err
+	return t.output(ctx, r.From), nil
+}
+
+func (h *hand) taskSignal(ctx context.Context, _ rpc.Caller, r agent.TaskSignalRequest) (rpc.None, error) {
+	t, err := h.theTask()
+	if err == nil {
+		err = t.process.Signal(ctx, syscall.Signal(r.Number))
 	}
-	return s.Reply(t.output(ctx, from))
+	return rpc.None{}, err
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -131,27 +132,26 @@ func (v *volume) listen(server string) {
 	}
 }
 
-// handle answers the host's calls.
-func (v *volume) handle(method string, s *wire.Stream) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var err error
-	switch method {
-	case agent.CallVolume:
+// register adds the host's calls about the volume.
+func (v *volume) register(s *rpc.Server) {
+	rpc.Handle(s, agent.CallVolume, func(context.Context, rpc.Caller, rpc.None) (agent.VolumeState, error) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
 		state := v.state
 		if !v.heard.IsZero() {
 			state.Silent = time.Since(v.heard)
 		}
-		return s.Reply(state)
-	case agent.CallFreeze:
-		err = v.set(true, fiFreeze)
-	case agent.CallThaw:
-		err = v.set(false, fiThaw)
+		return state, nil
+	})
+	freeze := func(frozen bool, request uint) func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
+		return func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return rpc.None{}, v.set(frozen, request)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return s.Reply(nil)
+	rpc.Handle(s, agent.CallFreeze, freeze(true, fiFreeze))
+	rpc.Handle(s, agent.CallThaw, freeze(false, fiThaw))
 }
 
 // Requests of ioctl_fs(2) that package unix lacks.
