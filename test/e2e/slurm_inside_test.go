@@ -152,3 +152,34 @@ func TestAnAllocationThatIsCancelled(t *testing.T) {
 		})
 	}
 }
+
+// TestAllocationsOfOtherKinds: an element of a job array and a heterogeneous job have
+// numbers that Slurm writes in another way than it tells them.
+func TestAllocationsOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	b, farm, job := cluster(t, 2, "", "run: echo task $T")
+	i := inside{t, b, farm, beeThere(t, b)}
+	log := filepath.Join(i.b.Work, "kind-%a.log")
+	for _, c := range []struct{ options, logs []string }{
+		{[]string{"--array=1-2", "--output=" + log}, []string{"kind-1.log", "kind-2.log"}},
+		{[]string{"--nodes=1", "--output=" + filepath.Join(i.b.Work, "het.log"), ":", "--nodes=1"}, []string{"het.log"}},
+	} {
+		path := i.b.File("kind.sh", "#!/bin/sh\ncd "+i.b.Work+"\nexec '"+strings.Join(i.env, "' '")+"' run -q -e T=$SLURM_ARRAY_TASK_ID "+job+"\n")
+		slurm(t, i.farm, append(append([]string{"sbatch"}, c.options...), path)...)
+		testkit.Eventually(t, 2*time.Minute, func() error {
+			if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+				return errors.New(out)
+			}
+			return nil
+		})
+		for n, name := range c.logs {
+			want := "task\n"
+			if len(c.logs) > 1 {
+				want = fmt.Sprintf("task %d\n", n+1)
+			}
+			if got := i.b.Read(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+	}
+}

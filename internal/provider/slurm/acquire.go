@@ -196,11 +196,29 @@ func (p *provider) submit(ctx context.Context, dir string, step []string, r driv
 		p.s.Queue.outdate(asked)
 		return "", err
 	}
-	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
-	if _, err := strconv.Atoi(id); err != nil {
-		return "", fmt.Errorf("sbatch said %q, not the job's number", out)
+	if id := numberIn(out); id != "" {
+		return id, nil
 	}
-	return id, nil
+	// A site's own sbatch prints what it likes: the job has the lease's directory.
+	list, err := jobsIn(context.WithoutCancel(ctx), dir)
+	if err != nil || len(list) == 0 {
+		return "", errors.Join(fmt.Errorf("sbatch said %q, not the job's number", out), err)
+	}
+	return list[len(list)-1].id, nil
+}
+
+// numberIn finds the job's number in what sbatch has printed: a line of its own, behind
+// which a cluster's name may follow, or what sbatch prints where it is not asked to be
+// brief. "": it is not there.
+func numberIn(out string) (id string) {
+	for line := range strings.Lines(out) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), ";")
+		line = strings.TrimPrefix(line, "Submitted batch job ")
+		if n, err := strconv.ParseUint(line, 10, 32); err == nil && n > 0 {
+			id = line
+		}
+	}
+	return id
 }
 
 // options are those of sbatch for a request.

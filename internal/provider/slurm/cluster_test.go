@@ -262,7 +262,7 @@ func sessions(t *testing.T) (pids []int) {
 func TestOneLookForAll(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
-	script := "#!/bin/sh\necho \"$*\" >>" + calls + "\nsleep 0.3\nfor i in $(seq 1 300); do echo \"$i|PENDING|Priority|N/A|N/A|1|main|normal|/x\"; done\n"
+	script := "#!/bin/sh\necho \"$*\" >>" + calls + "\nsleep 0.3\nfor i in $(seq 1 300); do echo \"bee-job|$i|$i|PENDING|Priority|N/A|N/A|1|main|normal|/x\"; done\n"
 	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

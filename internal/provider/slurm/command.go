@@ -140,16 +140,22 @@ func parseSpan(s string) (time.Duration, error) {
 
 // job is one as squeue tells of it.
 type job struct {
-	id, state, reason string
-	start, end        time.Time // zero when Slurm does not know
-	nodes             int
-	partition, qos    string // those that it runs in
-	dir               string
+	// id is the number that each element of a job array and each component of a
+	// heterogeneous job has for itself, and name what people call it: 12_3, 12+1.
+	id, name       string
+	state, reason  string
+	start, end     time.Time // zero when Slurm does not know
+	nodes          int
+	partition, qos string // those that it runs in
+	dir            string
 }
 
-// jobFormat: id, state, reason, start, end, number of nodes, partition, QOS, working
-// directory.
-const jobFormat = "--format=%i|%T|%r|%S|%e|%D|%P|%q|%Z"
+// jobFormat: number, name, state, reason, start, end, number of nodes, partition, QOS,
+// working directory. What a site's own squeue prints beside that has not its beginning.
+const (
+	jobFormat = "--format=" + jobMark + "%A|%i|%T|%r|%S|%e|%D|%P|%q|%Z"
+	jobMark   = "bee-job|"
+)
 
 // jobs asks for the user's jobs, those included that ended a while ago.
 func jobs(ctx context.Context, filter ...string) ([]job, error) {
@@ -166,14 +172,18 @@ func jobs(ctx context.Context, filter ...string) ([]job, error) {
 func parseJobs(out string) ([]job, error) {
 	var list []job
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "|", 9)
-		if len(f) != 9 {
+		line, ours := strings.CutPrefix(strings.TrimSuffix(line, "\n"), jobMark)
+		if !ours {
+			continue
+		}
+		f := strings.SplitN(line, "|", 10)
+		if len(f) != 10 {
 			return nil, fmt.Errorf("squeue said %q", line)
 		}
-		nodes, _ := strconv.Atoi(f[5])
+		nodes, _ := strconv.Atoi(f[6])
 		list = append(list, job{
-			id: f[0], state: f[1], reason: f[2], start: parseTime(f[3]), end: parseTime(f[4]), nodes: nodes,
-			partition: f[6], qos: f[7], dir: f[8],
+			id: f[0], name: f[1], state: f[2], reason: f[3], start: parseTime(f[4]), end: parseTime(f[5]), nodes: nodes,
+			partition: f[7], qos: f[8], dir: f[9],
 		})
 	}
 	return list, nil
@@ -192,20 +202,37 @@ func parseTime(s string) time.Time {
 // jobNumbered gives a job, or nil when Slurm has forgotten it.
 func jobNumbered(ctx context.Context, id string) (*job, error) {
 	list, err := jobs(ctx, "--jobs="+id)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return &list[0], nil
+	return numbered(list, id), nil
 }
 
-// stepRuns tells whether a step of a job, JOB.STEP, is still there.
+// numbered finds a job, by its number or its name: of an array or a heterogeneous job
+// squeue gives all of it.
+func numbered(list []job, id string) *job {
+	for _, is := range []func(job) bool{func(j job) bool { return j.id == id }, func(j job) bool { return j.name == id }} {
+		if at := slices.IndexFunc(list, is); at >= 0 {
+			return &list[at]
+		}
+	}
+	return nil
+}
+
+// stepRuns tells whether a step of a job, JOB.STEP, is still there. Of an array or a
+// heterogeneous job squeue calls it by the job's name.
 func stepRuns(ctx context.Context, id string) (bool, error) {
-	job, _, _ := strings.Cut(id, ".")
-	out, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+job)
+	number, step, _ := strings.Cut(id, ".")
+	out, err := call(ctx, "squeue", "--noheader", "--steps", "--format=%i", "--jobs="+number)
 	if core.IsKind(err, core.NotFound) {
 		return false, nil
 	}
-	return slices.Contains(strings.Fields(out), id), err
+	steps := strings.Fields(out)
+	if err != nil || slices.Contains(steps, id) || !strings.ContainsAny(out, "_+") {
+		return slices.Contains(steps, id), err
+	}
+	j, err := jobNumbered(ctx, number)
+	return j != nil && slices.Contains(steps, j.name+"."+step), err
 }
 
 // jobsIn gives the jobs with a working directory.

@@ -31,7 +31,7 @@ type Queue struct {
 type look struct {
 	ids  map[string]bool
 	done chan struct{}
-	jobs map[string]job
+	jobs []job
 	err  error
 }
 
@@ -78,10 +78,10 @@ func (q *Queue) job(ctx context.Context, id string) (*job, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if j, ok := l.jobs[id]; ok && l.err == nil {
-		return &j, nil
+	if l.err != nil {
+		return nil, l.err
 	}
-	return nil, l.err
+	return numbered(l.jobs, id), nil
 }
 
 // join has the next look be about a job too.
@@ -111,11 +111,7 @@ func (q *Queue) carryOut(l *look) {
 			filter = "--jobs=" + id
 		}
 	}
-	list, err := jobs(context.Background(), filter)
-	l.jobs, l.err = make(map[string]job, len(list)), err
-	for _, j := range list {
-		l.jobs[j.id] = j
-	}
+	l.jobs, l.err = jobs(context.Background(), filter)
 	q.rests = time.Now().Add(rest)
 	close(l.done)
 }

@@ -363,11 +363,12 @@ func TestParseSpan(t *testing.T) {
 }
 
 func FuzzParseJobs(f *testing.F) {
-	f.Add("1|RUNNING|None|1763711000|1763714600|2|main|normal|/a|b\n")
-	f.Add("2|PENDING|Resources|N/A|NOT_SET|2|\n")
+	f.Add("bee-job|1|1|RUNNING|None|1763711000|1763714600|2|main|normal|/a|b\n")
+	f.Add("Welcome\nbee-job|4|2_1|RUNNING|None|1763711000|1763714600|2|main|normal|/a\n")
+	f.Add("bee-job|2|2|PENDING|Resources|N/A|NOT_SET|2|\n")
 	f.Fuzz(func(t *testing.T, out string) {
 		list, err := parseJobs(out)
-		if err == nil && len(list) != len(strings.Split(strings.TrimSuffix(out, "\n"), "\n")) && out != "" {
+		if err == nil && len(list) != strings.Count("\n"+out, "\n"+jobMark) {
 			t.Errorf("%d jobs of %q", len(list), out)
 		}
 		for _, j := range list {
@@ -424,6 +425,42 @@ func TestWordsOfSlurms(t *testing.T) {
 		err := explain(c.name, c.words, errors.New("exit status 1"))
 		if err.Error() != c.want || !strings.Contains(core.Remedy(err), c.remedy) {
 			t.Errorf("%q: %v (%s)", c.words, err, core.Remedy(err))
+		}
+	}
+}
+
+// TestWhatSbatchPrints beside the number, and in its place, is no reason to lose the job.
+func TestWhatSbatchPrints(t *testing.T) {
+	for out, want := range map[string]string{
+		"12\n":                                    "12",
+		"12;cluster\n":                            "12",
+		"Your project has 20 % left.\n12\n":       "12",
+		"12\nremember to use /scratch\n":          "12",
+		"sbatch: lua: set QOS\r\n12\r\n":          "12",
+		"Submitted batch job 12\n":                "12",
+		"Submitted batch job 12 on cluster big\n": "",
+		"see ticket 4711 for news\n":              "",
+		"":                                        "",
+		"-3\n":                                    "",
+	} {
+		if got := numberIn(out); got != want {
+			t.Errorf("%q: %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestNumbersOfJobs(t *testing.T) {
+	list, err := parseJobs("News of the day\n" + jobMark + "2|2_3|RUNNING|None|0|0|1|p|q|/a\n" + jobMark + "3|2_1|RUNNING|None|0|0|1|p|q|/b\n" + jobMark + "7|7+0|RUNNING|None|0|0|1|p|q|/c\n" + jobMark + "8|7+1|RUNNING|None|0|0|1|p|q|/d|e\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"2": "/a", "3": "/b", "2_1": "/b", "2_3": "/a", "7": "/c", "7+1": "/d|e", "8": "/d|e", "9": ""} {
+		got := ""
+		if j := numbered(list, id); j != nil {
+			got = j.dir
+		}
+		if got != want {
+			t.Errorf("%s is the job in %q, want %q", id, got, want)
 		}
 	}
 }
