@@ -153,6 +153,25 @@ func Copy(ctx context.Context, from, to string, progress func(done int64)) error
 	return nil
 }
 
+// CopyMany copies several files or directories below a directory to the same places below
+// another, as SendMany and Receive do; what is gone when its turn comes is left out.
+func CopyMany(ctx context.Context, root string, rel []string, to string) error {
+	root, to = filepath.Clean(root), filepath.Clean(to)
+	if len(rel) == 0 {
+		return nil
+	}
+	t := &tree{ctx: ctx, root: to, links: map[uint64]linkSource{}}
+	defer t.close()
+	k := &walker{ctx: ctx, to: t, inodes: map[inode]uint64{}, fleeting: true}
+	if err := k.many(root, rel); err != nil {
+		return fail("copy", root, err)
+	}
+	if err := t.commit(); err != nil {
+		return fail("copy", root, err)
+	}
+	return nil
+}
+
 // within tells whether path lies, or would lie, in the directory dir.
 func within(path, dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)

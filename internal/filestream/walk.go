@@ -33,6 +33,8 @@ type walker struct {
 	to     sink
 	inodes map[inode]uint64 // files with several names, by number
 	root   os.FileInfo      // of the first directory that was read; nil: there was none
+	// fleeting tells that what is to be read may be gone when its turn comes.
+	fleeting bool
 	// same tells of a file of a directory whether nothing has to be made of it, as it
 	// is at the other end; nil: none is.
 	same func(dir int, path string, st *unix.Stat_t) (bool, error)
@@ -93,12 +95,11 @@ func (k *walker) many(root string, rel []string) error {
 			return fmt.Errorf("%q is not a path below the directory", r)
 		}
 		dir, err := in.OpenDir(filepath.Dir(r))
-		if err != nil {
-			return err
+		if err == nil {
+			err = k.top(int(dir.Fd()), filepath.Base(r), in.Path(r), r)
+			dir.Close()
 		}
-		err = k.top(int(dir.Fd()), filepath.Base(r), in.Path(r), r)
-		dir.Close()
-		if err != nil {
+		if err != nil && (!k.fleeting || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}

@@ -9,9 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -205,7 +204,7 @@ func (h *head) checkpointGlobs() []string {
 // copyParts copies the files of a checkpoint, and tells whether nobody wrote to any of
 // them meanwhile or shortly before.
 func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error) {
-	globs, volume := h.checkpointGlobs(), protocol.VolumeDir(h.n.config.Host.Dir)
+	globs := h.checkpointGlobs()
 	before, err := h.look(ctx, globs)
 	if err != nil {
 		return false, err
@@ -216,17 +215,8 @@ func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error)
 	if slices.ContainsFunc(before, func(l look) bool { return l.Busy }) {
 		return false, nil
 	}
-	parts, err := partsOf(volume, globs)
-	if err = errors.Join(err, filestream.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+	if err := h.copyMatches(ctx, globs, to); err != nil {
 		return false, err
-	}
-	for _, rel := range parts {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o700); err != nil {
-			return false, err
-		}
-		if err := filestream.Copy(ctx, filepath.Join(volume, rel), filepath.Join(to, rel), nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
 	}
 	if err := h.gatherAll(ctx, globs, to); err != nil {
 		return false, err
@@ -248,42 +238,51 @@ func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	if err := h.gatherAll(ctx, outputs, fresh); err != nil {
 		return err
 	}
-	since, err := partsOf(fresh, globs)
-	for _, rel := range since {
-		err = errors.Join(err, filestream.RemoveAll(filepath.Join(fresh, rel)))
-	}
-	list, perr := partsOf(parts, globs)
-	for _, rel := range list {
-		place := filepath.Join(fresh, rel)
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(place), 0o777), os.Rename(filepath.Join(parts, rel), place))
-	}
-	return errors.Join(err, perr)
+	return h.n.replaceMatches(globs, parts, fresh)
 }
 
-// partsOf lists what patterns match below root, none within another, relative to it.
-func partsOf(root string, globs []string) ([]string, error) {
-	var found []string
-	for _, glob := range globs {
-		matches, err := filestream.Glob(root, glob)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range matches {
-			rel, err := filepath.Rel(root, m)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, rel)
+// copyMatches copies what patterns match in the volume to the same places below a new
+// directory.
+func (h *head) copyMatches(ctx context.Context, globs []string, to string) error {
+	volume := protocol.VolumeDir(h.n.config.Host.Dir)
+	tree, err := h.n.openTree(volume)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	parts, err := partsOf(tree, globs)
+	if err = errors.Join(err, filestream.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+		return err
+	}
+	if slices.Contains(parts, wholeVolume) {
+		return filestream.Copy(ctx, volume, to, nil)
+	}
+	return filestream.CopyMany(ctx, volume, parts, to)
+}
+
+// replaceMatches puts the files of a checkpoint into a copy of the volume, in place of
+// what the patterns match there.
+func (n *node) replaceMatches(globs []string, parts, fresh string) error {
+	into, err := n.openTree(fresh)
+	if err != nil {
+		return err
+	}
+	defer into.Close()
+	from, err := n.openTree(parts)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	since, err := partsOf(into, globs)
+	if err != nil {
+		return err
+	}
+	for _, name := range since {
+		if err := into.RemoveAll(name); err != nil {
+			return err
 		}
 	}
-	slices.Sort(found)
-	var parts []string
-	for _, rel := range slices.Compact(found) {
-		if !slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(rel, p+"/") }) {
-			parts = append(parts, rel)
-		}
-	}
-	return parts, nil
+	return layOver(from, into, ".")
 }
 
 // look is what the files of a checkpoint are like on one host at one moment.
@@ -295,29 +294,34 @@ type look struct {
 	Busy bool `json:"busy"`
 }
 
-// lookAt looks at what patterns match below root. Directories count, too: a file that
-// was removed to be written anew has changed its directory.
-func lookAt(root string, globs []string) (look, error) {
-	parts, err := partsOf(root, globs)
+// lookAt looks at what patterns match in a copy of the volume. Directories count, too: a
+// file that was removed to be written anew has changed its directory.
+func (n *node) lookAt(volume string, globs []string) (look, error) {
+	tree, err := n.openTree(volume)
+	if err != nil {
+		return look{}, err
+	}
+	defer tree.Close()
+	parts, err := partsOf(tree, globs)
 	if err != nil {
 		return look{}, err
 	}
 	var l look
 	all := sha256.New()
 	for _, rel := range parts {
-		err := filepath.WalkDir(filepath.Join(root, rel), func(name string, d fs.DirEntry, err error) error {
-			var st unix.Stat_t
-			if err == nil {
-				err = unix.Lstat(name, &st)
-			}
-			if errors.Is(err, fs.ErrNotExist) { // it is gone just now
+		err := tree.Walk(rel, func(name string, info fs.FileInfo, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) { // it is gone just now
 				l.Busy = true
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			if !d.IsDir() {
+			st, is := info.Sys().(*syscall.Stat_t)
+			if !is {
+				return errors.ErrUnsupported
+			}
+			if !info.IsDir() {
 				l.Files++
 			}
 			// The time of the last change of its inode: that of its content can be set.
@@ -338,7 +342,7 @@ func (h *head) look(ctx context.Context, list []string) ([]look, error) {
 	looks, errs := make([]look, h.n.config.Size), make([]error, h.n.config.Size)
 	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = lookAt(protocol.VolumeDir(h.n.config.Host.Dir), list)
+			looks[0], errs[0] = h.n.lookAt(protocol.VolumeDir(h.n.config.Host.Dir), list)
 		} else if h.ownVolume(rank) {
 			looks[rank], errs[rank] = rpc.Call(ctx, p, callLook, globs{list})
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -51,7 +52,7 @@ func TestACopyOfAVolume(t *testing.T) {
 			want := map[string]string{"state": "1", "log": "l", "deep/er/part": "2", "deep/other": "3"}
 			write(t, volume, want)
 			testkit.Eventually(t, 10*time.Second, func() error {
-				if l, err := lookAt(volume, []string{wholeVolume}); err != nil || l.Busy {
+				if l, err := h.n.lookAt(volume, []string{wholeVolume}); err != nil || l.Busy {
 					return errors.Join(err, errRestless)
 				}
 				return nil
@@ -109,7 +110,12 @@ func TestWhatPatternsName(t *testing.T) {
 		{[]string{"b/e", "b*", "a", "a"}, []string{"a", "b", "b-d"}},
 		{[]string{"b/*", "x"}, []string{"b/c", "b/e"}},
 	} {
-		if got, err := partsOf(root, c.globs); err != nil || !slices.Equal(got, c.want) {
+		tree, err := fsutil.OpenRoot(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tree.Close()
+		if got, err := partsOf(tree, c.globs); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, %v", c.globs, got, err)
 		}
 	}

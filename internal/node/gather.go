@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path"
 
 	"github.com/bee-hpc/bee/internal/filestream"
@@ -84,7 +86,7 @@ func (h *head) gather(ctx context.Context, rank int, list []string, into string)
 		}
 		for _, f := range m.Files {
 			there, err := have.Exists(f)
-			if err == nil && !there {
+			if err == nil && !there && reachable(have, f) {
 				missing = append(missing, f)
 			}
 		}
@@ -101,6 +103,21 @@ func (h *head) gather(ctx context.Context, rank int, list []string, into string)
 		return err
 	}
 	return filestream.Receive(ctx, s, into)
+}
+
+// reachable reports whether a file can be put at a name: no element before its last is
+// there as anything but a directory.
+func reachable(tree *fsutil.Root, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		info, err := tree.Lstat(dir)
+		if err == nil {
+			return info.IsDir()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // sendOutputs is a node's side of gather.

@@ -75,7 +75,7 @@ func (n *node) obey(s *rpc.Server) {
 		return signalReply{some}, nil
 	})
 	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (look, error) {
-		l, err := lookAt(n.volume(), g.Globs)
+		l, err := n.lookAt(n.volume(), g.Globs)
 		if err != nil {
 			return look{}, n.failed("look at the files of a checkpoint on", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -238,10 +238,17 @@ func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
 	return exit, err
 }
 
-// stopFile is the job's stop file on this host.
-func (h *head) stopFile() string {
+// stopFile is the job's stop file on this host: its name in the volume.
+func (h *head) stopFile() (volume *fsutil.Root, name string, err error) {
 	rel, _ := h.plan.InVolume(h.plan.Checkpoint.File)
-	return filepath.Join(protocol.VolumeDir(h.n.config.Host.Dir), rel)
+	if volume, err = h.n.openTree(protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+		return nil, "", err
+	}
+	if name, err = place(volume, rel); err != nil {
+		volume.Close()
+		return nil, "", err
+	}
+	return volume, name, nil
 }
 
 // forgetStopFile keeps it from ending the next attempt too.
@@ -251,8 +258,9 @@ func (h *head) forgetStopFile() {
 	}
 	if h.hasVolumeImage() {
 		h.inVolume(context.Background(), "rm", "-f", h.plan.Checkpoint.File) //nolint:errcheck // see below
-	} else {
-		os.Remove(h.stopFile()) //nolint:errcheck // the job may have removed it
+	} else if volume, name, err := h.stopFile(); err == nil {
+		volume.RemoveAll(name) //nolint:errcheck // the job may have removed it
+		volume.Close()
 	}
 }
 

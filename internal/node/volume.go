@@ -281,7 +281,12 @@ func (h *head) inVolume(ctx context.Context, command ...string) error {
 // writeStopFile makes the job's stop file, which belongs to the user.
 func (h *head) writeStopFile(ctx context.Context) error {
 	if !h.hasVolumeImage() {
-		return os.WriteFile(h.stopFile(), nil, 0o644)
+		tree, name, err := h.stopFile()
+		if err != nil {
+			return err
+		}
+		defer tree.Close()
+		return tree.WriteFile(name, nil, 0o644)
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if h.plan.Root {
