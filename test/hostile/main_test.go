@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, main := range []func([]string) (int, bool){hostilesite.Main, sshfarm.Main} {
+	for _, main := range []func([]string) (int, bool){callerMain, hostilesite.Main, sshfarm.Main} {
 		if code, meant := main(os.Args); meant {
 			os.Exit(code)
 		}

@@ -77,6 +77,14 @@ func (s RuntimeSuite) sockets(t *testing.T) {
 			t.Errorf("%s: it may", script)
 		}
 	}
+	for _, script := range []string{ // the first process is the user's bee
+		"cat /proc/1/exe", "readlink /proc/1/fd/0", "cat /proc/1/environ", "cat /proc/1/maps", "dd if=/dev/null of=/proc/1/exe", "dd if=/dev/null of=/proc/1/mem",
+		"dd if=/dev/null of=/.bee/bee", "dd if=/dev/null of=/.bee/rsh",
+	} {
+		if r := run(t, box, "", shell("test $(cat /proc/1/comm) = bee && "+script)); r.exit.Code == 0 {
+			t.Errorf("%s: it may", script)
+		}
+	}
 	if found := want(t, box, "find /.bee -type s"); found != "" {
 		t.Errorf("sockets: %s", found)
 	}
