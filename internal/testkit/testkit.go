@@ -61,9 +61,6 @@ func RequireRoot(t testing.TB) {
 // tested. Like RequireRoot it stands in the test itself.
 func AsRootToo(testing.TB) {}
 
-// Once is no longer needed: a test runs as root only where AsRootToo says so.
-func Once(testing.TB) {}
-
 // RequireUser skips a test that only an ordinary user can run; see RequireRoot.
 func RequireUser(t testing.TB) {
 	t.Helper()

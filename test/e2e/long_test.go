@@ -11,7 +11,6 @@ import (
 // TestLongWords: scripts of any length run; what Linux does not take is refused with a
 // remedy, before a container is started.
 func TestLongWords(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	script := "|\n" + strings.Repeat("  : one of many lines of a script\n", 6000)
 	b, job := busyboxJob(t, "setup: "+script+"  echo ready > /work/ready", "run: "+script+"  cat /work/ready; echo $#")

@@ -106,7 +106,6 @@ func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
 // TestACodeWithRestartFilesOfItsOwn runs the Beefile of the same document with a program
 // that writes restart files by turns and dies of TERM.
 func TestACodeWithRestartFilesOfItsOwn(t *testing.T) {
-	testkit.Once(t)
 	t.Parallel()
 	shownJob := shown(t, "checkpointing.md", "yaml", "name: reconnection\n")
 	_, rest, found := strings.Cut(shownJob, "nodes: 2\n")
