@@ -3,7 +3,6 @@ package filestream
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -45,7 +44,7 @@ func (c *content) whole(size int64) bool { return c.table != nil && !c.holes && 
 // next time. It is the caller's to close the journal.
 func (e *encoder) goOn(path string, known *Known) error {
 	e.root, e.agreed = filepath.Clean(path)+"/", known.agreed
-	if st, err := os.Lstat(path); !known.indexed || err != nil || !st.IsDir() {
+	if _, err := identity(path); !known.indexed || err != nil {
 		return nil
 	}
 	id := newTransferID()

@@ -12,8 +12,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/chunk"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
@@ -39,9 +41,24 @@ type Basis struct {
 
 // earlier is a file of an earlier copy.
 type earlier struct {
+	root   string // of the copy
 	name   string
 	size   int64
 	number int // in the index, or -1
+}
+
+// openFile opens the file, over no link in the copy.
+func (e earlier) openFile() (*os.File, error) {
+	in, err := fsutil.OpenRoot(filepath.Dir(e.root))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	name, err := filepath.Rel(filepath.Dir(e.root), e.name)
+	if err != nil {
+		return nil, err
+	}
+	return in.Open(name)
 }
 
 // place is where a chunk lies.
@@ -77,10 +94,10 @@ func newBasis(ctx context.Context, path string, others ...string) (*Basis, error
 	adopt(path)
 	b := &Basis{seed: maphash.MakeSeed()}
 	for _, root := range append([]string{partial(path)}, others...) {
-		if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) { // as "" is
+		if root == "" {
 			continue
 		}
-		if err := b.find(ctx, root); err != nil {
+		if err := b.find(ctx, root); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -98,19 +115,20 @@ func (b *Basis) find(ctx context.Context, root string) error {
 			}
 		}
 	}
-	return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+	return eachBelow(root, func(in *fsutil.Root, name string, info fs.FileInfo, err error) error {
+		if err != nil || !info.Mode().IsRegular() {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f := earlier{name: name, number: -1}
-		var st unix.Stat_t
-		if err := unix.Lstat(name, &st); err != nil {
-			return err
+		name = in.Path(name)
+		was, is := info.Sys().(*syscall.Stat_t)
+		if !is {
+			return nil
 		}
-		f.size = st.Size
+		st := unix.Stat_t{Dev: was.Dev, Ino: was.Ino, Mode: was.Mode, Size: was.Size, Ctim: unix.Timespec(was.Ctim)}
+		f := earlier{root: root, name: name, size: info.Size(), number: -1}
 		readable := st.Mode&unix.S_IRUSR != 0
 		if i, is := numbers[strings.TrimPrefix(name, root+"/")]; is && readable && b.index.files[i].whole && b.index.same(b.index.files[i], &st) {
 			f.number = i
@@ -174,7 +192,7 @@ func (b *Basis) read(ctx context.Context) error {
 }
 
 func (b *Basis) chunksOf(p stretch, s *span, c chunker, mu *sync.Mutex) error {
-	f, err := os.Open(b.files[p.file].name)
+	f, err := b.files[p.file].openFile()
 	if err != nil {
 		return err
 	}

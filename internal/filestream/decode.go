@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // arriving is a file whose content comes.
@@ -50,7 +50,7 @@ func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 	}
 	d := &decoder{t: t, basis: basis, many: kind == kindMany}
 	if d.many {
-		if err := os.MkdirAll(t.root, 0o777); err != nil {
+		if err := fsutil.MkdirAll(t.root, 0o777); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Send writes the file or directory at path to w, symbolic links as links, as
@@ -55,15 +56,24 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 // ctx ends.
 func Size(ctx context.Context, path string) int64 {
 	total := int64(0)
-	filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // it is only to choose sizes by
-		if err == nil && e.Type().IsRegular() {
-			if info, err := e.Info(); err == nil {
-				total += info.Size()
-			}
+	eachBelow(path, func(_ *fsutil.Root, _ string, info fs.FileInfo, err error) error { //nolint:errcheck // it is only to choose sizes by
+		if err == nil && info.Mode().IsRegular() {
+			total += info.Size()
 		}
 		return ctx.Err()
 	})
 	return total
+}
+
+// eachBelow visits a file or directory, and everything in it, by the descriptor of the
+// directory above.
+func eachBelow(path string, visit func(in *fsutil.Root, name string, info fs.FileInfo, err error) error) error {
+	in, err := fsutil.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return in.Walk(filepath.Base(path), func(name string, info fs.FileInfo, err error) error { return visit(in, name, info, err) })
 }
 
 // SendMany writes several files or directories below root to w. Each of rel

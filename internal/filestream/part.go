@@ -3,7 +3,6 @@ package filestream
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -31,7 +30,7 @@ func newPart(root, rel string) (*part, error) {
 	var err error
 	if rel == "" {
 		p.one = true
-		if err := os.MkdirAll(filepath.Dir(root), 0o777); err != nil {
+		if err := fsutil.MkdirAll(filepath.Dir(root), 0o777); err != nil {
 			return nil, err
 		}
 		p.dir, err = openDir(unix.AT_FDCWD, filepath.Dir(root), 0)
@@ -65,6 +64,7 @@ func newPart(root, rel string) (*part, error) {
 
 // claim chooses the part's name, and removes what a killed process left.
 func (p *part) claim() (string, error) {
+	restore(p.dir, filepath.Join("/", p.base))
 	for i := range 100 {
 		name := partName(p.base, i)
 		if held, err := p.held(name); err != nil {
@@ -133,16 +133,40 @@ func (p *part) commit() error {
 	// A directory with content, or of another type, has to change places.
 	err = unix.Renameat2(p.dir, p.name, p.dir, p.base, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // NFS
-		if err = fsutil.RemoveAt(p.dir, p.base); err == nil {
-			err = unix.Renameat(p.dir, p.name, p.dir, p.base)
-			p.gone = err == nil
-		}
-		return err
+		return p.replace()
 	}
 	if err != nil {
 		return err
 	}
 	return fsutil.RemoveAt(p.dir, p.name)
+}
+
+// replace puts the part in its place in two steps, where there is no way to do so in one.
+// What was there has another name in between, never none: adopt puts it back after a
+// crash.
+func (p *part) replace() error {
+	old := filepath.Base(replaced(p.path))
+	if err := fsutil.RemoveAt(p.dir, old); err != nil {
+		return err
+	}
+	if err := unix.Renameat(p.dir, p.base, p.dir, old); err != nil {
+		return err
+	}
+	if err := unix.Renameat(p.dir, p.name, p.dir, p.base); err != nil {
+		return errors.Join(err, unix.Renameat(p.dir, old, p.dir, p.base))
+	}
+	p.gone = true
+	return fsutil.RemoveAt(p.dir, old)
+}
+
+// replaced is the name that what was at path has while something takes its place.
+func replaced(path string) string { return beside(path, "old") }
+
+// restore puts back what a process that was killed has moved aside.
+func restore(dir int, path string) {
+	if _, err := lstat(dir, filepath.Base(path)); errors.Is(err, unix.ENOENT) {
+		_ = unix.Renameat(dir, filepath.Base(replaced(path)), dir, filepath.Base(path))
+	}
 }
 
 // partial is where what has arrived of path is kept when its stream breaks.
@@ -170,6 +194,7 @@ func adopt(path string) {
 		return
 	}
 	defer unix.Close(dir)
+	restore(dir, path)
 	p := &part{path: path, dir: dir, base: filepath.Base(path), name: partName(filepath.Base(path), 0), lock: -1}
 	if _, err := lstat(dir, p.name); err != nil {
 		return

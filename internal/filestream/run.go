@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"golang.org/x/sys/unix"
 )
 
 // run are chunks that follow one another in an earlier copy as in the new file: they
@@ -54,7 +52,7 @@ func (b *Basis) flush(out io.WriterAt) error {
 	p := r.from
 	if b.open == nil || b.last != p.file {
 		b.close()
-		f, err := os.OpenFile(b.files[p.file].name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+		f, err := b.files[p.file].openFile()
 		if err != nil {
 			return err
 		}

@@ -46,11 +46,21 @@ func (k *walker) whole(path string) error {
 	if err := k.one(path, ""); err != nil || k.root == nil {
 		return err
 	}
-	after, err := os.Stat(path)
+	after, err := identity(path)
 	if err == nil && !os.SameFile(k.root, after) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it was replaced meanwhile: %w", fs.ErrNotExist)}
 	}
 	return err
+}
+
+// identity describes the directory that a path leads to now.
+func identity(path string) (fs.FileInfo, error) {
+	r, err := fsutil.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.Lstat(".")
 }
 
 func (k *walker) one(path, rel string) error {

@@ -32,7 +32,7 @@ func TestInputsThatCannotBeSent(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "shut/in"), 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "shut/in"), 0o700) })
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "shut/in"), 0o700) }) //nolint:errcheck // it is only to be removed
 	for from, c := range map[string]struct {
 		refused  bool
 		warnings int
