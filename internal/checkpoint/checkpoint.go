@@ -9,8 +9,12 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +40,10 @@ type Place interface {
 	// Close lets go of the way there.
 	Close() error
 }
+
+// Checked is what a place is further whose Restore compares all that it brings with the
+// manifest on this machine. Of any other, the tree is compared where it has come to.
+type Checked interface{ ChecksContent() }
 
 // Store keeps the checkpoints of one run. At most one process may change it at
 // a time, which the run's lock sees to.
@@ -91,8 +99,11 @@ func RunName(user, run string) string { return user + "@" + run }
 // ParseRunName is the inverse of RunName.
 func ParseRunName(name string) (user, run string, ok bool) {
 	user, run, ok = strings.Cut(name, "@")
-	return user, run, ok && user != "" && run != "" && !strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
+	return user, run, ok && nameForm.MatchString(user) && nameForm.MatchString(run)
 }
+
+// nameForm is what installations and runs can be called.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Manifest holds what a checkpoint consists of, to find damage.
 type Manifest struct {
@@ -102,6 +113,22 @@ type Manifest struct {
 	Took    time.Duration     `json:"took,omitempty"` // to bring it home
 	Files   map[string]string `json:"files"`          // path to a digest of the content, alike for alike in one store
 	Bytes   int64             `json:"bytes"`
+	// Shape is a digest of the kinds and names of all entries, in a store that is a
+	// directory; "": of an earlier version.
+	Shape string `json:"shape,omitempty"`
+	// Tree is a digest of the volume with names in place of data, in a bucket.
+	Tree string `json:"tree_digest,omitempty"`
+}
+
+// Digest names a manifest by all that it says: who has it can find out whether a store
+// passes the checkpoint that it was given.
+func (m Manifest) Digest() string {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // Generation tells checkpoints of a run apart, and orders them by age.

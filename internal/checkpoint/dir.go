@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,8 +42,8 @@ func (d Dir) Undamaged(k Kept) bool {
 
 // differs tells whether a tree is not what a manifest says.
 func differs(tree string, m Manifest) (bool, error) {
-	files, _, err := sums(tree)
-	return !maps.Equal(files, m.Files), err
+	is, err := sums(tree)
+	return !maps.Equal(is.files, m.Files) || m.Shape != "" && m.Shape != is.shape, err
 }
 
 // List gives the checkpoints in a directory, oldest first.
@@ -49,7 +51,7 @@ func List(dir string) ([]Kept, error) { return Dir(dir).List(context.Background(
 
 // List implements Store.
 func (d Dir) List(context.Context) ([]Kept, error) {
-	entries, err := os.ReadDir(string(d))
+	names, err := namesIn(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -57,10 +59,16 @@ func (d Dir) List(context.Context) ([]Kept, error) {
 		return nil, err
 	}
 	var list []Kept
-	for _, e := range entries {
-		g, ok := ParseGeneration(e.Name())
+	size := int64(0)
+	for _, name := range names {
+		g, ok := ParseGeneration(name)
 		if !ok {
 			continue
+		}
+		if info, err := os.Lstat(filepath.Join(string(d), name, manifestName)); err == nil {
+			if size += info.Size(); size > MostManifests {
+				return nil, tooLarge()
+			}
 		}
 		k := Kept{Generation: g, Place: d.Volume(g), dir: d}
 		k.Manifest, err = d.manifest(g)
@@ -129,9 +137,11 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	}
 	d.Between()
 	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
-	if m.Files, m.Bytes, err = sums(volume); err != nil {
+	is, err := sums(volume)
+	if err != nil {
 		return m, false, err
 	}
+	m.Files, m.Bytes, m.Shape = is.files, is.bytes, is.shape
 	// All of it has to be on the disk before the old site's copy goes.
 	if err := d.sync(own, syncTree); err != nil {
 		return m, false, err
@@ -172,7 +182,7 @@ func (d Dir) Note(_ context.Context, record []byte) error {
 
 // Noted implements Store.
 func (d Dir) Noted(context.Context) ([]byte, error) {
-	raw, err := os.ReadFile(filepath.Join(string(d), recordName))
+	raw, err := fsutil.ReadFile(string(d), recordName, MostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -206,19 +216,19 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 // forgetCut removes what is there of checkpoints before one that is whole, and has no
 // manifest: nobody goes on with these any more.
 func (d Stepped) forgetCut(whole Generation) error {
-	entries, err := os.ReadDir(string(d.Dir))
+	names, err := namesIn(string(d.Dir))
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		g, is := ParseGeneration(e.Name())
+	for _, name := range names {
+		g, is := ParseGeneration(name)
 		if !is || g.Compare(whole) >= 0 {
 			continue
 		}
 		if _, err := d.manifest(g); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := filestream.RemoveAll(filepath.Join(string(d.Dir), e.Name())); err != nil {
+		if err := filestream.RemoveAll(filepath.Join(string(d.Dir), name)); err != nil {
 			return err
 		}
 		d.Between()
@@ -231,9 +241,15 @@ var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknogl
 
 func (d Dir) manifest(g Generation) (Manifest, error) {
 	var m Manifest
-	raw, err := os.ReadFile(filepath.Join(string(d), g.String(), manifestName))
+	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), MostManifest)
 	if err == nil && json.Unmarshal(raw, &m) != nil {
 		err = errManifest
+	}
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fsutil.ErrTooLarge) {
+		err = errManifest
+	}
+	if err == nil && m.Valid(g) != nil {
+		m, err = Manifest{}, errManifest
 	}
 	return m, err
 }
@@ -246,41 +262,58 @@ func writeDurably(name string, raw []byte) error {
 	return filestream.SyncDir(filepath.Dir(name))
 }
 
-// sums gives the digest of every file and link below a directory.
-func sums(root string) (map[string]string, int64, error) {
-	files, total := map[string]string{}, int64(0)
-	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
+// content is what a tree consists of.
+type content struct {
+	files map[string]string // digests of files and links
+	bytes int64
+	shape string // digest of the kinds and names of all entries
+}
+
+// sums reads a tree that others have filled.
+func sums(dir string) (content, error) {
+	c, shape := content{files: map[string]string{}}, sha256.New()
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return c, err
+	}
+	defer root.Close()
+	err = root.Walk(".", func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(shape, "%s %q\n", info.Mode().Type(), name) //nolint:errcheck // a hash takes all
+		if info.IsDir() {
+			return nil
+		}
 		h := sha256.New()
 		switch {
-		case e.Type()&fs.ModeSymlink != 0:
-			to, err := os.Readlink(name)
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := root.Readlink(name)
 			if err != nil {
 				return err
 			}
 			io.WriteString(h, to) //nolint:errcheck // a hash takes all
-		case e.Type().IsRegular():
-			f, err := os.Open(name)
+		case info.Mode().IsRegular():
+			n, err := hashFile(h, root, name)
 			if err != nil {
 				return err
 			}
-			defer f.Close()
-			n, err := io.Copy(h, f)
-			if err != nil {
-				return err
-			}
-			total += n
+			c.bytes += n
 		}
-		files[rel] = hex.EncodeToString(h.Sum(nil))
+		c.files[name] = hex.EncodeToString(h.Sum(nil))
 		return nil
 	})
-	return files, total, err
+	c.shape = hex.EncodeToString(shape.Sum(nil))
+	return c, err
+}
+
+func hashFile(to io.Writer, root *fsutil.Root, name string) (int64, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(to, f)
 }
 
 // syncTree has everything on the disk's file system written out.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 // Root is the place that is a directory, of a disk or of a shared file system:
@@ -19,11 +22,14 @@ func (r Root) Run(name string) Store { return rooted{Dir(filepath.Join(string(r)
 
 // Runs implements Place.
 func (r Root) Runs(context.Context) ([]string, error) {
-	entries, err := os.ReadDir(string(r))
+	all, err := namesIn(string(r))
 	var names []string
-	for _, e := range entries {
-		if _, _, ok := ParseRunName(e.Name()); ok && e.IsDir() {
-			names = append(names, e.Name())
+	for _, name := range all {
+		if _, _, ok := ParseRunName(name); !ok {
+			continue
+		}
+		if info, err := os.Lstat(filepath.Join(string(r), name)); err == nil && info.IsDir() {
+			names = append(names, name)
 		}
 	}
 	return names, Explain(string(r), err)
@@ -39,9 +45,43 @@ type rooted struct {
 	root Root
 }
 
+// there makes sure of the directory above, and that the run's own is no link, by which
+// others would have files elsewhere changed.
 func (d rooted) there() error {
-	_, err := os.Stat(string(d.root))
-	return Explain(string(d.root), err)
+	if _, err := os.Stat(string(d.root)); err != nil {
+		return Explain(string(d.root), err)
+	}
+	if info, err := os.Lstat(string(d.Dir)); err == nil && !info.IsDir() {
+		return &core.Error{
+			Kind: core.Permanent, Op: "use the directory", Object: string(d.Dir), Err: unix.ENOTDIR,
+			Remedy: "Somebody has put something else in the place of the run's directory. See what it is, and who may write to the store.",
+		}
+	}
+	return nil
+}
+
+// List implements Store.
+func (d rooted) List(ctx context.Context) ([]Kept, error) {
+	if err := d.there(); err != nil {
+		return nil, err
+	}
+	return d.Dir.List(ctx)
+}
+
+// Keep implements Store.
+func (d rooted) Keep(ctx context.Context, g Generation, site string, from Source) (Manifest, bool, error) {
+	if err := d.there(); err != nil {
+		return Manifest{}, false, err
+	}
+	return d.Dir.Keep(ctx, g, site, from)
+}
+
+// Note implements Store.
+func (d rooted) Note(ctx context.Context, record []byte) error {
+	if err := d.there(); err != nil {
+		return err
+	}
+	return d.Dir.Note(ctx, record)
 }
 
 // Noted implements Store.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -52,7 +53,6 @@ type Reply struct {
 	List     []Kept   `json:"list,omitempty"`
 	Record   []byte   `json:"record,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
-	Mark     string   `json:"mark,omitempty"`
 }
 
 // Serve does what a Request asks for, on this machine.
@@ -89,9 +89,9 @@ func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	case OpRuns:
 		r.Runs, err = Root(dir).Runs(ctx)
 	case OpMark:
-		r.Mark, err = mark(dir)
+		err = mark(dir, filepath.Base(q.Path))
 	case OpUnmark:
-		err = os.Remove(q.Path)
+		err = unmark(dir, filepath.Base(q.Path))
 	default:
 		err = fmt.Errorf("a store is asked for %q, which this bee does not know", q.Op)
 	}
@@ -132,16 +132,34 @@ func SeenDir(mark, run string) string { return filepath.Join(filepath.Dir(mark),
 
 // Mark implements Marker.
 func (r Root) Mark(context.Context) (string, func(), error) {
-	path, err := mark(string(r))
-	if err != nil {
+	name := MarkName()
+	if err := mark(string(r), name); err != nil {
 		return "", nil, Explain(string(r), err)
 	}
-	return path, func() { os.Remove(path) }, nil //nolint:errcheck // an empty file
+	return filepath.Join(string(r), name), func() { unmark(string(r), name) }, nil //nolint:errcheck // an empty file
 }
 
-func mark(dir string) (string, error) {
-	path := filepath.Join(dir, ".bee-mark-"+rand.Text())
-	return path, os.WriteFile(path, nil, 0o600)
+const markPrefix = ".bee-mark-"
+
+// MarkName is a name for a mark that nobody can guess.
+func MarkName() string { return markPrefix + rand.Text() }
+
+func mark(dir, name string) error {
+	if !strings.HasPrefix(name, markPrefix) {
+		return fmt.Errorf("%q is no name of a mark", name)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func unmark(dir, name string) error {
+	if !strings.HasPrefix(name, markPrefix) {
+		return fmt.Errorf("%q is no name of a mark", name)
+	}
+	return os.Remove(filepath.Join(dir, name))
 }
 
 // Absolute makes a directory's name absolute: what is not starts at the home

@@ -21,6 +21,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if f, err := a.findSites(); err == nil { // else finish reports it
 				draft.CheckHosts(f)
 			}
+			named := draft.Job.Store != ""
 			job, sites, err := a.finish(draft)
 			if err == nil {
 				err = volumeHere(job)
@@ -44,6 +45,10 @@ func (a *app) newCheckCommand() *cobra.Command {
 				return err
 			}
 			a.warn(job, sites)
+			if !named {
+				job.Store = "" // that of the sites file
+			}
+			a.allow(args[0], "", job.Reaches(job.Dir), trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
 			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},

@@ -107,6 +107,7 @@ func (a *app) tellImported(asJSON bool, s *image.Store, came []image.Imported) e
 func (a *app) newImageBuildCommand() *cobra.Command {
 	var asJSON, again bool
 	var n naming
+	var t trust
 	c := &cobra.Command{
 		Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
 		Long: `Build the image that a Beefile's build: describes. Debian packages are put together
@@ -116,6 +117,10 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			job, err := spec.LoadJob(args[0])
 			if err != nil {
+				return err
+			}
+			of := spec.Job{Dir: job.Dir, Image: job.Image, Build: job.Build} // nothing else of it is used
+			if err := a.allow(args[0], strangerOf(args[0]), of.Reaches(job.Dir), t, false); err != nil {
 				return err
 			}
 			policy := "missing"
@@ -135,6 +140,7 @@ Beefile says so (build: {builder: vm}). None of that needs root.`,
 		},
 	}
 	n.flag(c)
+	t.flag(c.Flags(), "the Beefile")
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c

@@ -30,6 +30,7 @@ which a run would try them. Nothing is submitted.`,
 	}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
 	a.siteFlag(c)
+	o.trust.flag(c.Flags(), "the Beefile")
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c

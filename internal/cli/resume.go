@@ -19,6 +19,7 @@ func (a *app) newResumeCommand() *cobra.Command {
 		from   string
 		lost   bool
 		asJSON bool
+		t      trust
 	)
 	c := &cobra.Command{
 		Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
@@ -33,17 +34,19 @@ checkpoint, or anew where there is none. Whatever still computes on that site th
 computes twice, until it answers again: it is told what that may be.
 
 With --from it takes over, from a store, a run that was submitted on another
-machine which is gone: there it cannot go on any more.`,
+machine which is gone: there it cannot go on any more. What its job does on this
+machine outside of the current directory is shown, and has to be agreed to.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			run, err := a.resume(c.Context(), args[0], sites, from, lost)
+			run, err := a.resume(c.Context(), args[0], sites, from, lost, t)
 			return a.tellAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.siteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
+	t.flag(c.Flags(), "the record of --from")
 	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: go on without it")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	c.MarkFlagsMutuallyExclusive("from", "site-lost")
@@ -51,14 +54,14 @@ machine which is gone: there it cannot go on any more.`,
 }
 
 // resume gives the run that goes on.
-func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool) (state.Run, error) {
+func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool, t trust) (state.Run, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return state.Run{}, err
 	}
 	defer s.close()
 	if from != "" {
-		return a.takeOver(ctx, s, word, names, from)
+		return a.takeOver(ctx, s, word, names, from, t)
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
 	if err != nil {
@@ -160,7 +163,7 @@ func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites 
 }
 
 // takeOver goes on with a run of another machine's, on given sites or all.
-func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string) (state.Run, error) {
+func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string, t trust) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
 		return state.Run{}, &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
@@ -170,7 +173,9 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 		return state.Run{}, err
 	}
 	s.Report = newProgress(a, false).report // it tells what the other one has left
-	run, err := s.TakeOver(ctx, store, word, sites)
+	f := a.foreign("the run "+word, "its record is in "+store, t)
+	f.Sites = func([]string) ([]spec.Site, error) { return sites, nil }
+	run, err := s.TakeOver(ctx, store, word, f)
 	if err != nil {
 		return run, err
 	}

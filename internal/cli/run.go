@@ -32,6 +32,7 @@ type runOptions struct {
 	explain bool
 	// begins has what the job takes from this machine looked for.
 	begins bool
+	trust  trust
 	// given tells whether the user gave a flag.
 	given func(flag string) bool
 }
@@ -64,6 +65,7 @@ Ctrl-C asks what to do.`,
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "go on asking for that `long` when no site can take the run, instead of the Beefile's wait")
+	o.trust.flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
 	return c

@@ -22,6 +22,7 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 	if o.begins {
 		draft.CheckHere()
 	}
+	named := draft.Job.Store != "" // and not by the sites file
 	job, sites, err := a.finish(draft)
 	if err != nil {
 		return control.Submission{}, err
@@ -30,6 +31,20 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 		if err := volumeHere(job); err != nil {
 			return control.Submission{}, err
 		}
+	}
+	shown := *job
+	if !named {
+		shown.Store = ""
+	}
+	if o.given("image") { // which the user has typed
+		shown.Image = ""
+	}
+	reaches := shown.Reaches(job.Dir)
+	if !o.begins { // only the store is tried
+		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
+	}
+	if err := a.allow(file, strangerOf(file), reaches, o.trust, o.quiet); err != nil {
+		return control.Submission{}, err
 	}
 	f, err := a.findSites()
 	if err == nil && f.Path != "" {

@@ -67,7 +67,10 @@ func (a *app) newVMRestoreCommand() *cobra.Command {
 		Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
 		Long: `Bring up the virtual machines that bee vm snapshot has saved in a directory, as
 a new run: they go on where they were, on other hosts perhaps. The run that they
-were of has to be over, and so has each that was made of them before.`,
+were of has to be over, and so has each that was made of them before. The sites are
+those of your sites file with the names that the run had, or those of --site. Where
+this installation has not saved them, what they do on this machine is shown, and has
+to be agreed to.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) },
@@ -78,6 +81,7 @@ were of has to be over, and so has each that was made of them before.`,
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing but the task's own output")
 	f.BoolVar(&o.asJSON, "json", false, jsonHelp)
 	a.siteFlag(c)
+	o.trust.flag(f, "what lies in the directory")
 	return c
 }
 
@@ -86,18 +90,19 @@ func (a *app) vmRestore(ctx context.Context, dir string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	var sites []spec.Site
-	if len(o.site) > 0 {
-		if sites, err = a.loadSites(&spec.Job{Sites: o.site}); err != nil {
-			return err
+	f := a.foreign(dir, "it was exported", o.trust)
+	f.Sites = func(names []string) ([]spec.Site, error) {
+		if len(o.site) > 0 {
+			names = o.site
 		}
+		return a.loadSites(&spec.Job{Sites: names}) // of an export only the names count
 	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	run, lock, err := s.Import(ctx, dir, sites)
+	run, lock, err := s.Import(ctx, dir, f)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type attempt struct {
 	resumed bool
 	// saved tells of the virtual machines in it, where it is of those.
 	saved *protocol.Saved
+	// sameAs is the digest of the checkpoint with which its volume was last compared.
+	sameAs string
 	// waited is how long its checkpoint had to wait for the store.
 	waited time.Duration
 	// keeping guards the checkpoints.

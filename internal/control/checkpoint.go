@@ -105,11 +105,20 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 		return err
 	}
 	var m checkpoint.Manifest
-	made := false
+	made, g := false, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}
+	if err := a.expectKeep(g); err != nil {
+		return err
+	}
 	err = a.insist(ctx, func() (err error) {
-		m, made, err = store.Keep(ctx, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}, a.site.Name, tree{a: a, remote: remote, size: bytes})
+		m, made, err = store.Keep(ctx, g, a.site.Name, tree{a: a, remote: remote, size: bytes})
 		return err
 	})
+	if err == nil {
+		err = a.sameKept(ctx, g, m, remote)
+	}
+	if err == nil {
+		err = a.noteDigest(g, m)
+	}
 	if err != nil {
 		return a.storeFailed("keep a checkpoint of run", err)
 	}
@@ -150,6 +159,9 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			err = a.insist(ctx, func() error {
 				return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote, size: k.Manifest.Bytes})
 			})
+			if err == nil {
+				err = a.sameRestored(ctx, k, remote)
+			}
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			text := fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt)

@@ -196,6 +196,8 @@ type drive struct {
 	avoid     string           // the site that he has sent it away from just now
 	told      map[string]bool  // why no site has taken it, as its history says since then
 	warned    map[string]bool  // of preemption, by site
+	noted     sync.Map         // what noteSeen has put into the history
+	digesting sync.Mutex       // guards the note of digests
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
 	leases    []driver.Lease   // that it has held

@@ -50,6 +50,9 @@ func (d *drive) removeCheckpoints(ctx context.Context) {
 	if err == nil {
 		err = store.Remove(ctx)
 	}
+	if err == nil && d.sub.StoreName != "" { // the installation that began it has to learn who has it
+		err = d.noteRun(ctx, store)
+	}
 	if err == nil {
 		err = d.remember(nil)
 	}

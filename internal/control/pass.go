@@ -169,7 +169,12 @@ func (a *attempt) same(ctx context.Context, k checkpoint.Kept, t tree) error {
 	}
 	_, err = checkpoint.Answer(serve(ctx, q))
 	if errors.Is(err, checkpoint.ErrDamaged) {
-		err = errors.New("it is not the one in the run's store")
+		err = errOther
+	}
+	if err == nil {
+		a.sameAs = k.Manifest.Digest()
 	}
 	return err
 }
+
+var errOther = errors.New("it is not the one in the run's store") //nolint:gochecknoglobals // a constant

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -127,6 +128,9 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	}
 	m, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}.Keep(ctx, g, rec.Site,
 		checkpoint.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
+	if err == nil {
+		err = c.noteExport(run.ID, m)
+	}
 	return Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, dir}, err
 }
 
@@ -160,39 +164,63 @@ func noExport(dir string, err error) error {
 
 func readExport(dir string) (export, error) {
 	var e export
-	raw, err := os.ReadFile(filepath.Join(dir, exportName))
+	raw, err := fsutil.ReadFile(dir, exportName, mostRecord)
 	if err == nil {
 		err = json.Unmarshal(raw, &e)
 	}
 	return e, err
 }
 
-// Import makes a run that goes on from what Export has saved last and is whole,
-// on given sites; none: those of the run that it was. It needs a Drive. Busy: the
-// machines run already, or may soon.
-func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) (state.Run, *state.Lock, error) {
+// readForeign reads an export that anybody may have written, and what its submission is
+// once it is checked.
+func readForeign(dir string, f Foreign) (export, Submission, error) {
+	const op = "bring up virtual machines of"
+	fail := func(err error) (export, Submission, error) { return export{}, Submission{}, err }
+	e, err := readExport(dir)
+	if err != nil {
+		return fail(&core.Error{Kind: core.NotFound, Op: op, Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."})
+	}
+	if !state.IsID(e.Run) || len(e.Restored) > mostAttempts || slices.ContainsFunc(e.Restored, func(id string) bool { return !state.IsID(id) }) {
+		return fail(foreignError(plain(e.Run), errors.New("what names its runs are no ids")))
+	}
+	sub, err := e.Submission.foreign(e.Run, f.Dir)
+	if err != nil {
+		return fail(err)
+	}
+	if !sub.Job.SavesVM() {
+		return fail(&core.Error{Kind: core.Invalid, Op: op, Object: dir, Err: errors.New("its job has no virtual machines that are saved"), Remedy: "Name a directory that `bee vm snapshot` has written."})
+	}
+	return e, sub, nil
+}
+
+// Import makes a run that goes on from what Export has saved last and is whole, on sites
+// of this user's: those that f chooses among the names of the run that it was. It needs a
+// Drive. Busy: the machines run already, or may soon. The export is not believed: its job
+// is checked as one of a Beefile, and what leaves the current directory has to be allowed.
+func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.Run, *state.Lock, error) {
 	fail := func(err error) (state.Run, *state.Lock, error) { return state.Run{}, nil, err }
-	if _, err := readExport(dir); err != nil {
-		return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."})
+	if _, _, err := readForeign(dir, f); err != nil {
+		return fail(err)
 	}
 	held, err := state.LockSaved(dir)
 	if err != nil {
 		return fail(err)
 	}
 	defer held.Unlock() //nolint:errcheck // it was only held
-	e, err := readExport(dir)
+	e, sub, err := readForeign(dir, f)
 	if err != nil {
 		return fail(err)
 	}
-	if e.Submission.Version != submissionVersion {
-		return fail(&core.Error{
-			Kind: core.Unsupported, Op: "bring up virtual machines of", Object: dir,
-			Err: fmt.Errorf("their run has version %d, this bee knows %d", e.Submission.Version, submissionVersion), Remedy: "Use the version of bee that saved them.",
-		})
-	}
-	e.Submission.Machines = e.Submission.machines(e.Run)
-	if err := c.alone(ctx, e.Submission.Machines, ""); err != nil {
+	sub.Machines = sub.machines(e.Run)
+	if err := c.alone(ctx, sub.Machines, ""); err != nil {
 		return fail(&core.Error{Kind: core.Busy, Op: "bring up virtual machines of", Object: dir, Err: err})
+	}
+	names := make([]string, len(sub.Sites))
+	for i, s := range sub.Sites {
+		names[i] = s.Name
+	}
+	if sub.Sites, err = f.Sites(names); err != nil {
+		return fail(err)
 	}
 	c.warnOfUnknown(ctx, append([]string{e.Run}, e.Restored...))
 	list, err := checkpoint.List(dir)
@@ -204,12 +232,18 @@ func (c *Controller) Import(ctx context.Context, dir string, sites []spec.Site) 
 			c.say(protocol.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
 			continue
 		}
-		sub := e.Submission
-		if len(sites) > 0 {
-			sub.Sites = sites
+		var reaches []spec.Reach
+		if !c.submitted(ctx, e.Run, sub.Job, f.Dir) { // else it is the user's own word
+			reaches = sub.Job.Reaches(f.Dir)
+		}
+		if !c.exported(e.Run, k) {
+			reaches = append(reaches, spec.Reach{Key: "vm", Does: "loads into QEMU what this installation has not saved:", What: k.Place})
+		}
+		if err := f.Allow(reaches); err != nil {
+			return fail(err)
 		}
 		return c.submit(ctx, sub, func(id string) error {
-			_, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(c.checkpoints(id)), Between: c.pause}.Keep(ctx, checkpoint.Generation{Snapshot: 1}, k.Manifest.Site, checkpoint.Tree(k.Volume()))
+			_, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(c.checkpoints(id)), Between: c.pause}.Keep(ctx, checkpoint.Generation{Snapshot: 1}, plain(k.Manifest.Site), checkpoint.Tree(k.Volume()))
 			if err != nil {
 				return err
 			}

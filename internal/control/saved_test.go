@@ -86,14 +86,20 @@ func TestMachinesKeepTheirDevice(t *testing.T) {
 func TestSavedMachinesMakeARun(t *testing.T) {
 	w := newWorld(t, "a")
 	job := inMachines()
+	job.Image, job.Run = "debian:12", &spec.Command{Shell: "true"}
+	anywhere := Foreign{Dir: t.TempDir(), Sites: func(names []string) ([]spec.Site, error) { return []spec.Site{{Name: names[0]}}, nil }, Allow: func([]spec.Reach) error { return nil }}
 	job.Inputs = []spec.Copy{{From: filepath.Join(t.TempDir(), "gone"), To: "/v"}}
 	run := w.submitJob(t, job)
-	owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-	w.sites["a"].held[owner] = true
-	rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
-	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
-		t.Fatal(err)
+	live := func(run state.Run) {
+		t.Helper()
+		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+		w.sites["a"].held[owner] = true
+		rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+		if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
+			t.Fatal(err)
+		}
 	}
+	live(run)
 	dir := filepath.Join(t.TempDir(), "saved")
 	for i := range 3 {
 		if _, err := w.Export(t.Context(), run, dir, func(into string) error { leaveMachines(t, into, strconv.Itoa(i)); return nil }); err != nil {
@@ -101,18 +107,12 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		}
 	}
 	other := w.submitJob(t, inMachines())
-	rec = leased(w, rec, other.ID)
-	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
-		t.Fatal(err)
-	}
+	live(other)
 	if _, err := w.Export(t.Context(), other, dir, nil); !core.IsKind(err, core.Invalid) {
 		t.Errorf("another run's machines in the same place: %v", err)
 	}
 	plain := w.submitJob(t, spec.Job{Name: "plain", Nodes: 1, VM: &spec.VM{}, Volume: spec.Volume{Path: "/v"}})
-	rec = leased(w, rec, plain.ID)
-	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
-		t.Fatal(err)
-	}
+	live(plain)
 	for _, name := range []string{"run.json", "mine"} {
 		mine := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
@@ -134,7 +134,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, err := os.Lstat(untouched); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("they left a directory that has none: %v", err)
 	}
-	if _, _, err := w.Import(t.Context(), dir, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
+	if _, _, err := w.Import(t.Context(), dir, anywhere); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
 		t.Errorf("machines of a run that goes on: %v", err)
 	}
 	run.State = state.Stopped
@@ -149,7 +149,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if err := os.WriteFile(memory(list[1].Volume()), []byte("rot"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, lock, err := w.Import(t.Context(), dir, nil)
+	again, lock, err := w.Import(t.Context(), dir, anywhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{dir, copied} {
-		if _, _, err := w.Import(t.Context(), from, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
+		if _, _, err := w.Import(t.Context(), from, anywhere); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
 			t.Errorf("machines that were brought up, once more: %v", err)
 		}
 	}
@@ -184,14 +184,14 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if source, err = w.Resume(t.Context(), source, nil); err != nil || source.State != state.Queued {
 		t.Errorf("their first run, after them: %s, %v", source.State, err)
 	}
-	if _, _, err := w.Import(t.Context(), dir, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), source.ID) {
+	if _, _, err := w.Import(t.Context(), dir, anywhere); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), source.ID) {
 		t.Errorf("once more, beside their first run: %v", err)
 	}
 	// Another installation knows none of the runs.
 	far := newWorld(t, "a")
 	var warned []string
 	far.Report = func(e protocol.Event) { warned = append(warned, e.Message) }
-	if _, lock, err := far.Import(t.Context(), dir, nil); err != nil {
+	if _, lock, err := far.Import(t.Context(), dir, anywhere); err != nil {
 		t.Error(err)
 	} else {
 		defer lock.Unlock()
@@ -199,16 +199,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if all := strings.Join(warned, "\n"); !strings.Contains(all, run.ID) || !strings.Contains(all, again.ID) {
 		t.Errorf("the runs that it cannot know of are not all in %q", all)
 	}
-	if _, _, err := w.Import(t.Context(), t.TempDir(), nil); !core.IsKind(err, core.NotFound) {
+	if _, _, err := w.Import(t.Context(), t.TempDir(), anywhere); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a directory without any: %v", err)
 	}
-}
-
-// leased is an attempt as that of another run, with its own lease.
-func leased(w *world, rec state.Attempt, run string) state.Attempt {
-	lease := *rec.Lease
-	lease.Owner.Run = run
-	rec.Run, rec.Lease = run, &lease
-	w.sites["a"].held[lease.Owner] = true
-	return rec
 }

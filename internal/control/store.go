@@ -84,6 +84,9 @@ func (d *drive) all(ctx context.Context) ([]checkpoint.Kept, error) {
 	if err == nil {
 		list, err = store.List(ctx)
 	}
+	if err == nil {
+		list, err = d.compared(ctx, list)
+	}
 	if err != nil {
 		return nil, d.storeFailed("list the checkpoints of run", err)
 	}

@@ -6,19 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
+// Foreign is how a record that another installation has written becomes a run here.
+type Foreign struct {
+	// Dir is where relative paths in it start, and what it may use without a question.
+	Dir string
+	// Sites returns those of this user that names mean; none: all of them.
+	Sites func(names []string) ([]spec.Site, error)
+	// Allow asks the user whether a job may do what leaves Dir, and fails where not.
+	Allow func(reaches []spec.Reach) error
+}
+
 // TakeOver takes over, from a store, a run that another installation of bee has
 // begun, whose machine is gone. It is given by its id or its name, and comes as a
 // suspended run of this one: see Resume. The other installation is kept from
-// going on with it.
-func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []spec.Site) (state.Run, error) {
+// going on with it. The store is not believed: see adopted.
+func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign) (state.Run, error) {
 	place, err := c.Place(store)
 	if err != nil {
 		return state.Run{}, err
@@ -28,7 +40,10 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []s
 	if err != nil {
 		return state.Run{}, err
 	}
-	run := r.Run
+	run, attempts, sub, err := r.adopted(f.Dir)
+	if err != nil {
+		return state.Run{}, err
+	}
 	if _, err := c.Store.Run(ctx, run.ID); !core.IsKind(err, core.NotFound) {
 		return run, errors.Join(err, &core.Error{
 			Kind: core.Invalid, Op: "take over run", Object: run.ID, Err: errors.New("it is known here already"),
@@ -45,21 +60,47 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, sites []s
 			Remedy: "Submit its Beefile again.",
 		}
 	}
-	sub, err := SubmissionOf(run)
-	if err != nil {
+	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
+	if err := f.Allow(sub.Job.Reaches(f.Dir)); err != nil {
 		return run, err
 	}
-	sub.Job.Store, sub.StoreName, sub.Sites, sub.SitesFile = store, name, sites, "" // that was another machine's
+	sub.Job.Store = store
+	if sub.Sites, err = f.Sites(nil); err != nil {
+		return run, err
+	}
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return run, err
 	}
-	run.State, run.StopAsked = state.Suspended, false
-	run.Kind, run.Message, run.Remedy = core.Lost.String(), "taken over from "+store, ""
-	if err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, r.Attempts, list); err != nil {
-		return run, errors.Join(err, c.forgetHere(context.WithoutCancel(ctx), run))
+	run.Message = "taken over from " + store
+	made, err := c.makeRunDir(run.ID)
+	if err != nil {
+		return run, err
+	}
+	if err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, attempts, list); err != nil {
+		return run, errors.Join(err, made.remove(), c.Store.RemoveRun(context.WithoutCancel(ctx), run.ID))
 	}
 	return run, nil
 }
+
+// madeDir is a directory that this process has made, and that nothing else may be
+// removed with.
+type madeDir string
+
+// makeRunDir makes the directory of a run that is new here.
+func (c *Controller) makeRunDir(run string) (madeDir, error) {
+	dir := c.Store.RunDir(run)
+	err := os.MkdirAll(filepath.Dir(dir), 0o700)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return "", &core.Error{Kind: core.Permanent, Op: "make the directory of run", Object: run, Err: err, Remedy: "If files of an earlier run are there, see what they are, and move them away."}
+	}
+	return madeDir(dir), nil
+}
+
+// remove removes what a run's directory has got since it was made.
+func (d madeDir) remove() error { return filestream.RemoveAll(string(d)) }
 
 // enter records a run that is taken over, here and then in its store, which makes
 // it this installation's.
@@ -79,7 +120,7 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 			return err
 		}
 	}
-	if err := os.MkdirAll(c.Store.RunDir(d.run.ID), 0o700); err != nil {
+	if err := d.believe(list); err != nil {
 		return err
 	}
 	if err := d.remember(list); err != nil {
@@ -107,7 +148,8 @@ func leftByOther(a state.Attempt) string {
 		firstOf(hostNames(a.Hosts), "hosts"), a.Site, does, a.N, a.Run)
 }
 
-// findIn finds the run that a user means among those in a store.
+// findIn finds the run that a user means among those in a store. A record that cannot be
+// read is only in the way of its own run.
 func findIn(ctx context.Context, place checkpoint.Place, word string) (string, record, error) {
 	names, err := place.Runs(ctx)
 	if err != nil {
@@ -117,31 +159,40 @@ func findIn(ctx context.Context, place checkpoint.Place, word string) (string, r
 		found []record
 		at    []string
 		known []string
+		bad   error
 	)
 	for _, name := range names {
+		_, id, ok := checkpoint.ParseRunName(name)
+		if !ok {
+			continue
+		}
 		raw, err := place.Run(name).Noted(ctx)
 		if err != nil {
 			return "", record{}, err
 		}
-		var r record
-		if raw == nil || json.Unmarshal(raw, &r) != nil {
+		if raw == nil {
 			continue
 		}
-		if r.Version != recordVersion {
-			return "", record{}, &core.Error{
-				Kind: core.Unsupported, Op: "read the record of", Object: name, Err: fmt.Errorf("it has version %d, this bee knows %d", r.Version, recordVersion),
-				Remedy: "Use the version of bee that wrote it.",
+		r, err := parseRecord(id, raw)
+		if err != nil {
+			if id == word {
+				bad = err
 			}
+			continue
 		}
-		known = append(known, r.Run.ID+" ("+r.Run.Name+")")
+		if len(known) < mostNamed {
+			known = append(known, r.Run.ID+" ("+r.Run.Name+")")
+		}
 		if r.Run.ID == word || r.Run.Name == word {
 			found, at = append(found, r), append(at, name)
 		}
 	}
-	switch len(found) {
-	case 1:
+	switch {
+	case len(found) == 1:
 		return at[0], found[0], nil
-	case 0:
+	case len(found) == 0 && bad != nil:
+		return "", record{}, bad
+	case len(found) == 0:
 		return "", record{}, &core.Error{
 			Kind: core.NotFound, Op: "find run", Object: word, Err: errors.New("it is not in " + place.String()),
 			Remedy: "There are: " + strings.Join(append(known, "no others"), ", ") + ".",
@@ -152,3 +203,6 @@ func findIn(ctx context.Context, place checkpoint.Place, word string) (string, r
 		Remedy: "Give its id: " + strings.Join(known, ", ") + ".",
 	}
 }
+
+// mostNamed is how many runs of a store are named to the user.
+const mostNamed = 100

@@ -26,6 +26,9 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 		{Run: run.ID, N: 2, Site: "hall", Lease: lease, Record: state.Record{Launched: true, Hosts: []core.Host{{Name: "n1"}, {Name: "n2"}}}},
 		{Run: run.ID, N: 3, Site: "cellar"},
 	}
+	if _, err := w.makeRunDir(run.ID); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.enter(t.Context(), d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}

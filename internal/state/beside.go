@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/filestream"
-	"golang.org/x/sys/unix"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Files beside the database, from which a new one is made where it is lost:
@@ -35,10 +33,10 @@ func (s *Store) Adopted() Adopted { return s.adopted }
 // where there is none.
 func installation(dir, fresh string) (string, error) {
 	path := filepath.Join(dir, installationName)
-	raw, err := readSmall(path, int64(len(fresh)+1))
+	raw, err := fsutil.ReadFile(dir, installationName, int64(len(fresh)+1))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fresh, filestream.WriteFile(path, []byte(fresh+"\n"), 0o600)
+		return fresh, fsutil.WriteFile(path, []byte(fresh+"\n"), 0o600)
 	case err != nil:
 		return "", err
 	}
@@ -79,8 +77,9 @@ func (s *Store) writeBeside(ctx context.Context, id string) error {
 		return err
 	}
 	keys := map[int][]byte{}
-	for _, a := range attempts {
+	for i, a := range attempts {
 		keys[a.N] = a.Key
+		attempts[i].Unreadable = nil // no record, but why there is none
 	}
 	raw, err := json.Marshal(beside{besideVersion, s.user, run, attempts, keys})
 	if err != nil {
@@ -103,13 +102,12 @@ func (s *Store) writeBeside(ctx context.Context, id string) error {
 
 func (s *Store) readBeside(id string) (beside, error) {
 	var b beside
-	path := filepath.Join(s.RunDir(id), besideName)
-	raw, err := readSmall(path, mostBeside)
+	raw, err := fsutil.ReadFile(s.RunDir(id), besideName, mostBeside)
 	if err == nil {
 		err = json.Unmarshal(raw, &b)
 	}
 	if err == nil && (b.Version != besideVersion || b.Run.ID != id || !IsID(id)) {
-		err = fmt.Errorf("%s is no record of run %s", path, id)
+		err = fmt.Errorf("%s in %s is no record of this run", besideName, s.RunDir(id))
 	}
 	return b, err
 }
@@ -155,21 +153,4 @@ func (s *Store) Adopt(ctx context.Context, id string) error {
 		return s.AskStop(ctx, id)
 	}
 	return nil
-}
-
-// readSmall reads a plain file of a bounded size.
-func readSmall(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("%s is no plain file of at most %d bytes", path, most)
-	}
-	return io.ReadAll(io.LimitReader(f, most))
 }

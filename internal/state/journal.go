@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"golang.org/x/sys/unix"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"modernc.org/sqlite" // registers itself with database/sql
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -53,38 +53,17 @@ func (j journal) pragmas() string {
 	return text
 }
 
-// journalFor tells which one a database in dir needs.
+// journalFor tells which one a database in dir needs. A file system that is not known to
+// be of this machine alone may be used by others.
 func journalFor(dir string) (journal, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	f, err := fsutil.FileSystemOf(dir)
+	if err != nil {
 		return journal{}, fmt.Errorf("find the file system of %s: %w", dir, err)
 	}
-	if ofOneMachine(uint32(st.Type)) {
+	if f.Local() {
 		return memory, nil
 	}
 	return rollback, nil
-}
-
-// ofOneMachine reports whether a file system can only be mounted by one machine at a
-// time, by its type as statfs(2) returns it. Any other type, and one that is not known,
-// may be shared by several machines.
-func ofOneMachine(magic uint32) bool {
-	switch magic {
-	case unix.EXT4_SUPER_MAGIC, // ext2 and ext3 as well
-		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC,
-		unix.OVERLAYFS_SUPER_MAGIC, unix.REISERFS_SUPER_MAGIC, unix.NILFS_SUPER_MAGIC,
-		unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
-		return true
-	}
-	// The kernel's headers do not name these. The list in stat.c of GNU coreutils does.
-	switch magic {
-	case 0x2FC12FC1, // ZFS
-		0xCA451A4E, // bcachefs
-		0x3153464A, // JFS
-		0x7366746E: // NTFS
-		return true
-	}
-	return false
 }
 
 func isBusy(err error) bool {

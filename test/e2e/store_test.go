@@ -194,7 +194,7 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 		t.Errorf("a run that is not there: %+v", r)
 	}
 	other.Env = append(other.Env, "BEE_SITES="+other.File("sites.yaml", "sites:\n  - {name: laptop, provider: local}\n"))
-	other.Must("resume", "--from", store, "small")
+	other.Must("resume", "--trust", "--from", store, "small")
 	v := other.Await(s.id, 90*time.Second)
 	if v.State != "succeeded" || s.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, other.Must("show", s.id))

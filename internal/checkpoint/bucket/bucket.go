@@ -15,6 +15,7 @@ package bucket
 
 import (
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ type Objects interface {
 	Put(ctx context.Context, name string, data []byte) error
 	// Get gives length bytes of an object from an offset on, or its last bytes,
 	// as many as there are, where the offset is negative; all of it where length
-	// is 0. NotFound where there is none.
+	// is 0, and never more than an object can have. NotFound where there is none.
 	Get(ctx context.Context, name string, from, length int64) ([]byte, error)
 	// List gives all objects whose name has a prefix, with their sizes.
 	List(ctx context.Context, prefix string) (map[string]int64, error)
@@ -53,6 +54,10 @@ func (p *place) String() string { return p.name }
 
 // Close implements checkpoint.Place.
 func (p *place) Close() error { return nil }
+
+// ChecksContent implements checkpoint.Checked: what a tree consists of is named by digests,
+// from its manifest on.
+func (p *place) ChecksContent() {}
 
 // Run implements checkpoint.Place.
 func (p *place) Run(name string) checkpoint.Store { return &store{p, name + "/"} }
@@ -87,7 +92,7 @@ func (s *store) Note(ctx context.Context, raw []byte) error {
 
 // Noted implements checkpoint.Store.
 func (s *store) Noted(ctx context.Context) ([]byte, error) {
-	raw, err := s.objects.Get(ctx, s.prefix+record, 0, 0)
+	raw, err := s.objects.Get(ctx, s.prefix+record, 0, checkpoint.MostRecord)
 	if core.IsKind(err, core.NotFound) {
 		return nil, nil
 	}
@@ -123,7 +128,7 @@ func (s *store) List(ctx context.Context) ([]checkpoint.Kept, error) {
 	for i, m := range all {
 		list[i] = checkpoint.Kept{Generation: m.generation, Manifest: m.Manifest, Broken: m.broken, Place: s.at(m.generation)}
 	}
-	return list, nil
+	return list, checkpoint.CheckList(list)
 }
 
 func (s *store) at(g checkpoint.Generation) string {
@@ -141,13 +146,16 @@ func (s *store) generations(ctx context.Context) ([]manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkpoint.CheckSizes(slices.Collect(maps.Values(found))); err != nil {
+		return nil, err
+	}
 	var list []manifest
-	for name := range found {
-		g, ok := checkpoint.ParseGeneration(path.Base(name))
-		if !ok {
+	for name, size := range found {
+		g, ok := checkpoint.ParseGeneration(strings.TrimPrefix(name, s.prefix+manifests))
+		if !ok || size == 0 {
 			continue
 		}
-		raw, err := s.objects.Get(ctx, name, 0, 0)
+		raw, err := s.objects.Get(ctx, name, 0, size)
 		if core.IsKind(err, core.NotFound) {
 			continue
 		}

@@ -37,6 +37,7 @@ const manifestVersion = 1
 
 // format writes a manifest with its digest after it.
 func (m *manifest) format() ([]byte, error) {
+	m.Manifest.Tree = digestOf(m.Tree)
 	raw, err := json.Marshal(m)
 	return append(append(raw, '\n'), digest(raw)...), err
 }
@@ -48,8 +49,19 @@ func parseManifest(g checkpoint.Generation, raw []byte) manifest {
 	if i < 0 || string(raw[i+1:]) != digest(raw[:i]) || json.Unmarshal(raw[:i], &m) != nil || m.Version != manifestVersion {
 		m = manifest{generation: g, broken: true}
 		m.Attempt = g.Attempt
+		return m
 	}
+	m.Manifest.Tree = digestOf(m.Tree) // whatever it says itself
 	return m
+}
+
+// digestOf names a volume by the pieces of its tree, which name all its data.
+func digestOf(tree []object) string {
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return ""
+	}
+	return digest(raw)
 }
 
 func digest(raw []byte) string {

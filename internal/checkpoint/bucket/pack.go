@@ -19,6 +19,8 @@ const (
 	entryBytes = nameBytes + 4
 	packMagic  = "BEEpk1\r\n"
 	footBytes  = 4 + len(packMagic)
+	// mostObject bounds a pack, or a piece of a tree: the largest chunk may fill one alone.
+	mostObject = 256 << 20
 )
 
 // chunkAt is where a chunk lies.

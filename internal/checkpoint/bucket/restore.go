@@ -18,7 +18,7 @@ func (s *store) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Si
 		return err
 	}
 	i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == k.Generation })
-	if i < 0 || all[i].broken {
+	if i < 0 || all[i].broken || all[i].Manifest.Digest() != k.Manifest.Digest() {
 		return checkpoint.ErrDamaged
 	}
 	m := all[i]
@@ -57,7 +57,7 @@ func (s *store) present(ctx context.Context, m manifest) error {
 	}
 	for prefix, list := range map[string][]object{packs: m.Packs, trees: m.Tree} {
 		for _, o := range list {
-			if size, is := there[s.prefix+prefix+o.Name]; !is || size != o.Size {
+			if size, is := there[s.prefix+prefix+o.Name]; !is || size != o.Size || size < 0 || size > mostObject {
 				return damaged("an object is gone, or not of its size", prefix+o.Name)
 			}
 		}

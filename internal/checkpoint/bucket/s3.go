@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
@@ -89,18 +90,20 @@ func (b *S3) Put(ctx context.Context, name string, data []byte) error {
 
 // Get implements Objects.
 func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, error) {
-	in := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}
+	in, most := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}, int64(mostObject)
 	switch {
 	case from < 0:
+		most = -from
 		in.Range = aws.String(fmt.Sprintf("bytes=%d", from))
 	case length > 0:
+		most = length
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", from, from+length-1))
 	}
 	for try := 1; ; try++ {
 		out, err := b.client.GetObject(ctx, in)
 		if err == nil {
 			var raw []byte
-			raw, err = io.ReadAll(out.Body)
+			raw, err = io.ReadAll(io.LimitReader(out.Body, most)) // whatever is sent
 			out.Body.Close()
 			if err == nil {
 				return raw, nil
@@ -125,6 +128,9 @@ func (b *S3) List(ctx context.Context, prefix string) (map[string]int64, error) 
 		for _, o := range page.Contents {
 			found[strings.TrimPrefix(aws.ToString(o.Key), *b.key(""))] = aws.ToInt64(o.Size)
 		}
+		if len(found) > mostObjects {
+			return nil, b.tooMany()
+		}
 	}
 	return found, nil
 }
@@ -140,6 +146,9 @@ func (b *S3) Tops(ctx context.Context) ([]string, error) {
 		}
 		for _, p := range page.CommonPrefixes {
 			names = append(names, strings.Trim(strings.TrimPrefix(aws.ToString(p.Prefix), *b.key("")), "/"))
+		}
+		if len(names) > checkpoint.MostNames {
+			return nil, b.tooMany()
 		}
 	}
 	return names, nil
@@ -166,6 +175,14 @@ func (b *S3) Delete(ctx context.Context, names []string) error {
 		names = names[n:]
 	}
 	return nil
+}
+
+// mostObjects is how many objects of a run are looked at: of a volume of some tens of
+// terabytes.
+const mostObjects = 4 << 20
+
+func (b *S3) tooMany() error {
+	return &core.Error{Kind: core.Invalid, Op: "list the bucket", Object: b.s.Bucket, Err: errors.New("it has more in it than bee can have made"), Remedy: "Use a prefix of its own for bee: s3://BUCKET/PREFIX."}
 }
 
 // explain gives an error of the client's a kind and a remedy.

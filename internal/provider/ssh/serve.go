@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -171,7 +172,8 @@ func (a Agent) onFiles(s *rpc.Server) {
 		return done(os.Remove(c.Path))
 	})
 	handleLease(a, s, callSees, func(_ context.Context, _ driver.Lease, c call) (bool, error) { // and can it write there?
-		return unix.Access(c.Path, unix.W_OK) == nil, nil
+		path, err := checkpoint.Absolute(c.Path) // as the user wrote it
+		return err == nil && unix.Access(path, unix.W_OK) == nil, nil
 	})
 	rpc.HandleStream(s, callDial, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
 		l, err := a.lease(ctx, c)

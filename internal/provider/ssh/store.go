@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
@@ -56,18 +58,28 @@ func (p *place) Run(name string) checkpoint.Store { return farStore{p, path.Join
 // Runs implements checkpoint.Place.
 func (p *place) Runs(ctx context.Context) ([]string, error) {
 	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpRuns, Dir: p.dir})
-	return r.Runs, err
+	if len(r.Runs) > checkpoint.MostNames {
+		return nil, p.hostile(errors.New("it names more runs than there can be"))
+	}
+	return slices.DeleteFunc(r.Runs, func(name string) bool { _, _, ok := checkpoint.ParseRunName(name); return !ok }), err
 }
 
-// Mark implements checkpoint.Marker.
+// Mark implements checkpoint.Marker. The path is the one that the user has written, and
+// the name in it this machine's: the host says neither.
 func (p *place) Mark(ctx context.Context) (string, func(), error) {
-	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir})
+	mark := path.Join(p.dir, checkpoint.MarkName())
+	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir, Path: mark})
 	if err != nil {
 		return "", nil, err
 	}
-	return r.Mark, func() {
-		p.ask(context.WithoutCancel(ctx), checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: r.Mark}) //nolint:errcheck // an empty file
+	return mark, func() {
+		p.ask(context.WithoutCancel(ctx), checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: mark}) //nolint:errcheck // an empty file
 	}, nil
+}
+
+// hostile is the error of a host that answers what no agent of bee does.
+func (p *place) hostile(err error) error {
+	return &core.Error{Kind: core.Invalid, Op: "use the store", Object: p.String(), Err: err, Remedy: "Something else than bee answers there: do not use this store before you know what it is."}
 }
 
 // connected gives the connection to the host, made anew where it broke.
@@ -87,6 +99,9 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 	p.link, err = p.p.connect(ctx, p.p.s.Hosts[0])
 	return p.link, err
 }
+
+// mostReply bounds what a store answers at once: manifests are the largest.
+const mostReply = checkpoint.MostManifests + 1<<20
 
 // open makes a call whose stream goes on where its reply says so.
 func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q checkpoint.Request, way *checkpoint.Way) (*rpc.Stream, Resp, error) {
@@ -113,7 +128,10 @@ func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply
 		return checkpoint.Reply{}, err
 	}
 	defer s.Close()
-	raw, err := io.ReadAll(s)
+	raw, err := io.ReadAll(io.LimitReader(s, mostReply+1))
+	if len(raw) > mostReply {
+		return checkpoint.Reply{}, p.hostile(fmt.Errorf("its answer has more than %d bytes", mostReply))
+	}
 	return checkpoint.Answer(raw, err)
 }
 
@@ -126,8 +144,13 @@ type farStore struct {
 // List implements checkpoint.Store.
 func (s farStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
 	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpList, Dir: s.dir})
+	if err == nil {
+		if cerr := checkpoint.CheckList(r.List); cerr != nil {
+			return nil, s.hostile(cerr)
+		}
+	}
 	for i := range r.List {
-		r.List[i].Place = s.p.s.Hosts[0] + ":" + r.List[i].Place
+		r.List[i].Place = s.p.s.Hosts[0] + ":" + checkpoint.Dir(s.dir).Volume(r.List[i].Generation)
 	}
 	return r.List, err
 }
@@ -141,6 +164,9 @@ func (s farStore) Note(ctx context.Context, record []byte) error {
 // Noted implements checkpoint.Store.
 func (s farStore) Noted(ctx context.Context) ([]byte, error) {
 	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNoted, Dir: s.dir})
+	if len(r.Record) > checkpoint.MostRecord {
+		return nil, s.hostile(errors.New("its record of a run is larger than one can be"))
+	}
 	return r.Record, err
 }
 

@@ -1,0 +1,118 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Bounds of what a store says: more than any run has.
+const (
+	// MostRecord is the largest record of a run.
+	MostRecord = 16 << 20
+	// MostManifest is the largest manifest: of some two million files.
+	MostManifest = 256 << 20
+	// MostManifests is the largest size of all manifests of a run.
+	MostManifests = 2 * MostManifest
+	// MostNames is how many runs, or checkpoints of one, are looked at.
+	MostNames = 100000
+	// longestSite is the longest name of a site in a manifest.
+	longestSite = 256
+)
+
+// Valid finds what no manifest of a checkpoint has.
+func (m Manifest) Valid(g Generation) error {
+	switch {
+	case m.Attempt != g.Attempt:
+		return fmt.Errorf("it is of attempt %d", m.Attempt)
+	case m.Bytes < 0 || m.Took < 0:
+		return errors.New("its numbers are negative")
+	case len(m.Site) > longestSite || !printable(m.Site):
+		return errors.New("its site has no name")
+	case m.Taken.After(time.Now().Add(24 * time.Hour)): // clocks differ, but not so much
+		return fmt.Errorf("it was taken at %s", m.Taken)
+	}
+	for name, sum := range m.Files {
+		if !filepath.IsLocal(name) || len(sum) > 128 || strings.Trim(sum, "0123456789abcdef") != "" {
+			return fmt.Errorf("it has a file %q", name)
+		}
+	}
+	return nil
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) < 0
+}
+
+// CheckList refuses what a place that somebody else keeps lists of a run where that
+// cannot be, and calls broken what has no manifest that can be.
+func CheckList(list []Kept) error {
+	if len(list) > MostNames {
+		return tooMany(len(list))
+	}
+	seen := map[Generation]bool{}
+	for i := range list {
+		k := &list[i]
+		if g, ok := ParseGeneration(k.String()); !ok || g != k.Generation || g.Attempt < 0 || g.Snapshot < 0 || seen[g] {
+			return &core.Error{Kind: core.Invalid, Op: "list checkpoints", Err: fmt.Errorf("%q is there twice, or cannot be", k.String()), Remedy: "Something else than bee has written to the store."}
+		}
+		seen[k.Generation] = true
+		if !k.Broken && k.Manifest.Valid(k.Generation) != nil {
+			k.Broken = true
+		}
+		if k.Broken {
+			k.Manifest = Manifest{Attempt: k.Attempt}
+		}
+	}
+	return nil
+}
+
+func tooMany(n int) error {
+	return &core.Error{Kind: core.Invalid, Op: "list", Err: fmt.Errorf("%d entries or more are there; at most %d are looked at", n, MostNames), Remedy: "Something else than bee has written to the store: remove that, or use another directory."}
+}
+
+func tooLarge() error {
+	return &core.Error{Kind: core.Invalid, Op: "list checkpoints", Err: fmt.Errorf("their manifests have more than %d bytes", MostManifests), Remedy: "Something else than bee has written to the store: remove that, or use another directory."}
+}
+
+// CheckSizes refuses the manifests of a run in a store where they are larger than any can be.
+func CheckSizes(sizes []int64) error {
+	total := int64(0)
+	for _, n := range sizes {
+		if n < 0 || n > MostManifest {
+			return tooLarge()
+		}
+		if total += n; total > MostManifests {
+			return tooLarge()
+		}
+	}
+	if len(sizes) > MostNames {
+		return tooMany(len(sizes))
+	}
+	return nil
+}
+
+// namesIn lists a directory that others may fill.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(MostNames + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(names) > MostNames {
+		return nil, tooMany(len(names))
+	}
+	return names, err
+}

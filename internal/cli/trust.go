@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// trust is whether the user answers for what a Beefile or record does on this machine
+// outside of its own directory.
+type trust struct{ given bool }
+
+func (t *trust) flag(f *pflag.FlagSet, of string) {
+	f.BoolVar(&t.given, "trust", false, "do what "+of+" says outside of its own directory, without asking")
+}
+
+// allow shows what a job does on this machine outside of its own directory. Where somebody
+// else may have written it, as strange says, the user has to agree.
+func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet bool) error {
+	if len(reaches) == 0 {
+		return nil
+	}
+	lines := make([]string, len(reaches))
+	for i, r := range reaches {
+		lines[i] = strings.ReplaceAll(printable(r.String()), "\n", `\n`)
+	}
+	if strange == "" {
+		if !quiet {
+			fmt.Fprintf(a.stderr, "bee: outside of its directory, %s: %s\n", printable(what), strings.Join(lines, "; "))
+		}
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "bee: %s may be somebody else's (%s). Outside of its directory, it does this on this machine:\n", printable(what), printable(strange))
+	for _, line := range lines {
+		fmt.Fprintf(a.stderr, "     %s\n", line)
+	}
+	if t.given {
+		return nil
+	}
+	refused := &core.Error{
+		Kind: core.Invalid, Op: "trust", Object: what, Err: errors.New("it leaves its own directory, and nobody has agreed"),
+		Remedy: "Read it. If that is what you want, give --trust, or answer yes on a terminal.",
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return refused
+	}
+	fmt.Fprint(a.stderr, "Shall it? [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return refused
+}
+
+// strangerOf is why a Beefile may be somebody else's, or "".
+func strangerOf(file string) string {
+	why, err := spec.Stranger(file)
+	if err != nil {
+		return err.Error()
+	}
+	return why
+}
+
+// foreign is how a record of somebody else becomes a run here: what it may use without
+// the user's word lies in the current directory.
+func (a *app) foreign(what, strange string, t trust) control.Foreign {
+	return control.Foreign{
+		Dir:   workingDir(),
+		Allow: func(reaches []spec.Reach) error { return a.allow(what, strange, reaches, t, false) },
+	}
+}

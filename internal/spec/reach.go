@@ -1,0 +1,169 @@
+package spec
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Reach is one way in which a job uses what lies outside of its own directory on the
+// machine that submits, or runs something there.
+type Reach struct {
+	// Key of the Beefile, such as secrets.TOKEN.exec.
+	Key string `json:"key"`
+	// Does is what the job does with What: runs, reads, writes to, sends, keeps checkpoints in.
+	Does string `json:"does"`
+	What string `json:"what"`
+}
+
+// String is the reach in one line.
+func (r Reach) String() string { return fmt.Sprintf("%s %s %s", r.Key, r.Does, r.What) }
+
+// Reaches lists the ways in which a complete job leaves a directory: that of its
+// Beefile. A link that leads out of it, and a hidden name in it, count as outside.
+func (j *Job) Reaches(dir string) []Reach {
+	var list []Reach
+	add := func(key, does, what string) { list = append(list, Reach{key, does, what}) }
+	reads := func(key, path string) {
+		if path != "" && leaves(dir, path) {
+			add(key, "reads", path)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Secrets)) {
+		s, key := j.Secrets[name], "secrets."+name
+		if s.Exec != "" {
+			add(key+".exec", "runs", s.Exec)
+		}
+		if s.Env != "" {
+			add(key+".env", "sends the variable", s.Env)
+		}
+		reads(key+".file", s.File)
+	}
+	for i, in := range j.Inputs {
+		key := fmt.Sprintf("inputs[%d].from", i)
+		found, err := LocalMatches(in.From)
+		if err != nil || len(found) == 0 {
+			found = []string{in.From}
+		}
+		if at := slices.IndexFunc(found, func(p string) bool { return leaves(dir, p) }); at >= 0 {
+			add(key, "reads", found[at])
+		}
+	}
+	for i, out := range j.Outputs {
+		if leaves(dir, out.To) {
+			add(fmt.Sprintf("outputs[%d].to", i), "writes to", out.To)
+		}
+	}
+	list = append(list, j.Build.reaches(dir)...)
+	reads("volume.from", j.Volume.From)
+	list = append(list, imageReach("image", j.Dir, j.Image, dir)...)
+	if j.VM != nil {
+		list = append(list, imageReach("vm.image", j.Dir, j.VM.Image, dir)...)
+		for i, d := range j.VM.Disks {
+			if d.From != "" {
+				add(fmt.Sprintf("vm.disks[%d].from", i), "reads, on each host,", d.From)
+			}
+		}
+	}
+	if s, err := ParseStore(j.Store); j.Store != "" && j.Store != StoreHome && (err != nil || s.Dir == "" || s.Host != "" || leaves(dir, s.Dir)) {
+		add("store", "keeps checkpoints in", j.Store)
+	}
+	return list
+}
+
+// reaches lists what a build takes from outside of a directory.
+func (b *Build) reaches(dir string) []Reach {
+	var list []Reach
+	if b == nil {
+		return nil
+	}
+	reads := func(key, path string) {
+		if leaves(dir, path) {
+			list = append(list, Reach{key, "reads", path})
+		}
+	}
+	if b.Context != "" {
+		reads("build.context", b.Context)
+		reads("build.dockerfile", b.DockerfileIn(b.Context))
+	}
+	for i, c := range b.Copy {
+		reads(fmt.Sprintf("build.copy[%d].from", i), c.From)
+	}
+	return list
+}
+
+// imageReach lists an image that this machine has and no registry.
+func imageReach(key, jobDir, ref, dir string) []Reach {
+	scheme, _, _ := strings.Cut(ref, ":")
+	if scheme == "docker-daemon" || scheme == "podman" {
+		return []Reach{{key, "reads", ref}}
+	}
+	if !IsLocalImage(ref) {
+		return nil
+	}
+	_, rest, _ := strings.Cut(ImageFrom(jobDir, ref), ":")
+	if path, _ := SplitPath(rest); leaves(dir, path) {
+		return []Reach{{key, "reads", path}}
+	}
+	return nil
+}
+
+// leaves reports whether a path lies outside of a directory, once links are followed.
+// The user's home directory and what it lies in is nobody's own: all in it counts as
+// outside.
+func leaves(dir, path string) bool {
+	if home, err := os.UserHomeDir(); err == nil && inside(realPath(dir), realPath(home)) {
+		return true
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return !inside(filepath.Clean(dir), filepath.Clean(path)) && !inside(realPath(dir), filepath.Clean(path)) || !inside(realPath(dir), realPath(path))
+}
+
+// inside reports whether a path is a directory or below it, by no hidden name.
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return false
+	}
+	if rel == "." {
+		return true
+	}
+	return !slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.HasPrefix(name, ".") })
+}
+
+// realPath follows the links in a path, as far as that is there.
+func realPath(path string) string {
+	rest := ""
+	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
+		if is, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(is, rest)
+		}
+		if target, err := os.Readlink(p); err == nil { // it leads to what is not there yet
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(p), target)
+			}
+			if rest == "" && target != p {
+				return realParent(target)
+			}
+			return "/" // a directory that is no directory: nothing is inside of another one by it
+		}
+		if p == filepath.Dir(p) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+	}
+}
+
+// realParent follows the links in the directory of a path that is not there.
+func realParent(path string) string {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "/"
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}

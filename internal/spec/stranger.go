@@ -1,0 +1,84 @@
+package spec
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stranger returns why a file may have been written by somebody else than the user, by
+// its owner and by who may change it or put another one in its place; "": nobody else.
+func Stranger(file string) (why string, err error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range []string{path, realPath(path)} { // who may replace a link may replace the file
+		if why, err = changeable(p); why != "" || err != nil {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+// changeable looks at a path and at the directories that it lies in.
+func changeable(path string) (string, error) {
+	for p := path; ; p = filepath.Dir(p) {
+		var st unix.Stat_t
+		if err := unix.Stat(p, &st); err != nil {
+			return "", &fs.PathError{Op: "look at", Path: p, Err: err}
+		}
+		if me := os.Geteuid(); int(st.Uid) != me && st.Uid != 0 {
+			return fmt.Sprintf("%s belongs to %s", p, userName(st.Uid)), nil
+		}
+		// In a sticky directory others may add files, but not replace this one. What the
+		// Beefile names beside itself may be theirs.
+		sticky := st.Mode&unix.S_ISVTX != 0 && p != path && p != filepath.Dir(path)
+		switch {
+		case sticky:
+		case st.Mode&0o002 != 0:
+			return fmt.Sprintf("everybody may write to %s", p), nil
+		case st.Mode&0o020 != 0 && !ownGroup(st.Gid):
+			return fmt.Sprintf("group %s may write to %s", groupName(st.Gid), p), nil
+		}
+		if p == filepath.Dir(p) {
+			return "", nil
+		}
+	}
+}
+
+// ownGroup reports whether a group is root's, or the user's private one, as most
+// distributions make it: it has the user's name.
+func ownGroup(gid uint32) bool {
+	if gid == 0 {
+		return true
+	}
+	if int(gid) != os.Getegid() {
+		return false
+	}
+	u, uerr := user.LookupId(strconv.Itoa(os.Geteuid()))
+	g, gerr := user.LookupGroupId(strconv.Itoa(int(gid)))
+	if uerr != nil || gerr != nil { // known by a directory service alone
+		return os.Geteuid() == int(gid)
+	}
+	return u.Username == g.Name
+}
+
+func userName(uid uint32) string {
+	if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
+		return u.Username
+	}
+	return "user " + strconv.Itoa(int(uid))
+}
+
+func groupName(gid uint32) string {
+	if g, err := user.LookupGroupId(strconv.Itoa(int(gid))); err == nil {
+		return g.Name
+	}
+	return strconv.Itoa(int(gid))
+}

@@ -1,0 +1,89 @@
+package hostile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// TestAStrangersBeefile: one that others may write leaves its directory only with a yes.
+func TestAStrangersBeefile(t *testing.T) {
+	b := testkit.NewBee(t)
+	dir := filepath.Join(b.Work, "theirs")
+	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	key := b.File("../.ssh/id", "a key\n")
+	for link, to := range map[string]string{"keys": filepath.Dir(key), "data/here": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive, err := os.ReadFile(testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.File("theirs/image.tar", string(archive))
+	ran := filepath.Join(b.Dir, "ran")
+	for name, c := range map[string]struct {
+		lines string
+		asked bool
+	}{
+		"in its directory": {lines: "inputs: [{from: data, to: /in}]\noutputs: [{from: /work/x, to: results}]"},
+		"a command":        {lines: "secrets: {A: {exec: 'touch " + ran + "; echo x'}}", asked: true},
+		"a file":           {lines: "secrets: {A: {file: ~/.ssh/id}}", asked: true},
+		"a variable":       {lines: "secrets: {A: {env: HOME}}", asked: true},
+		"an input":         {lines: "inputs: [{from: ../../.ssh, to: /in}]", asked: true},
+		"a link":           {lines: "inputs: [{from: keys, to: /in}]", asked: true},
+		"an output":        {lines: "outputs: [{from: /work/x, to: ../../.ssh}]", asked: true},
+		"a hidden output":  {lines: "outputs: [{from: /work/x, to: .git/hooks}]", asked: true},
+		"a store":          {lines: "checkpoint: {}\nstore: evil.example:x", asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := b.File("theirs/job.yaml", "image: docker-archive:./image.tar\nworkdir: /work\nrun: 'echo it runs; echo x >x'\n"+c.lines+"\n")
+			if err := os.Chmod(job, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			r := b.Try("run", "-q", job)
+			if asked := strings.Contains(r.Stderr, "--trust"); asked != c.asked || (r.Code == 0) == c.asked {
+				t.Errorf("asked is %v, want %v: %+v", asked, c.asked, r)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("its command ran")
+			}
+			if c.asked && strings.Contains(r.Stdout, "it runs") {
+				t.Error("its job ran")
+			}
+		})
+	}
+	job := b.File("theirs/job.yaml", "image: docker-archive:./image.tar\nrun: 'cat /in/id'\ninputs: [{from: keys, to: /in}]\n")
+	if r := b.Try("run", "-q", "--trust", job); r.Code != 0 || !strings.Contains(r.Stdout, "a key") {
+		t.Errorf("with --trust: %+v", r)
+	}
+	if err := os.Chmod(job, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("run", job); r.Code != 0 || !strings.Contains(r.Stderr, "inputs[0].from reads") {
+		t.Errorf("the user's own file: %+v", r)
+	}
+	if r := b.Try("run", "-q", job); r.Code != 0 || r.Stderr != "" {
+		t.Errorf("the user's own file, quietly: %+v", r)
+	}
+}
+
+// TestAStrangersBuild: the image of somebody else's Beefile takes nothing from elsewhere.
+func TestAStrangersBuild(t *testing.T) {
+	b := testkit.NewBee(t)
+	b.File("../.ssh/Dockerfile", "FROM scratch\n")
+	job := b.File("theirs/job.yaml", "build: ../../.ssh\nrun: x\n")
+	if err := os.Chmod(job, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("image", "build", job); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") {
+		t.Errorf("%+v", r)
+	}
+}
