@@ -128,6 +128,7 @@ func (g *greeted) meet() {
 		e, _ := errors.AsType[*core.Error](err)
 		g.refused.Store(e)
 		g.readErr = err
+		<-g.sent       // the other end is to know why as well
 		if !g.client { // a connection that is closed with unread data may lose what was sent
 			end := time.AfterFunc(farewell, func() { g.Close() })
 			defer end.Stop()

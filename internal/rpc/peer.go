@@ -21,7 +21,7 @@ type Peer struct {
 // end's calls wait until Serve.
 func NewPeer(conn io.ReadWriteCloser, client bool, name string, v wire.Vigil, p Protocol) (*Peer, error) {
 	g := greet(conn, client, name, p)
-	w, err := wire.NewPeerWith(g, client, name, v)
+	w, err := wire.NewPeer(g, client, name, v)
 	if err != nil {
 		return nil, err
 	}

@@ -260,6 +260,31 @@ func TestCallsBothWays(t *testing.T) {
 	}
 }
 
+func TestBrokenEndsWithTheCaller(t *testing.T) {
+	ended, m := make(chan struct{}), Method[None, None]{Name: "wait", By: Controller}
+	s := NewServer(nil)
+	HandleStream(s, m, func(ctx context.Context, _ Caller, _ None, a Answer[None]) error {
+		if err := a.Reply(None{}); err != nil {
+			return err
+		}
+		ctx, cancel := a.Broken(ctx)
+		defer cancel()
+		<-ctx.Done()
+		close(ended)
+		return nil
+	})
+	st, _, err := Open(context.Background(), served(t, s, Caller{Role: Controller}), m, None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the handler does not notice that its caller closed the stream")
+	}
+}
+
 func TestMoreStreamsThanMay(t *testing.T) {
 	ctx, p := context.Background(), served(t, testServer(), Caller{Role: Controller})
 	ctx, cancel := context.WithCancel(ctx)
