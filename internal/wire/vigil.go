@@ -36,14 +36,9 @@ func (v Vigil) beats() (every time.Duration, silent int) {
 	return 0, 0
 }
 
-// NewPeer speaks over conn, Watched. Exactly one of the two ends is the
+// NewPeer makes a connection with streams of conn. Exactly one of the two ends is the
 // client. name is the other end as messages call it.
-func NewPeer(conn io.ReadWriteCloser, client bool, name string) (*Peer, error) {
-	return NewPeerWith(conn, client, name, Watched)
-}
-
-// NewPeerWith is NewPeer with another vigil.
-func NewPeerWith(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*Peer, error) {
+func NewPeer(conn io.ReadWriteCloser, client bool, name string, v Vigil) (*Peer, error) {
 	make := yamux.Server
 	if client {
 		make = yamux.Client

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"sync"
@@ -68,36 +67,38 @@ func (e ends) Close() error { return e.close() }
 func TestBulkIsNoSilence(t *testing.T) {
 	t.Parallel()
 	up, down := newLine(120, 60*time.Millisecond), newLine(120, 60*time.Millisecond) // more than 7 s each
-	near, err := NewPeer(ends{down, up, func() error { close(up.gone); return nil }}, true, "far")
+	near, err := NewPeer(ends{down, up, func() error { close(up.gone); return nil }}, true, "far", Watched)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer near.Close()
-	far, err := NewPeer(ends{up, down, func() error { close(down.gone); return nil }}, false, "near")
+	far, err := NewPeer(ends{up, down, func() error { close(down.gone); return nil }}, false, "near", Watched)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer far.Close()
 	const size = 2 << 20
-	go far.Serve(t.Context(), func(_ context.Context, method string, s *Stream) error { //nolint:errcheck // it ends with the test
-		if err := s.Reply(nil); err != nil {
-			return err
+	go answerAll(far, func(s *Stream) {
+		var what string
+		if ReadMessage(s, &what) != nil {
+			return
 		}
-		if method == "give" {
-			_, err := s.Write(make([]byte, size))
-			return err
+		if what == "give" {
+			s.Write(make([]byte, size))
+			return
 		}
-		n, err := io.Copy(io.Discard, io.LimitReader(s, size))
-		if err != nil {
-			return err
+		if n, err := io.Copy(io.Discard, io.LimitReader(s, size)); err == nil {
+			WriteMessage(s, n) //nolint:errcheck // the other end notices
 		}
-		return WriteMessage(s, n)
 	})
 	var both sync.WaitGroup
 	for _, method := range []string{"take", "give"} {
 		both.Go(func() {
 			var n int64
-			s, err := near.Open(t.Context(), method, nil, nil)
+			s, err := near.OpenStream()
+			if err == nil {
+				err = WriteMessage(s, method)
+			}
 			if err == nil && method == "take" {
 				if _, err = s.Write(make([]byte, size)); err == nil {
 					err = ReadMessage(s, &n)
@@ -117,23 +118,24 @@ func TestBulkIsNoSilence(t *testing.T) {
 // ended.
 func TestABrokenConnectionIsALoss(t *testing.T) {
 	a, b := net.Pipe()
-	near, err := NewPeer(a, true, "far")
+	near, err := NewPeer(a, true, "far", Watched)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer near.Close()
-	far, err := NewPeer(b, false, "near")
+	far, err := NewPeer(b, false, "near", Watched)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go far.Serve(t.Context(), func(_ context.Context, _ string, s *Stream) error { //nolint:errcheck // it ends with the test
-		defer far.Close()
-		return s.Reply(nil)
+	go answerAll(far, func(s *Stream) {
+		io.ReadFull(s, make([]byte, 1)) //nolint:errcheck // any end is one
+		far.Close()
 	})
-	s, err := near.Open(t.Context(), "x", nil, nil)
+	s, err := near.OpenStream()
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Write([]byte("x"))
 	<-near.Done()
 	if _, err := s.Write(make([]byte, 1<<20)); !core.IsKind(err, core.Lost) {
 		t.Errorf("got %v, want a loss", err)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
+	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -19,7 +19,7 @@ import (
 
 // pair gives two peers over a real TCP connection through a relay that can be
 // cut without either end being told.
-func pair(t *testing.T, serve Handler) (client *Peer, cut func()) {
+func pair(t *testing.T, serve func(*Stream)) (client *Peer, cut func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,18 +31,18 @@ func pair(t *testing.T, serve Handler) (client *Peer, cut func()) {
 		if err != nil {
 			return
 		}
-		p, err := NewPeer(c, false, "client")
+		p, err := NewPeer(c, false, "client", Watched)
 		if err != nil {
 			return
 		}
-		p.Serve(context.Background(), serve) //nolint:errcheck // it is cut off
+		answerAll(p, serve)
 	}()
 	through, cut := blackHole(t, l.Addr().String())
 	c, err := net.Dial("tcp", through)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPeer(c, true, "server")
+	p, err := NewPeer(c, true, "server", Watched)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,115 +92,64 @@ func blackHole(t *testing.T, to string) (addr string, cut func()) {
 	return l.Addr().String(), func() { close(gone) }
 }
 
-func TestCalls(t *testing.T) {
-	p, _ := pair(t, func(ctx context.Context, method string, s *Stream) error {
-		switch method {
-		case "double":
-			var n int
-			if err := s.Params(&n); err != nil {
-				return err
+// answerAll has each stream that comes answered.
+func answerAll(p *Peer, serve func(*Stream)) {
+	for {
+		s, err := p.AcceptStream()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer s.Close()
+			serve(s)
+		}()
+	}
+}
+
+// say opens a stream, and has a word come back.
+func say(p *Peer) error {
+	s, err := p.OpenStream()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, err := s.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(s, make([]byte, 1))
+	return err
+}
+
+func echoes(s *Stream) { io.Copy(s, s) }
+
+func TestStreams(t *testing.T) {
+	p, _ := pair(t, echoes)
+	s, err := p.OpenStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := bytes.Repeat([]byte("0123456789"), 1<<20)
+	go s.Write(want)
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("echo differs: %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 2000 {
+		wg.Go(func() {
+			if err := say(p); err != nil {
+				t.Error(err)
 			}
-			return s.Reply(2 * n)
-		case "echo":
-			if err := s.Reply(nil); err != nil {
-				return err
-			}
-			_, err := io.Copy(s, s)
-			return err
-		case "fail":
-			return &core.Error{Kind: core.Busy, Op: "do", Object: "it", Err: errors.New("not now"), Remedy: "Wait."}
-		case "silent":
-			<-ctx.Done()
-		}
-		return nil
-	})
-	ctx := context.Background()
-	t.Run("a result comes back", func(t *testing.T) {
-		var out int
-		if err := p.Call(ctx, "double", 21, &out); err != nil || out != 42 {
-			t.Fatalf("got %d, %v", out, err)
-		}
-	})
-	t.Run("an error keeps kind and remedy", func(t *testing.T) {
-		err := p.Call(ctx, "fail", nil, nil)
-		if !core.IsKind(err, core.Busy) || core.Remedy(err) != "Wait." || !strings.Contains(err.Error(), "not now") {
-			t.Fatalf("got %v (%v, %q)", err, core.KindOf(err), core.Remedy(err))
-		}
-	})
-	t.Run("wrong parameters are the caller's fault", func(t *testing.T) {
-		if err := p.Call(ctx, "double", "x", nil); !core.IsKind(err, core.Invalid) {
-			t.Fatalf("got %v", err)
-		}
-	})
-	t.Run("raw bytes both ways", func(t *testing.T) {
-		s, err := p.Open(ctx, "echo", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		want := bytes.Repeat([]byte("0123456789"), 1<<20)
-		go s.Write(want)
-		got := make([]byte, len(want))
-		if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("echo differs: %v", err)
-		}
-	})
-	t.Run("what is written before the answer arrives", func(t *testing.T) {
-		s, err := p.Begin(ctx, "echo", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		want := bytes.Repeat([]byte("0123456789"), 1<<13)
-		got := make([]byte, len(want))
-		if _, err := s.Write(want); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("echo differs: %v", err)
-		}
-	})
-	t.Run("whoever writes before a refusal learns of it", func(t *testing.T) {
-		s, err := p.Begin(ctx, "fail", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if _, err := s.Write(make([]byte, 1<<20)); !core.IsKind(err, core.Busy) {
-			t.Fatalf("writing much: %v", err)
-		}
-		if _, err := s.Read(make([]byte, 1)); !core.IsKind(err, core.Busy) {
-			t.Fatalf("reading: %v", err)
-		}
-		if err := s.Answered(nil); !core.IsKind(err, core.Busy) {
-			t.Fatalf("the answer: %v", err)
-		}
-	})
-	t.Run("a cancelled call returns at once", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		if err := p.Call(ctx, "silent", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v", err)
-		}
-	})
-	t.Run("a storm of calls", func(t *testing.T) {
-		var wg sync.WaitGroup
-		for i := range 2000 {
-			wg.Go(func() {
-				var out int
-				if err := p.Call(ctx, "double", i, &out); err != nil || out != 2*i {
-					t.Errorf("call %d: %d, %v", i, out, err)
-				}
-			})
-		}
-		wg.Wait()
-	})
+		})
+	}
+	wg.Wait()
 }
 
 func TestCutConnectionIsNoticedWithinSeconds(t *testing.T) {
 	t.Parallel()
-	p, cut := pair(t, func(ctx context.Context, _ string, s *Stream) error { return s.Reply(nil) })
-	if err := p.Call(context.Background(), "x", nil, nil); err != nil {
+	p, cut := pair(t, echoes)
+	if err := say(p); err != nil {
 		t.Fatal(err)
 	}
 	cut()
@@ -211,32 +160,8 @@ func TestCutConnectionIsNoticedWithinSeconds(t *testing.T) {
 		t.Fatal("not noticed within 6 s")
 	}
 	t.Logf("noticed after %v", time.Since(begun))
-	if err := p.Call(context.Background(), "x", nil, nil); !core.IsKind(err, core.Lost) {
-		t.Errorf("a call over a lost connection gives %v", err)
-	}
-}
-
-func TestBrokenEndsWithTheCaller(t *testing.T) {
-	ended := make(chan struct{})
-	p, _ := pair(t, func(ctx context.Context, _ string, s *Stream) error {
-		if err := s.Reply(nil); err != nil {
-			return err
-		}
-		ctx, cancel := s.Broken(ctx)
-		defer cancel()
-		<-ctx.Done()
-		close(ended)
-		return nil
-	})
-	s, err := p.Open(context.Background(), "x", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	select {
-	case <-ended:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the handler does not notice that its caller closed the stream")
+	if err := say(p); !core.IsKind(err, core.Lost) {
+		t.Errorf("a stream over a lost connection gives %v", err)
 	}
 }
 
@@ -373,14 +298,14 @@ func TestUnixSocket(t *testing.T) {
 
 func FuzzReadMessage(f *testing.F) {
 	var good bytes.Buffer
-	if err := WriteMessage(&good, request{Method: "m", Params: []byte("1")}); err != nil {
+	if err := WriteMessage(&good, map[string]int{"m": 1}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good.Bytes())
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0})
 	f.Add([]byte{0, 0, 0, 9, '{'})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var r request
+		var r map[string]json.RawMessage
 		if err := ReadMessage(bytes.NewReader(raw), &r); err != nil {
 			return
 		}
