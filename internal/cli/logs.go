@@ -15,6 +15,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/spf13/cobra"
@@ -124,7 +125,7 @@ func (a *app) writePiece(v pieceView, data []byte) error {
 
 // copyLog shows a log of bee's own; in JSON line by line, which all are as v says.
 func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
-	f, err := os.Open(path)
+	f, err := openPlain(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return &core.Error{
 			Kind: core.NotFound, Op: "read log", Object: path, Err: errors.New("there is none (yet)"),
@@ -135,24 +136,38 @@ func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
 		return err
 	}
 	defer f.Close()
-	if !o.asJSON {
-		_, err = io.Copy(a.stdout, f)
-		return err
-	}
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := bufio.NewReaderSize(f, longestPiece); ; {
+		line, err := lines.ReadSlice('\n') // of a longer one, a part
 		if len(line) > 0 {
-			if err := a.writePiece(v, line); err != nil {
+			show := func() error { return a.writePiece(v, line) }
+			if !o.asJSON {
+				show = func() error { _, err := io.WriteString(a.stdout, printable(string(line))); return err }
+			}
+			if err := show(); err != nil {
 				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
 	}
+}
+
+// longestPiece is how much of a line of a log is shown at once.
+const longestPiece = 64 << 10
+
+// openPlain opens a log in a run's directory. A site may have left a link or a FIFO in
+// its place.
+func openPlain(path string) (*os.File, error) {
+	root, err := fsutil.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(filepath.Base(path))
 }
 
 // taskOutput shows the output of one attempt after the other: from the log that
@@ -184,7 +199,9 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 		}
 		home, past := control.OutputLog(s.Store.RunDir(id), n), n < len(attempts)
 		if there(home) {
-			if err := tasklog.Read(ctx, home, offset, show); err != nil {
+			if f, err := openPlain(home); err != nil { // a site may have left a link or a FIFO in its place
+				return err
+			} else if err := errors.Join(f.Close(), tasklog.Read(ctx, home, offset, show)); err != nil {
 				return err
 			}
 		} else if !past {

@@ -237,9 +237,9 @@ func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 	case state.Stopped:
 		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(ctx, run))
 	case state.Suspended:
-		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, run.Message, run.Remedy)
+		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, printable(run.Message), printable(run.Remedy))
 	case state.SetAside:
-		fmt.Fprintf(a.stderr, "bee: run %s is set aside: %s\n     %s\n", run.ID, run.Message, run.Remedy)
+		fmt.Fprintf(a.stderr, "bee: run %s is set aside: %s\n     %s\n", run.ID, printable(run.Message), printable(run.Remedy))
 	default:
 		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
 		attempts, err := s.Store.Attempts(ctx, run.ID)

@@ -99,16 +99,25 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	if err != nil {
 		return err
 	}
+	if err := settable(s.Binary, a.stateDir, a.cacheDir); err != nil {
+		return err
+	}
 	if o.proxy {
 		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
 	}
 	// Whether there is a guest, ssh would tell among much else.
 	login, err := a.guestLogin(ctx, run.ID, rank)
+	if o.login != "" && core.IsKind(err, core.Invalid) { // another account is wanted than the one that is no name
+		login, err = o.login, nil
+	}
 	if err != nil {
 		return err
 	}
 	if o.login == "" {
 		o.login = login
+	}
+	if err := checkLogin(o.login); err != nil {
+		return err
 	}
 	switch {
 	case o.config:
@@ -194,9 +203,25 @@ func (a *app) sshConfig(binary, run string, nodes int, login string, k sshKeys) 
 		// a shell, which knows them too.
 		proxy := fmt.Sprintf("%s --state %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.stateDir), quoteWord(a.cacheDir), run, rank)
 		fmt.Fprintf(&b, "Host %s\n  ProxyCommand %s\n  User %s\n  IdentityFile \"%s\"\n  IdentitiesOnly yes\n  UserKnownHostsFile \"%s\"\n  HostKeyAlias %s\n  StrictHostKeyChecking yes\n",
-			sshName(run, rank), proxy, login, filepath.Join(k.dir, "key"), filepath.Join(k.dir, "known_hosts"), knownHost)
+			sshName(run, rank), proxy, login, literal(filepath.Join(k.dir, "key")), literal(filepath.Join(k.dir, "known_hosts")), knownHost)
 	}
 	return b.String()
+}
+
+// literal keeps ssh from expanding what stands behind a % of a path.
+func literal(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+
+// settable refuses paths that ssh's configuration cannot hold.
+func settable(paths ...string) error {
+	for _, p := range paths {
+		if strings.ContainsAny(p, "\n\r\x00\"") {
+			return &core.Error{
+				Kind: core.Invalid, Op: "configure ssh with", Object: strconv.Quote(p), Err: errors.New("its configuration has no way to write quotes and line breaks"),
+				Remedy: "Use a directory without them, by --state and --cache.",
+			}
+		}
+	}
+	return nil
 }
 
 // quoteWord quotes a word for the shell, and for ssh, which expands %.
@@ -216,7 +241,22 @@ func (a *app) guestLogin(ctx context.Context, run string, rank int) (string, err
 	if core.IsKind(err, core.NotFound) {
 		err = noGuest(run, err)
 	}
-	return login, err
+	if err != nil {
+		return "", err
+	}
+	return login, checkLogin(login)
+}
+
+// checkLogin refuses what is no account's name: it stands in ssh's configuration, where a
+// line break or a blank would begin another setting, and on command lines.
+func checkLogin(login string) error {
+	if core.IsAccount(login) {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "log in as", Object: strconv.Quote(core.Printable(login, 80)), Err: errors.New("expected the name of an account: lower-case letters, digits, `_`, `-` and `.`"),
+		Remedy: "Name the account by --login, such as `--login root`.",
+	}
 }
 
 func noGuest(run string, why error) error {

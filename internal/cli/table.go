@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // table writes rows whose columns stand one below the other. What its cells say
@@ -48,27 +48,5 @@ func (t table) flush() error {
 	return nil
 }
 
-// printable gives a text in which nothing but its line breaks does more to a
-// terminal than to show: names and messages of others may hold anything.
-func printable(s string) string {
-	s = strings.ToValidUTF8(s, string(unicode.ReplacementChar))
-	if strings.IndexFunc(s, isControl) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\t':
-			b.WriteByte(' ')
-		case isControl(r):
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func isControl(r rune) bool {
-	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
-}
+// printable is core.Printable of a text that may be a long one.
+func printable(s string) string { return core.Printable(s, 1<<20) }

@@ -59,7 +59,7 @@ func (p *progress) report(e protocol.Event) {
 		p.step(e)
 	case e.Message != "":
 		p.clear()
-		fmt.Fprintf(p.out, "bee: %s\n", e.Message)
+		fmt.Fprintf(p.out, "bee: %s\n", printable(e.Message))
 	case e.Begin && slices.Contains([]protocol.Phase{protocol.PhaseSetup, protocol.PhaseRun, protocol.PhasePost}, e.Phase): // the terminal is the job's now
 		if p.line {
 			p.clear()
@@ -72,7 +72,7 @@ func (p *progress) report(e protocol.Event) {
 // step shows how far a long step is, how fast it goes and, where that is known, how
 // long it may still take: at once on a terminal, every ten seconds elsewhere.
 func (p *progress) step(e protocol.Event) {
-	text, now := e.Message, time.Now()
+	text, now := printable(e.Message), time.Now()
 	if e.Message != p.since.Message || e.Done < p.since.Done {
 		p.since = e
 		p.since.Time = now
@@ -218,7 +218,7 @@ func (p *progress) note(text string) {
 	defer p.mu.Unlock()
 	p.clear()
 	if !p.quiet {
-		fmt.Fprintf(p.out, "bee: %s\n", text)
+		fmt.Fprintf(p.out, "bee: %s\n", printable(text))
 	}
 }
 

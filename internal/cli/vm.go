@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
@@ -213,7 +214,7 @@ func (a *app) newVMConsoleCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.stdout, text)
+			_, err = fmt.Fprint(a.stdout, printable(strings.ReplaceAll(text, "\r\n", "\n")))
 			return err
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -104,6 +103,13 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
 		if err == nil || core.IsKind(err, core.NotFound) {
 			a.leases = append(a.leases, a.lease)
+			if a.lease == nil || err != nil {
+				return false, nil
+			}
+			if err := core.CheckHosts(a.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
+				a.note(ctx, fmt.Sprintf("warning: site %s is not believed: %v", a.site.Name, err))
+				a.lease = nil
+			}
 			return false, nil
 		}
 		a.lease = nil
@@ -165,7 +171,7 @@ func (a *attempt) begun(ctx context.Context) bool {
 // journalled tells the events in the head's journal until one is enough.
 func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bool) error {
 	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "events.jsonl")
-	if err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local}); err != nil {
+	if err := fetchFile(ctx, a.lease, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local}, maxJournal); err != nil {
 		return err
 	}
 	f, err := os.Open(local)
@@ -173,16 +179,18 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 		return err
 	}
 	defer f.Close()
-	for lines := bufio.NewReader(f); ; { // a result of thousands of hosts is a long one
-		line, err := lines.ReadBytes('\n')
+	lines, before := bufio.NewScanner(f), int64(0)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() { // a last line may be torn
 		var e protocol.Event
-		if json.Unmarshal(line, &e) == nil && enough(e) || errors.Is(err, io.EOF) { // a last line may be torn
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Check(a.askedFor(), before) != nil {
+			continue
+		}
+		if before = e.Seq; enough(e) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
 	}
+	return lines.Err()
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is

@@ -88,13 +88,19 @@ func TestALongLineOfAJournal(t *testing.T) {
 	if err := os.MkdirAll(w.Store.RunDir(run.ID), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	long := `{"message":"` + strings.Repeat("x", 3<<20) + `"}`
-	a := &attempt{drive: &drive{c: w.Controller, run: run}, lease: keptJournal{text: "{\"message\":\"first\"}\n" + long + "\n{\"message\":\"last\"}\n{\"mess"}}
+	long := `{"seq":2,"remark":true,"result":{"outputs":[` + strings.TrimSuffix(strings.Repeat(`{"index":0,"path":"volume/x"},`, 1e5), ",") + `]}}`
+	sub := Submission{Job: movable()}
+	sub.Job.Outputs = []spec.Copy{{}}
+	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: sub}, lease: keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}}
 	var lengths []int
 	if err := a.journalled(t.Context(), func(e protocol.Event) bool {
-		lengths = append(lengths, len(e.Message))
+		n := len(e.Message)
+		if e.Result != nil {
+			n = len(e.Result.Outputs)
+		}
+		lengths = append(lengths, n)
 		return false
-	}); err != nil || !slices.Equal(lengths, []int{5, 3 << 20, 4}) {
+	}); err != nil || !slices.Equal(lengths, []int{5, 1e5, 4}) {
 		t.Errorf("read %v: %v", lengths, err)
 	}
 }

@@ -86,6 +86,8 @@ type attempt struct {
 	ran bool
 	// passed are the phases of its head so far.
 	passed durations
+	// remarks counts those of its head that went into the history.
+	remarks int
 	// lies is where on the head's host its checkpoint lies, once that is at home too.
 	lies string
 }
@@ -240,6 +242,9 @@ func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 // site's clock, or just now.
 func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
 	lease := a.lease
+	if err := core.CheckHosts(lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil {
+		return err
+	}
 	a.granted = since
 	handle := lease.Handle()
 	a.rec.Lease, a.rec.Hosts = &handle, nil

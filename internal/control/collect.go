@@ -48,11 +48,11 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.insist(ctx, func() error { return a.lease.Fetch(ctx, log) }); err == nil {
+		if err := a.insist(ctx, func() error { return fetchFile(ctx, a.lease, log, 0) }); err == nil {
 			if err := fsutil.SyncTree(ctx, log.Local); err != nil {
 				return a.fetchFailed(err)
 			}
-		} else if !core.IsKind(err, core.NotFound) {
+		} else if !errors.As(err, new(untrue)) && !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
@@ -127,7 +127,7 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 			a.guard(func() {
 				defer func() { <-gate }()
 				rank := host.Index * a.sub.Job.NodesPerHost()
-				a.lease.Fetch(ctx, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}) //nolint:errcheck // see above
+				fetchFile(ctx, a.lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}, maxNodeLog) //nolint:errcheck // see above
 			})
 		})
 	}

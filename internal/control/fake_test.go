@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,7 @@ type fakeSite struct {
 	release  []error // one per call, then nil
 	lost     bool    // leases are not found any more
 	once     bool    // after one lease it is not usable any more
+	hosts    int     // of its leases; 0: one
 	hostless bool    // the first attempt's lease has no hosts
 	over     bool    // its hosts are gone, their files are not
 	yields   bool    // it can give hosts back and keep files
@@ -206,7 +208,11 @@ func (l *fakeLease) Hosts() []core.Host {
 	if l.f.hostless && l.owner.Attempt == 1 {
 		return nil
 	}
-	return []core.Host{{Name: "f0", Dir: l.f.dir, Cache: "same", Slots: 1}}
+	hosts := make([]core.Host, max(l.f.hosts, 1))
+	for i := range hosts {
+		hosts[i] = core.Host{Index: i, Name: "f" + strconv.Itoa(i), Dir: l.f.dir, Cache: "same", Slots: 1}
+	}
+	return hosts
 }
 func (l *fakeLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
 func (l *fakeLease) Deadline() time.Time                                 { return l.f.deadline }
@@ -464,7 +470,8 @@ func (w *world) nothingHeld(t *testing.T) {
 func journal(t *testing.T, dir string, list ...protocol.Event) {
 	t.Helper()
 	var raw []byte
-	for _, e := range list {
+	for i, e := range list {
+		e.Seq = cmp.Or(e.Seq, int64(i+1))
 		line, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)

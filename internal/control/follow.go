@@ -32,6 +32,9 @@ const (
 	// for a lone node on an overloaded host.
 	answerTimeout = 3 * time.Second // less than a silent connection lives
 	silentTries   = 4
+	// maxStumbles is how often a head may answer and then break the line at once: one
+	// that ends does so once, and leaves a result.
+	maxStumbles = 20
 )
 
 // conclude watches the attempt to its end, brings the outputs home, releases
@@ -168,6 +171,8 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		after  int64
 		pause  time.Duration
 		silent int
+		// stumbles are connections in a row that broke at once, and told nothing.
+		stumbles int
 	)
 	for {
 		head, err := a.connect(ctx)
@@ -212,7 +217,11 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 			continue
 		}
-		pause, a.away, a.silent, a.told = 0, time.Time{}, time.Time{}, false
+		a.away, a.silent, a.told = time.Time{}, time.Time{}, false
+		if stumbles == 0 {
+			pause = 0
+		}
+		head = checked{head, a}
 		if hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
@@ -225,19 +234,34 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		}
 		silent = 0
 		a.tellEnd(ctx, head)
+		begun, before := time.Now(), after
 		result, err := a.watch(ctx, head, &after, &offset)
 		head.Close()
 		if result != nil {
 			return result, nil
 		}
+		if errors.As(err, new(untrue)) {
+			return nil, err
+		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		a.silent = time.Now()
-		if result, err := a.left(ctx, &after); err == nil {
-			return result, nil
+		result, lerr := a.left(ctx, &after)
+		if lerr == nil || errors.As(lerr, new(untrue)) {
+			return result, lerr
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
+		if stumbles++; after > before || time.Since(begun) > time.Second {
+			stumbles = 0
+		}
+		if stumbles > maxStumbles {
+			return nil, a.untrue(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
+		}
+		if stumbles > 1 {
+			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
+			sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +31,8 @@ func (a *attempt) withLastWords(ctx context.Context, cause error) error {
 	if !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
 		return cause
 	}
-	raw, _ := os.ReadFile(NodeLog(home, a.rec.N, 0))
-	return lastWords(cause, a.site.Name, strings.TrimSpace(string(raw)), fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID))
+	raw, _ := readLast(NodeLog(home, a.rec.N, 0), 64<<10) // what it has not is not told
+	return lastWords(cause, a.site.Name, strings.TrimSpace(core.Printable(string(raw), len(raw)+3)), fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID))
 }
 
 // lastWords is the loss of a head by what its log says last: why it has ended, if it

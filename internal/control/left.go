@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -80,14 +79,22 @@ func (d *durations) add(e protocol.Event) {
 	}
 }
 
+// maxRemarks is how many remarks of one attempt's head go into the history.
+const maxRemarks = 100
+
 // remark takes into the run's history what the head wants its user to know, once:
 // another controller hears of it again.
 func (a *attempt) remark(ctx context.Context, e protocol.Event) {
-	text := fmt.Sprintf("site %s, attempt %d: %s", a.site.Name, a.rec.N, e.Message)
-	notes, _ := a.c.Store.Notes(ctx, a.run.ID) // else it is told twice
-	if !slices.ContainsFunc(notes, func(n state.Note) bool { return n.Text == text }) {
-		a.note(ctx, text)
+	text := core.Printable(fmt.Sprintf("site %s, attempt %d: %s", a.site.Name, a.rec.N, e.Message), state.MaxNote)
+	noted, _ := a.c.Store.Noted(ctx, a.run.ID, text) // else it is told twice
+	if noted {
+		return
 	}
+	if a.remarks++; a.remarks > maxRemarks {
+		a.c.say("", text)
+		return
+	}
+	a.note(ctx, text)
 }
 
 // commits tells whether an event means that the attempt may have done what another
@@ -121,6 +128,8 @@ func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*pro
 	}
 	_, torn := errors.AsType[*json.SyntaxError](err)
 	switch kind := core.KindOf(err); {
+	case errors.As(err, new(untrue)):
+		return nil, err
 	case kind == core.NotFound || kind == core.Lost || torn:
 		if a.entrusted() {
 			a.catchUp(ctx, after)
@@ -165,17 +174,23 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 
 // resultFile reads the result that a head has left.
 func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
-	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "result.json")
-	err := a.lease.Fetch(ctx, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: local})
+	dir, name := a.c.Store.RunDir(a.run.ID), "result.json"
+	err := fetchFile(ctx, a.lease, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: filepath.Join(dir, name)}, maxResult)
+	if errors.As(err, new(untrue)) {
+		return nil, a.untrue(errors.Unwrap(err))
+	}
 	if err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(local)
+	raw, err := fsutil.ReadFile(dir, name, maxResult)
 	if err != nil {
 		return nil, err
 	}
 	var r protocol.Result
-	return &r, json.Unmarshal(raw, &r)
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, err
+	}
+	return &r, a.untrue(r.Check(a.askedFor()))
 }
 
 // showRest tells what of the task's output was not heard from the head: it ends
@@ -193,8 +208,9 @@ func (a *attempt) showRest(ctx context.Context) {
 // the site has started it, what it alone knows.
 func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	if a.rec.Nodes == nil {
+		most := max(time.Since(a.rec.Started), 0) // a head's word alone must not make an attempt a long one
 		for p, took := range r.Phases {
-			a.rec.Phases[p] += took
+			a.rec.Phases[p] += min(took, most)
 		}
 	}
 	a.rec.Nodes, a.rec.HeadPhases, a.rec.Starting = r.Nodes, nil, ""

@@ -286,6 +286,9 @@ func launch(ctx context.Context, lease driver.Lease, configs []protocol.Config, 
 	}
 	defer head.Close()
 	addrs, err := head.Addresses(ctx)
+	if err == nil {
+		err = protocol.CheckAddresses(addrs)
+	}
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,9 @@ func TestOrderOfSites(t *testing.T) {
 	for _, c := range []struct{ order, want string }{{"", "a b c"}, {spec.OrderCheapest, "c a b"}, {spec.OrderSoonest, "b a c"}} {
 		w := newWorld(t, "a", "b", "c")
 		prices := map[string]float64{"a": 2, "b": 3, "c": 0.5}
+		for _, s := range w.sites {
+			s.hosts = 2
+		}
 		w.sites["a"].starts, w.sites["b"].starts = now.Add(2*time.Hour), now.Add(time.Hour)
 		sub := Submission{Job: spec.Job{Name: "j", Nodes: 2, Volume: spec.Volume{Path: "/work"}, Order: c.order}}
 		for _, n := range w.names {

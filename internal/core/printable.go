@@ -1,31 +1,50 @@
 package core
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Printable makes a text that somebody else has chosen fit for terminals and records: of
-// at most so many bytes, in UTF-8, and without control characters other than tabs and
-// line ends, and without those that change the direction in which text is shown.
+// Printable gives a text in which nothing but its line breaks does more to a terminal
+// than to show, of at most so many bytes: names and messages of others may hold anything.
+// A control character is shown as Go writes it.
 func Printable(text string, most int) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == utf8.RuneError || unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x2028, r == 0x2029, r == 0x200e, r == 0x200f:
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text[:min(len(text), 4*most)]) // a text of megabytes is not looked at as a whole
-	if len(clean) <= most {
-		return clean
-	}
 	const cut = " …"
-	end := max(most-len(cut), 0)
-	for end > 0 && !utf8.RuneStart(clean[end]) {
+	whole := len(text) <= most
+	text = strings.ToValidUTF8(text[:min(len(text), most)], string(unicode.ReplacementChar))
+	if whole && len(text) <= most && strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		shown := string(r)
+		switch {
+		case r == '\t':
+			shown = " "
+		case isControl(r):
+			shown = strings.Trim(strconv.QuoteRune(r), "'")
+		}
+		if b.Len()+len(shown) > most {
+			whole = false
+			break
+		}
+		b.WriteString(shown)
+	}
+	if whole {
+		return b.String()
+	}
+	clean := b.String()
+	end := min(max(most-len(cut), 0), len(clean))
+	for end > 0 && end < len(clean) && !utf8.RuneStart(clean[end]) {
 		end--
 	}
-	return clean[:end] + cut
+	return clean[:end] + cut[:min(len(cut), most)]
+}
+
+// isControl reports whether a character does something to a terminal. Cf has those that
+// change the direction in which text is shown.
+func isControl(r rune) bool {
+	return r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == 0x2028 || r == 0x2029
 }

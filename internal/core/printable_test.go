@@ -8,12 +8,13 @@ import (
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain, größer\tand\nmore":     "plain, größer\tand\nmore",
-		"\x1b]0;title\a\x1b[2J":        "�]0;title��[2J",
-		"back\rover \u009b31m \x7f":    "back�over �31m �",
-		"not\xffutf8":                  "not�utf8",
-		"\u202etxt.exe\u2066 \u2028nl": "�txt.exe� �nl",
-		strings.Repeat("x", 60):        strings.Repeat("x", 46) + " …",
+		"plain, größer\tand\nmore":  "plain, größer and\nmore",
+		"\x1b]0;title\a\x1b[2J":     `\x1b]0;title\a\x1b[2J`,
+		"back\rover \u009b31m \x7f": `back\rover \u009b31m \x7f`,
+		"not\xffutf8":               "not\ufffdutf8",
+		"\u202etxt\u2066 \u2028nl":  `\u202etxt\u2066 \u2028nl`,
+		strings.Repeat("x", 60):     strings.Repeat("x", 46) + " …",
+		strings.Repeat("\x1b", 60):  strings.Repeat(`\x1b`, 11) + `\x …`,
 	} {
 		if got := Printable(in, 50); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)

@@ -28,7 +28,7 @@ type Attempt struct {
 	Key []byte `json:"-"`
 	Record
 	// Unreadable tells why Lease and Record are not what was recorded; nil: they are.
-	Unreadable error
+	Unreadable error `json:"-"`
 }
 
 // kept is what the database has of an attempt besides what can be asked for.
@@ -160,6 +160,9 @@ func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
 	if a.Unreadable != nil { // what another bee can perhaps read is kept
 		return s.putReleased(ctx, a)
 	}
+	for _, text := range []*string{&a.Message, &a.Remedy, &a.Starting} {
+		*text = core.Printable(*text, maxText)
+	}
 	record, err := json.Marshal(kept{a.Record, a.Key})
 	if err != nil {
 		return err
@@ -236,7 +239,7 @@ func scanAttempt(scan func(...any) error) (Attempt, error) {
 		a.Lease = new(core.Handle)
 		if err := json.Unmarshal(lease, a.Lease); err != nil {
 			a.Lease, a.Unreadable = nil, fmt.Errorf("attempt %d of run %s: lease: %w", a.N, a.Run, err)
-		} else if o := a.Lease.Owner; a.Lease.Driver == "" || o.Run != a.Run || o.Attempt != a.N {
+		} else if o := a.Lease.Owner; a.Lease.Driver == "" || o.Run != "" && (o.Run != a.Run || o.Attempt != a.N) {
 			a.Unreadable = fmt.Errorf("attempt %d of run %s: its lease is of driver %q for %q", a.N, a.Run, a.Lease.Driver, o)
 			a.Lease = nil
 		}

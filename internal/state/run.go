@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // RunState is where a run stands.
@@ -52,6 +54,9 @@ type Run struct {
 	Submission json.RawMessage
 }
 
+// maxText bounds the texts of a record, which may be somebody else's.
+const maxText = 16 << 10
+
 const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
@@ -85,6 +90,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 // PutRun inserts or replaces a run's record, except what its user says of it
 // while another process has it: see AskStop and SaySite.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
+	r.Message, r.Remedy = core.Printable(r.Message, maxText), core.Printable(r.Remedy, maxText)
 	var ended, code any
 	if !r.Ended.IsZero() {
 		ended = r.Ended.UnixNano()

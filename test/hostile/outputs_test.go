@@ -21,7 +21,6 @@ func TestOutputsOfALyingHead(t *testing.T) {
 	for _, path := range []string{"..", "volume/..", "volume/a.dat", "volume/a.dat", "volume/d/a.dat", "volume/.b.dat", "volume/.git", "volume/../volume/d/a.dat", "../../../keys", "/etc/passwd", "volume/d/../../volume/a.dat"} {
 		list = append(list, map[string]any{"index": 0, "path": path})
 	}
-	list = append(list, map[string]any{"index": 5, "path": "volume/a.dat"}, map[string]any{"index": -1, "path": "volume/a.dat"})
 	hostilesite.Start(t, b, hostilesite.Result(map[string]any{"outputs": list})...)
 	r := b.Try("run", "-q", job)
 	want := "keys mine results/.git/hooks/x mine results/a.dat good"

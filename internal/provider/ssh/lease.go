@@ -63,6 +63,17 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	asked := l.h.Nodes
+	if asked == 0 { // of a handle of an earlier bee
+		asked = len(g.Hosts)
+	}
+	if g.Lost == "" {
+		if err := g.matches(l.owner, asked, l.hosts, l.deadline); err != nil {
+			return driver.Waiting{}, err
+		}
+	} else if err := core.CheckHosts(g.Hosts, asked, nil); err != nil {
+		return driver.Waiting{}, err
+	}
 	l.hosts, l.deadline = g.Hosts, g.Deadline
 	if g.Lost != "" {
 		return g.Waiting, &core.Error{Kind: core.Lost, Err: errors.New(g.Lost)}
@@ -233,6 +244,8 @@ func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
 		return driver.Status{Reason: "the run's directory on " + l.h.Hosts[i] + " is gone"}, nil
 	case err != nil:
 		return driver.Status{}, err
+	case !core.IsMoment(s.Ends):
+		return driver.Status{}, core.CheckDeadline(s.Ends, time.Time{})
 	case !s.Live:
 		s.Reason = l.h.Hosts[i] + ": " + s.Reason
 	}

@@ -55,6 +55,23 @@ type granted struct {
 	Lost string `json:"lost,omitempty"`
 }
 
+// matches refuses what is not the lease that was asked for: of an owner, with so many hosts.
+// before are the hosts, and the deadline, of an earlier answer.
+func (g *granted) matches(o core.Owner, asked int, before []core.Host, deadline time.Time) error {
+	switch {
+	case g.Handle.Owner != o:
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("its owner is %q", core.Printable(g.Handle.Owner.String(), 80))}
+	case g.Waiting.Ready && len(g.Hosts) != asked:
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("number of hosts is %d, expected %d", len(g.Hosts), asked)}
+	case !core.IsMoment(g.Waiting.Expected) || !core.IsMoment(g.Waiting.Since):
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: errors.New("its times are none of today's")}
+	}
+	if err := core.CheckHosts(g.Hosts, asked, before); err != nil {
+		return err
+	}
+	return core.CheckDeadline(g.Deadline, deadline)
+}
+
 func grant(ctx context.Context, l driver.Lease) (granted, error) {
 	g := granted{Waiting: driver.Waiting{Ready: true}}
 	if q, ok := l.(driver.Queued); ok {

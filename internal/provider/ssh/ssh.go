@@ -172,6 +172,8 @@ type handle struct {
 	Hosts  []string      `json:"hosts"` // as ssh understands them
 	Leases []core.Handle `json:"leases"`
 	Known  []core.Host   `json:"known,omitempty"` // not behind a login node, where they are asked for
+	// Nodes is how many hosts were asked for behind a login node; 0: not known.
+	Nodes int `json:"nodes,omitempty"`
 }
 
 const handleVersion = 1
@@ -221,7 +223,10 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, GPUs: r.GPUs}
 		var g granted
 		if g, made[i] = rpc.Call(ctx, l.links[i].Peer, callAcquire, c); made[i] == nil {
-			l.h.Leases[i] = g.Handle
+			l.h.Leases[i], g.Waiting.Ready = g.Handle, true
+			if made[i] = g.matches(r.Owner, 1, nil, time.Time{}); made[i] != nil {
+				return
+			}
 			h := g.Hosts[0]
 			h.Index, h.Name, h.Addrs = i, NameOf(l.h.Hosts[i]), nil
 			l.h.Known[i] = h
@@ -253,7 +258,13 @@ func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.
 		k.Close()
 		return nil, transient(err)
 	}
-	return &lease{p: p, owner: r.Owner, links: []*link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}}, hosts: g.Hosts, deadline: g.Deadline}, nil
+	l := &lease{p: p, owner: r.Owner, links: []*link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}, Nodes: r.Nodes}, hosts: g.Hosts, deadline: g.Deadline}
+	if err := g.matches(r.Owner, r.Nodes, nil, time.Time{}); err != nil {
+		l.hosts = nil
+		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
+		return nil, err
+	}
+	return l, nil
 }
 
 // kindOfAll is Permanent only if no host failed for a passing reason.
@@ -337,6 +348,9 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	}
 	if err := json.Unmarshal(h.Data, &l.h); err != nil {
 		return nil, err
+	}
+	if len(l.h.Hosts) == 0 || len(l.h.Leases) != len(l.h.Hosts) {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has %d hosts and %d leases", len(l.h.Hosts), len(l.h.Leases))}
 	}
 	l.links, l.hosts = make([]*link, len(l.h.Hosts)), l.h.Known
 	if p.info != nil {

@@ -39,8 +39,15 @@ func (l *lease) Yield(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hosts = slices.Clone(l.hosts)
-	l.hosts[0].Dir = left[0].Hosts[0].Dir
+	if len(l.hosts) == 0 {
+		return &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("its hosts are not known")}
+	}
+	moved := slices.Clone(l.hosts)
+	moved[0].Dir = left[0].Hosts[0].Dir
+	if err := core.CheckHosts(moved, len(moved), nil); err != nil {
+		return err
+	}
+	l.hosts = moved
 	return nil
 }
 

@@ -3,6 +3,7 @@ package hostilesite
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -71,18 +70,53 @@ func (b *between) run(ctx context.Context) error {
 			return err
 		}
 	}
-	site, err := rpc.Dial(wire.NewLanes(pipe{lines, in, out}, true), "the agent", wire.Patient, agentProtocol)
-	if err != nil {
-		return err
-	}
 	fmt.Println("BEE have " + runtime.GOARCH + "\nBEE here")
-	user, err := rpc.NewPeer(wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false), false, "bee", wire.Patient, agentProtocol)
+	far := wire.NewLanes(pipe{lines, in, out}, true)
+	near := wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false)
+	b.between(ctx, Agent, near, far) //nolint:errcheck // its end is ours
+	return agent.Wait()
+}
+
+// greetingSize is the length of the greeting with which each end of a connection begins.
+const greetingSize = 64
+
+// between passes greetings and calls of a connection, until one of its ends is gone.
+func (b *between) between(ctx context.Context, of string, near, far io.ReadWriteCloser) error {
+	greeted := make(chan error, 2)
+	for _, ends := range [][2]io.ReadWriter{{far, near}, {near, far}} {
+		go func() { _, err := io.CopyN(ends[0], ends[1], greetingSize); greeted <- err }()
+	}
+	if err := errors.Join(<-greeted, <-greeted); err != nil {
+		return err
+	}
+	site, err := wire.NewPeerWith(far, true, "the site", wire.Patient)
 	if err != nil {
 		return err
 	}
-	user.Serve(ctx, b.server(Agent, site, nil), anybody) //nolint:errcheck // its end is ours
-	site.Close()
-	return agent.Wait()
+	defer site.Close()
+	user, err := wire.NewPeerWith(near, false, "bee", wire.Patient)
+	if err != nil {
+		return err
+	}
+	defer user.Close()
+	var calls sync.WaitGroup
+	go func() { // what the site has said last arrives
+		<-site.Done()
+		calls.Wait()
+		user.Close()
+	}()
+	for {
+		s, err := user.AcceptStream()
+		if err != nil {
+			return err
+		}
+		calls.Go(func() {
+			defer s.Close()
+			if err := b.pass(ctx, of, site, s); err != nil && !errors.Is(err, io.EOF) {
+				fmt.Fprintln(os.Stderr, "hostile site:", err)
+			}
+		})
+	}
 }
 
 type pipe struct {
@@ -94,48 +128,12 @@ type pipe struct {
 func (p pipe) Write(b []byte) (int, error) { return p.w.Write(b) }
 func (p pipe) Close() error                { return errors.Join(p.w.Close(), p.c.Close()) }
 
-// The protocols of an agent and of a head, as packages ssh and client have them.
-var (
-	agentProtocol = rpc.Protocol{Name: "remote", Version: 2}
-	headProtocol  = rpc.Protocol{Name: "node", Version: 2}
-)
-
-// calls are the names of all calls that may pass.
-var calls = map[string][]string{
-	Agent: {
-		"facts", "runtime", "acquire", "ready", "forecast", "list", "status", "alive", "launch", "entrust", "commit", "attend", "dial", "stage", "fetch",
-		"yield", "inherit", "release", "image", "mark", "sees", "unmark", "store", "store-keep", "store-restore", "meet", "lanes",
-	},
-	Head: {"watch", "output", "exec", "stop", "extend", "save", "snapshot", "hold-snapshot", "addresses", "health", "console", "login", "fabric"},
-}
-
-// anything is a call of any content.
-type anything = rpc.Method[json.RawMessage, json.RawMessage]
-
-var anybody = rpc.Caller{Role: rpc.Controller, Rank: -1}
-
-func named(name string) anything {
-	const most = 1 << 30
-	return anything{Name: name, By: rpc.Controller, Request: most, Reply: most, Within: rpc.Unlimited}
-}
-
-// server hands the calls that come to the one who is to answer them, and changes the
-// answers. around, if not nil, is called with each.
-func (b *between) server(of string, to *rpc.Peer, around func(call func() error) error) *rpc.Server {
-	s := rpc.NewServer(nil)
-	for _, name := range calls[of] {
-		rpc.HandleStream(s, named(name), func(ctx context.Context, _ rpc.Caller, params json.RawMessage, a rpc.Answer[json.RawMessage]) error {
-			call := func() error { return b.pass(ctx, of, to, name, params, a) }
-			if around != nil {
-				return around(call)
-			}
-			return call()
-		})
+// pass hands a call to the one who is to answer it, and changes the answers.
+func (b *between) pass(ctx context.Context, of string, to *wire.Peer, s *wire.Stream) error {
+	method, params, err := readCall(s)
+	if err != nil {
+		return err
 	}
-	return s
-}
-
-func (b *between) pass(ctx context.Context, of string, to *rpc.Peer, method string, params json.RawMessage, s rpc.Answer[json.RawMessage]) error {
 	var about struct {
 		Path string `json:"path"`
 	}
@@ -144,45 +142,93 @@ func (b *between) pass(ctx context.Context, of string, to *rpc.Peer, method stri
 		b.learn(params)
 	}
 	if method == "lanes" {
-		return errors.New("no lanes here")
+		return refuse(s, "no lanes here")
 	}
 	if err := b.lies.before(ctx, of, method, about.Path, b.dir); err != nil {
-		return err
+		return refuse(s, err.Error())
 	}
-	up, err := rpc.Begin(ctx, to, named(method), params)
+	up, err := to.OpenStream()
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	result, err := rpc.Answered[json.RawMessage](up)
+	if _, err := up.Write(frame(append([]byte{byte(len(method))}, method...), params)); err != nil {
+		return err
+	}
+	dials := of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/control.sock")
+	if !dials {
+		go func() { io.Copy(up, s); up.Close() }()
+	}
+	var kind [1]byte
+	if _, err := io.ReadFull(up, kind[:]); err != nil {
+		return err
+	}
+	result, err := readFrame(up)
 	if err != nil {
 		return err
 	}
-	switch a := b.lies.about(of, method, about.Path, result)[0]; {
-	case a.hang:
-		<-ctx.Done()
-		return ctx.Err()
-	case a.refuse != "":
-		return &core.Error{Kind: core.Permanent, Err: errors.New(a.refuse)}
-	case a.raw != nil:
-		if err := s.Reply(a.message); err != nil {
-			return err
-		}
-		_, err := s.Write(a.raw)
-		return err
-	default:
-		if err := s.Reply(a.message); err != nil {
-			return err
-		}
+	a := answer{message: result}
+	if kind[0] == 'r' {
+		a = b.lies.about(of, method, about.Path, result)[0]
 	}
 	switch {
-	case of == Agent && method == "dial" && strings.HasSuffix(about.Path, "/control.sock"):
+	case a.hang:
+		<-to.Done()
+		return nil
+	case a.refuse != "":
+		return refuse(s, a.refuse)
+	}
+	if _, err := s.Write(frame(kind[:], a.message)); err != nil {
+		return err
+	}
+	switch {
+	case a.raw != nil:
+		_, err := s.Write(a.raw)
+		return err
+	case dials:
 		return b.head(ctx, s, up)
 	case of == Head && method == "watch":
-		return b.events(s, up)
+		return b.events(ctx, s, up)
 	}
-	go func() { io.Copy(up, s); up.Close() }()
 	_, err = io.Copy(s, up)
+	return err
+}
+
+// readCall reads the name of a call and its request.
+func readCall(r io.Reader) (method string, params []byte, err error) {
+	var n [1]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return "", nil, err
+	}
+	name := make([]byte, n[0])
+	if _, err := io.ReadFull(r, name); err != nil {
+		return "", nil, err
+	}
+	params, err = readFrame(r)
+	return string(name), params, err
+}
+
+// frame appends four bytes of length and data.
+func frame(to, data []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(data))), data...)
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, err
+	}
+	data := make([]byte, binary.BigEndian.Uint32(n[:]))
+	_, err := io.ReadFull(r, data)
+	return data, err
+}
+
+// refuse answers a call with a failure.
+func refuse(w io.Writer, why string) error {
+	raw, err := json.Marshal(map[string]string{"kind": "permanent", "message": why})
+	if err == nil {
+		_, err = w.Write(frame([]byte{'e'}, raw))
+	}
 	return err
 }
 
@@ -206,7 +252,7 @@ func (b *between) learn(params json.RawMessage) {
 }
 
 // head stands between a bee and the head.
-func (b *between) head(ctx context.Context, s rpc.Answer[json.RawMessage], up *rpc.Stream) error {
+func (b *between) head(ctx context.Context, s, up *wire.Stream) error {
 	shared, err := os.ReadFile(filepath.Join(b.dir, sharedName))
 	if err != nil {
 		return err
@@ -220,48 +266,26 @@ func (b *between) head(ctx context.Context, s rpc.Answer[json.RawMessage], up *r
 	if err != nil {
 		return err
 	}
-	head, err := rpc.Dial(far, "the head", wire.Patient, headProtocol)
-	if err != nil {
-		return err
-	}
-	defer head.Close()
-	user, err := rpc.NewPeer(near, false, "bee", wire.Patient, headProtocol)
-	if err != nil {
-		return err
-	}
-	defer user.Close()
-	var calls sync.WaitGroup
-	go func() { // what the head has said last arrives
-		<-head.Done()
-		calls.Wait()
-		user.Close()
-	}()
-	return user.Serve(ctx, b.server(Head, head, func(call func() error) error {
-		calls.Add(1)
-		defer calls.Done()
-		return call()
-	}), anybody)
+	return b.between(ctx, Head, near, far)
 }
 
 // events passes the events of a head.
-func (b *between) events(s rpc.Answer[json.RawMessage], up *rpc.Stream) error {
+func (b *between) events(ctx context.Context, s, up *wire.Stream) error {
 	for {
-		event, err := rpc.Receive[json.RawMessage](up, 1<<30)
+		event, err := readFrame(up)
 		if err != nil {
 			return err
 		}
 		for _, a := range b.lies.about(Head, "watch", "", event) {
 			switch {
 			case a.hang:
-				io.Copy(io.Discard, s)
+				<-ctx.Done()
 				return nil
-			case a.refuse != "":
-				return errors.New(a.refuse)
 			case a.raw != nil:
 				_, err := s.Write(a.raw)
 				return err
 			}
-			if err := rpc.Send(s, a.message, 1<<30); err != nil {
+			if _, err := s.Write(frame(nil, a.message)); err != nil {
 				return err
 			}
 		}

@@ -88,7 +88,10 @@ func (l *lies) about(of, call, path string, message json.RawMessage) []answer {
 		if lie.Patch != nil {
 			first.message = merged(first.message, lie.Patch)
 		}
-		first.hang, first.raw, first.refuse = first.hang || lie.Hang, append(first.raw, lie.Raw...), first.refuse+lie.Error
+		first.hang, first.refuse = first.hang || lie.Hang, first.refuse+lie.Error
+		if lie.Raw != nil { // none at all is said, too
+			first.raw = append([]byte{}, lie.Raw...)
+		}
 		for range lie.Repeat {
 			further = append(further, answer{message: first.message})
 		}

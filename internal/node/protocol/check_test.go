@@ -1,0 +1,131 @@
+package protocol
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func asked() Asked { return Asked{Nodes: 2, Outputs: 1, Checkpoint: true} }
+
+func TestCheckEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		event string
+		ok    bool
+	}{
+		"a plain one":               {`{"seq":8,"phase":"run","begin":true,"rank":-1}`, true},
+		"an old one":                {`{"seq":7,"rank":-1}`, false},
+		"a regressing one":          {`{"seq":-1,"rank":-1}`, false},
+		"a huge number":             {`{"seq":9223372036854775807,"rank":-1}`, false},
+		"an unknown phase":          {`{"seq":8,"phase":"dance","rank":-1}`, false},
+		"a rank below":              {`{"seq":8,"rank":-2}`, false},
+		"a rank beyond":             {`{"seq":8,"rank":2}`, false},
+		"a negative snapshot":       {`{"seq":8,"snapshot":-1}`, false},
+		"a negative size":           {`{"seq":8,"bytes":-1}`, false},
+		"more done than can be":     {`{"seq":8,"done":-5,"total":3}`, false},
+		"a negative wait":           {`{"seq":8,"waited":-1}`, false},
+		"a time of long ago":        {`{"seq":8,"time":"1492-01-01T00:00:00Z"}`, false},
+		"a time far ahead":          {`{"seq":8,"time":"9999-01-01T00:00:00Z"}`, false},
+		"too many runtimes":         {`{"seq":8,"runtimes":["a","b","c"]}`, false},
+		"a runtime with an escape":  {`{"seq":8,"runtimes":["a\u001b[2J"]}`, false},
+		"a result that is not good": {`{"seq":8,"result":{"outputs":[{"index":1,"path":"volume/x"}]}}`, false},
+	} {
+		var e Event
+		if err := json.Unmarshal([]byte(c.event), &e); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Check(asked(), 7); (err == nil) != c.ok || err != nil && !core.IsKind(err, core.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	e := Event{Seq: 1, Message: "\x1b]0;x\a" + strings.Repeat("y", 1<<20)}
+	if err := e.Check(asked(), 0); err != nil || len(e.Message) > maxMessage || strings.ContainsAny(e.Message, "\x1b\a") {
+		t.Errorf("the message is %q, %v", e.Message[:20], err)
+	}
+}
+
+func TestCheckResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		result string
+		ok     bool
+	}{
+		"a plain one":            {`{"exit":{"code":0},"outputs":[{"index":0,"path":"volume/a.dat","bytes":3}],"nodes":[{"rank":0,"host":"n0","addr":"10.0.0.1","runtime":"rootless","cores":8},{"rank":1,"host":"n1"}],"phases":{"run":5}}`, true},
+		"an index beyond":        {`{"outputs":[{"index":1,"path":"volume/a"}]}`, false},
+		"an index below":         {`{"outputs":[{"index":-1,"path":"volume/a"}]}`, false},
+		"no path":                {`{"outputs":[{"index":0}]}`, false},
+		"a negative output":      {`{"outputs":[{"index":0,"path":"volume/a","bytes":-1}]}`, false},
+		"an exit code beyond":    {`{"exit":{"code":256}}`, false},
+		"a negative exit code":   {`{"exit":{"code":-1}}`, false},
+		"an unknown kind":        {`{"kind":"dubious"}`, false},
+		"setup without an end":   {`{"in_setup":true}`, false},
+		"a rank beyond":          {`{"nodes":[{"rank":2,"host":"n0"}]}`, false},
+		"a rank twice":           {`{"nodes":[{"rank":0,"host":"n0"},{"rank":0,"host":"n1"}]}`, false},
+		"too many nodes":         {`{"nodes":[{"rank":0},{"rank":1},{"rank":1}]}`, false},
+		"a host that is no name": {`{"nodes":[{"rank":0,"host":"a b"}]}`, false},
+		"no address":             {`{"nodes":[{"rank":0,"addr":"evil"}]}`, false},
+		"a negative rss":         {`{"nodes":[{"rank":0,"max_rss":-1}]}`, false},
+		"an unknown phase":       {`{"phases":{"x":1}}`, false},
+		"a negative phase":       {`{"phases":{"run":-1}}`, false},
+		"a phase of an age":      {`{"phases":{"run":9223372036854775807}}`, false},
+		"an end before time":     {`{"ended":"0300-01-01T00:00:00Z"}`, false},
+		"a negative snapshot":    {`{"continue":true,"snapshot":-3}`, false},
+	} {
+		var r Result
+		if err := json.Unmarshal([]byte(c.result), &r); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Check(asked()); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (&Result{Continue: true}).Check(Asked{Nodes: 1}); err == nil {
+		t.Error("a checkpoint that nobody asked for was taken")
+	}
+}
+
+func TestCheckAddresses(t *testing.T) {
+	for _, c := range []struct {
+		addrs []string
+		ok    bool
+	}{
+		{nil, true},
+		{[]string{"10.0.0.1:4000", "[fe80::1%eth0]:5"}, true},
+		{[]string{"host:4000"}, false},
+		{[]string{"10.0.0.1"}, false},
+		{[]string{"10.0.0.1:0"}, false},
+		{make([]string, maxAddrs+1), false},
+	} {
+		if err := CheckAddresses(c.addrs); (err == nil) != c.ok {
+			t.Errorf("%q: %v", c.addrs, err)
+		}
+	}
+}
+
+// FuzzCheck: what passes keeps its bounds.
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte(`{"seq":8,"phase":"run","result":{"outputs":[{"index":0,"path":"volume/x"}],"phases":{"run":1}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e Event
+		if json.Unmarshal(raw, &e) != nil || e.Check(asked(), 7) != nil {
+			return
+		}
+		if e.Seq <= 7 || e.Rank < -1 || e.Rank >= 2 || strings.ContainsRune(e.Message, 0x1b) {
+			t.Errorf("%+v", e)
+		}
+		if r := e.Result; r != nil {
+			for _, o := range r.Outputs {
+				if o.Index != 0 || o.Path == "" {
+					t.Errorf("%+v", o)
+				}
+			}
+			for p, took := range r.Phases {
+				if took < 0 || took > 200*365*24*time.Hour {
+					t.Errorf("%s %v", p, took)
+				}
+			}
+		}
+	})
+}
