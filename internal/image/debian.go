@@ -59,18 +59,23 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 		packages = "package"
 	}
 	o.Progress(fmt.Sprintf("building an image of Debian %s with %d %s", b.Debian, len(b.Packages), packages), 0, 0)
+	if len(b.Copy)+len(b.Run) > 0 {
+		base := w.path("packages.tar")
+		if err := s.packageLayer(ctx, b, d, epoch, base, o); err != nil {
+			return core.Image{}, err
+		}
+		d.Base = base
+	}
 	var size int64
 	layer := ""
-	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
-	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
-	err = pipeFrom(ctx, debian.Command(b, d), env, log, func(r io.ReadCloser) error {
+	err = s.runDebian(ctx, b, d, epoch, o, func(r io.ReadCloser) error {
 		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; o.Progress("unpacking what was built", n, 0) }}
 		var err error
 		layer, err = u.Blob(ctx, c)
 		return err
 	})
 	if err != nil {
-		return core.Image{}, debianError(ctx, err, log.String())
+		return core.Image{}, err
 	}
 	r, err := debianRecord(b, d.Arch, layer, size, epoch)
 	if err != nil {
@@ -88,6 +93,16 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 		return have, nil
 	}
 	return s.finish(r, u, w)
+}
+
+// runDebian runs mmdebstrap for a build, and has its tar stream read.
+func (s *Store) runDebian(ctx context.Context, b spec.Build, d debian.Options, epoch int64, o PullOptions, read func(io.ReadCloser) error) error {
+	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
+	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
+	if err := pipeFrom(ctx, debian.Command(b, d), env, log, read); err != nil {
+		return debianError(ctx, err, log.String())
+	}
+	return nil
 }
 
 // pipeFrom runs a program and has its output read. The program ends when we

@@ -31,7 +31,7 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := spec.Build{
-		Debian: "bookworm", Packages: []string{"hello"},
+		Debian: "bookworm", Slim: true, Packages: []string{"hello"},
 		Copy: []spec.Copy{{From: data, To: "/opt/app/data"}, {From: dir, To: "/opt/new/dir"}, {From: script, To: "/opt/bin/"}},
 		Run:  []string{"/opt/new/dir/sub/script.sh > /opt/app/copy", "/opt/bin/script.sh > /opt/app/again", "hello > /opt/app/hello"}, Env: map[string]string{"B": "2", "A": "1"}, Workdir: "/opt/app",
 	}
@@ -68,6 +68,30 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 	begun := time.Now()
 	if again, err := s.Build(t.Context(), b, PullOptions{}); err != nil || again.ID != i.ID || time.Since(begun) > time.Second {
 		t.Errorf("the second time: %v, %v after %v", again.ID, err, time.Since(begun))
+	}
+	// What only copies and commands have changed in has its packages already.
+	var said []string
+	b.Run = append(b.Run, "test -c /dev/null && dpkg -s hello > /opt/app/known")
+	if err := os.WriteFile(data, []byte("other data"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := s.Build(t.Context(), b, PullOptions{Progress: func(m string, _, _ int64) { said = append(said, m) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(said, func(m string) bool { return strings.Contains(m, "installing") }) {
+		t.Errorf("the packages are installed anew: %q", said)
+	}
+	for name, want := range map[string]string{"copy": "other data", "hello": "Hello, world!\n", "known": "Package: hello\n"} {
+		if got, err := os.ReadFile(filepath.Join(s.path("trees", changed.ID), "opt/app", name)); err != nil || !strings.HasPrefix(string(got), want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.Dir(), "blobs")); err != nil || len(left) > 0 {
+		t.Errorf("after prune: %v, %v", left, err)
 	}
 }
 

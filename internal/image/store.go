@@ -5,7 +5,8 @@
 //
 // Layout of a cache directory:
 //
-//	blobs/<hex>          layers, manifests and configurations of registries, once
+//	blobs/<hex>          layers, manifests and configurations of registries, once;
+//	                     layers of Debian packages, by what they were made of
 //	partial/<hex>        layers of which a part has come; locked while they come
 //	images/<hex>.json    what an image is: core.Image and its blobs
 //	images/<hex>.odd     what its tree cannot tell, see unpack.Odd

@@ -25,13 +25,16 @@ type Options struct {
 	Apt []string
 	// Mode is mmdebstrap's; empty: auto.
 	Mode string
+	// Base is a tar file of the packages, installed: what Command makes of Packages;
+	// empty: they are to be installed.
+	Base string
 }
 
 // Command is mmdebstrap's command line. The tar stream goes to its standard
 // output.
 func Command(b spec.Build, o Options) []string {
 	argv := []string{
-		"mmdebstrap", "--variant=apt", "--architectures=" + o.Arch, "--components=main",
+		"mmdebstrap", "--variant=" + variant(o), "--architectures=" + o.Arch, "--components=main",
 		`--aptopt=APT::Install-Recommends "` + strconv.FormatBool(!b.Slim) + `"`, `--aptopt=Acquire::Retries "3"`, `--aptopt=Acquire::Languages "none"`,
 	}
 	if keysNamed(o.Sources) {
@@ -53,7 +56,9 @@ func Command(b spec.Build, o Options) []string {
 		argv = append(argv, "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
 			"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 	}
-	if len(b.Packages) > 0 {
+	if o.Base != "" {
+		argv = append(argv, "--setup-hook=tar-in "+shell.Quote(o.Base)+" /")
+	} else if len(b.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 		// mmdebstrap asks for them only once it has set up all that is essential: a slip
 		// of the pen would be told a minute later.
@@ -79,6 +84,21 @@ func Command(b spec.Build, o Options) []string {
 	argv = append(argv, `--customize-hook=rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/* "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname`,
 		`--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*`)
 	return append(append(argv, b.Debian, "-"), o.Sources...)
+}
+
+// variant is what mmdebstrap installs by itself: nothing where all is there.
+func variant(o Options) string {
+	if o.Base != "" {
+		return "custom"
+	}
+	return "apt"
+}
+
+// Packages is the part of a build that its packages are: what a change of copied files,
+// commands and configuration leaves as it is.
+func Packages(b spec.Build) spec.Build {
+	b.Copy, b.Run, b.Env, b.Workdir, b.Entrypoint, b.Cmd = nil, nil, nil, "", nil, nil
+	return b
 }
 
 // byEnvironment tells whether a script goes by the environment: mmdebstrap repeats its

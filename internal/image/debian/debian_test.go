@@ -132,3 +132,15 @@ func TestOnlyChatterIsPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// TestAPackageLayerStandsForThePackages.
+func TestAPackageLayerStandsForThePackages(t *testing.T) {
+	b := spec.Build{Debian: "bookworm", Packages: []string{"hello"}, Run: []string{"true"}, Env: map[string]string{"A": "b"}, Workdir: "/x"}
+	got := Command(b, Options{Base: "/c/a b.tar"})
+	if !slices.Contains(got, "--setup-hook=tar-in '/c/a b.tar' /") || !slices.Contains(got, "--variant=custom") || strings.Contains(strings.Join(got, "\n"), "hello") {
+		t.Errorf("got %q", got)
+	}
+	if p := Packages(b); len(p.Run) > 0 || p.Env != nil || p.Workdir != "" || len(p.Packages) != 1 {
+		t.Errorf("the part that packages are is %+v", p)
+	}
+}
