@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -186,6 +189,9 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if facts.Preempted > 0 {
 		detail += fmt.Sprintf(", has jobs make way for such that come first (killed %s later)", durationText(facts.Preempted))
 	}
+	if err := echo(ctx, p); err != nil {
+		return no(detail+": files cannot be brought there and back: "+err.Error(), core.Remedy(err))
+	}
 	works, host, err := catalog.TryRuntime(ctx, site, p)
 	if host != "" {
 		detail += ", on " + host
@@ -197,6 +203,24 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 		detail += ": containers by " + works
 	}
 	return finding{Area: "site", Name: site.Name, OK: true, Detail: detail, Remedy: facts.Remedy}
+}
+
+// echoSize is how much the doctor brings to a site and back.
+const echoSize = 64 << 10
+
+// echo brings something that nobody can guess to a site and back.
+func echo(ctx context.Context, p driver.Provider) error {
+	e, can := p.(driver.Echoer)
+	if !can {
+		return nil
+	}
+	data := make([]byte, echoSize)
+	rand.Read(data)
+	got, err := e.Echo(ctx, data)
+	if err == nil && !bytes.Equal(got, data) {
+		err = errors.New("what came back is not what was brought")
+	}
+	return err
 }
 
 // tellDiagnosis writes a diagnosis, and fails where nothing would run here.

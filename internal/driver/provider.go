@@ -151,6 +151,13 @@ type RuntimeTrier interface {
 	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
 }
 
+// Echoer is what a provider may offer further: to bring something to the site and back.
+type Echoer interface {
+	// Echo writes data where the site has the files of runs and where it has images, reads
+	// them from there, and returns them. It leaves nothing.
+	Echo(ctx context.Context, data []byte) ([]byte, error)
+}
+
 // Forecaster is what a provider with a queue may offer further.
 type Forecaster interface {
 	// Forecast tells when the site would grant a request made now, without

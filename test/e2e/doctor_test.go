@@ -1,13 +1,55 @@
 package e2e
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
+
+// TestDoctorBringsSomethingThereAndBack: a site that answers is of no use where its cache
+// or its scratch takes nothing.
+func TestDoctorBringsSomethingThereAndBack(t *testing.T) {
+	t.Parallel()
+	b, farm, _ := rack(t, 1, "run: 'true'")
+	ok := func() (ok bool) {
+		var d struct {
+			Findings []struct {
+				Area, Detail, Remedy string
+				OK                   bool
+			}
+		}
+		b.JSON(&d, "doctor", "--json")
+		for _, f := range d.Findings {
+			if f.Area == "site" {
+				t.Log(f.Detail)
+				ok = f.OK
+				if !f.OK && f.Remedy == "" {
+					t.Error("it tells no remedy")
+				}
+			}
+		}
+		return ok
+	}
+	if !ok() {
+		t.Fatal("a site that works is called unfit")
+	}
+	for _, dir := range []string{farm.There(filepath.Join(farm.Cache, "tmp")), filepath.Join(farm.Private, "bee-h0", "bee")} {
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if ok() {
+			t.Errorf("a site where %s is a file is called fit", dir)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 // TestDoctorTriesRuntimesBehindSSH: that a host answers is not all that a site needs.
 // A job with `vm: auto` asks in the same way, and what its machines would boot cannot

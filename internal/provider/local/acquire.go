@@ -134,6 +134,11 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 	return emulate.Destroy(ctx, tmp)
 }
 
+// Echo implements driver.Echoer.
+func (p *provider) Echo(_ context.Context, data []byte) ([]byte, error) {
+	return leasedir.Echo(data, p.base, filepath.Join(p.s.Cache, "tmp")) // where images arrive
+}
+
 func (p *provider) kind() leasedir.Kind {
 	return leasedir.Kind{Driver: "local", Version: handleVersion, Leases: leasesDir, Machine: p.s.Machine}
 }

@@ -26,8 +26,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leasesDir holds one directory for each lease, in <scratch>/bee.
-const leasesDir = ".slurm"
+// leasesDir holds one directory for each lease, in <scratch>/bee, and cacheDir images.
+const (
+	leasesDir = ".slurm"
+	cacheDir  = "cache"
+)
 
 func kind() leasedir.Kind {
 	return leasedir.Kind{Driver: "slurm", Version: 1, Leases: leasesDir, Mounted: true}
@@ -358,7 +361,7 @@ func (p *provider) List(_ context.Context, q core.Owner) ([]core.Handle, error) 
 func (l *lease) provisional() []core.Host {
 	hosts := make([]core.Host, l.details.Nodes)
 	for i := range hosts {
-		hosts[i] = core.Host{Index: i, Dir: l.details.Dir, Cache: filepath.Join(l.base, "cache"), Arch: goruntime.GOARCH}
+		hosts[i] = core.Host{Index: i, Dir: l.details.Dir, Cache: filepath.Join(l.base, cacheDir), Arch: goruntime.GOARCH}
 	}
 	return hosts
 }

@@ -23,6 +23,7 @@ var protocol = rpc.Protocol{Name: "remote", Version: 2} //nolint:gochecknoglobal
 // again that an earlier agent made.
 var ( //nolint:gochecknoglobals // constants
 	callFacts    = rpc.Method[call, facts]{Name: "facts", By: rpc.Controller}
+	callEcho     = rpc.Method[call, echoed]{Name: "echo", By: rpc.Controller, Request: rpc.LargeSize, Reply: rpc.LargeSize} // see driver.Echoer
 	callRuntime  = rpc.Method[call, runtimeName]{Name: "runtime", By: rpc.Controller, Within: rpc.Unlimited}
 	callAcquire  = rpc.Method[call, granted]{Name: "acquire", By: rpc.Controller, Reply: rpc.LargeSize, Within: rpc.Unlimited}
 	callReady    = rpc.Method[call, granted]{Name: "ready", By: rpc.Controller, Reply: rpc.LargeSize}
@@ -100,6 +101,12 @@ func (f facts) Check() error {
 	}
 	return checkTexts("finding", f.Reason, f.Remedy, f.Version, f.Arch)
 }
+
+// echoed is what has been written to a site and read from it.
+type echoed []byte
+
+// Check implements the check of package rpc. What it should be is known to who asked.
+func (echoed) Check() error { return nil }
 
 // runtimeName names a runtime that works.
 type runtimeName string

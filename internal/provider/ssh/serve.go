@@ -40,6 +40,17 @@ func (a Agent) onSite(s *rpc.Server) {
 		f, err := p.Probe(ctx)
 		return facts{f, goruntime.GOARCH}, err
 	})
+	rpc.Handle(s, callEcho, func(ctx context.Context, _ rpc.Caller, c call) (echoed, error) {
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return nil, err
+		}
+		e, can := p.(driver.Echoer)
+		if !can {
+			return c.Config, nil
+		}
+		return e.Echo(ctx, c.Config)
+	})
 	rpc.Handle(s, callRuntime, func(ctx context.Context, _ rpc.Caller, c call) (runtimeName, error) {
 		name, err := a.Runtime(ctx, c.Runtime)
 		return runtimeName(name), err

@@ -133,6 +133,19 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	return f.Facts, nil
 }
 
+// Echo implements driver.Echoer on the first host.
+func (p *provider) Echo(ctx context.Context, data []byte) ([]byte, error) {
+	l, err := p.connect(ctx, p.s.Hosts[0])
+	if err != nil {
+		return nil, err
+	}
+	defer p.keep(l)
+	c := p.call(p.s.Hosts[0])
+	c.Config = data
+	got, err := rpc.Call(ctx, l.Peer, callEcho, c)
+	return got, transient(err)
+}
+
 // TryRuntime implements driver.RuntimeTrier on the first host; behind a login node
 // there are no hosts before they are asked for.
 func (p *provider) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
