@@ -67,6 +67,9 @@ func (j *Job) Warnings(sites []Site) []string {
 	if c := j.Checkpoint; c != nil && !j.SavesVM() && len(c.Paths) == 0 {
 		list = append(list, "`checkpoint:` has no `paths:`, which name the files of a checkpoint: whether the job wrote one cannot be seen, and a log that grows counts as one")
 	}
+	if v := j.VM; v != nil && v.Fabric == "multicast" && v.Encryption != EncryptionNone && j.Nodes > 1 {
+		list = append(list, "`fabric: multicast` sends what the guests say to each other, and a volume that they share over it, in clear: whoever is on the hosts' network can read and change it. `encryption: none` says that this is meant; the other fabrics encrypt")
+	}
 	for _, s := range sites {
 		if known := s.HostsKnown(); known > 0 && known < j.Hosts() {
 			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d hosts, and it has %d", s.Name, j.Hosts(), known))
