@@ -10,11 +10,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -92,7 +94,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		vm.Kill()
 		return nil, err
 	}
-	err = unpack(filepath.Join(dir, memoryName), func(in io.Reader) error { return vm.monitor.LoadState(ctx, in) })
+	err = unpack(dir, memoryName, func(in io.Reader) error { return vm.monitor.LoadState(ctx, in) })
 	if err != nil {
 		err = vm.ifKilled(err)
 		vm.Kill()
@@ -150,11 +152,14 @@ func (r record) sums() map[string]string {
 // here.
 func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error) {
 	var rec record
-	raw, err := os.ReadFile(filepath.Join(dir, recordName))
+	raw, err := fsutil.ReadFile(dir, recordName, mostRecord)
 	if err != nil {
 		return rec, &core.Error{Kind: core.NotFound, Err: err, Remedy: "Is the checkpoint whole?"}
 	}
 	if err := json.Unmarshal(raw, &rec); err != nil {
+		return rec, err
+	}
+	if err := rec.checkDisks(); err != nil {
 		return rec, err
 	}
 	plain := !rec.HugePages && (r.o.Fabric == nil || r.o.Fabric.Path == "")
@@ -173,10 +178,43 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 	return rec, nil
 }
 
+// mostRecord bounds the record of a machine, and mostDisks how many disks it can have.
+const (
+	mostRecord = 1 << 20
+	mostDisks  = 64
+)
+
+// serialForm is what serial numbers of disks are made of: they become names of files where
+// a machine is restored, and another site has written them.
+var serialForm = regexp.MustCompile(`^bee-[a-z]{1,12}[0-9]{0,3}$`)
+
+// checkDisks refuses disks that no saved machine has.
+func (r record) checkDisks() error {
+	if len(r.Disks) > mostDisks {
+		return &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its record has %d disks", len(r.Disks)), Remedy: "It is not one that bee has written: do not use it."}
+	}
+	seen := map[string]bool{}
+	for _, d := range r.Disks {
+		if !serialForm.MatchString(d.Serial) || seen[d.Serial] {
+			return &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its record has a disk %q", d.Serial), Remedy: "It is not one that bee has written: do not use it."}
+		}
+		seen[d.Serial] = true
+	}
+	return nil
+}
+
 // prepareDisk puts a disk in its place, or checks one that is only read.
 func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir string) error {
 	if !disk.ReadOnly {
-		return unpack(filepath.Join(dir, saved.Serial+packed), func(in io.Reader) error { return filestream.Receive(ctx, in, disk.File) })
+		err := unpack(dir, saved.Serial+packed, func(in io.Reader) error { return filestream.Receive(ctx, in, disk.File) })
+		if err != nil {
+			return err
+		}
+		// What came may be anything: QEMU would open what a link leads to.
+		if info, err := os.Lstat(disk.File); err != nil || !info.Mode().IsRegular() {
+			return errors.Join(err, &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its disk %s is no plain file", saved.Serial), Remedy: "It is not one that bee has written: do not use it."})
+		}
+		return nil
 	}
 	if disk.File == "" {
 		return &core.Error{Kind: core.NotFound, Err: fmt.Errorf("there is nothing here for its disk %s", saved.Serial)}

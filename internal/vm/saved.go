@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/klauspost/compress/zstd"
 )
@@ -155,9 +156,14 @@ func pack(path string, fill func(io.Writer) error) error {
 	return f.Sync()
 }
 
-// unpack gives what pack has written.
-func unpack(path string, use func(io.Reader) error) error {
-	f, err := os.Open(path)
+// unpack gives what pack has written into a directory that another site may have filled.
+func unpack(dir, name string, use func(io.Reader) error) error {
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}
@@ -168,7 +174,7 @@ func unpack(path string, use func(io.Reader) error) error {
 	}
 	defer z.Close()
 	if err := use(z); err != nil {
-		return fmt.Errorf("unpack %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("unpack %s: %w", name, err)
 	}
 	return nil
 }

@@ -20,8 +20,9 @@ import (
 // Unload copies what the image holds into a directory, which is made and must
 // not hold anything else of the same names. Of wanted, patterns of paths, only
 // what one matches, and what lies below that; none: all. Permissions, times,
-// holes and hard links are kept; everything belongs to the caller. All of it is
-// on the disk when Unload returns.
+// holes and hard links are kept, but no set-user-id and set-group-id bits, no extended
+// attributes and no devices; everything belongs to the caller. All of it is on the disk
+// when Unload returns.
 func (i *Image) Unload(ctx context.Context, dir string, wanted []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fileError("empty data image into", dir, err)
@@ -103,7 +104,7 @@ func (u *unloading) take(ctx context.Context, name string, e entry) error {
 	}
 	switch e.Type() {
 	case fs.ModeDir:
-		u.dirs = append(u.dirs, dirMeta{name, e.Mode(), e.ModTime()})
+		u.dirs = append(u.dirs, dirMeta{name, permissions(e.Mode()), e.ModTime()})
 		if err := u.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -128,8 +129,12 @@ func (u *unloading) take(ctx context.Context, name string, e entry) error {
 	default:
 		return nil // devices are root's, and sockets nobody's
 	}
-	return errors.Join(u.root.Chmod(name, e.Mode()), u.root.Chtimes(name, e.ModTime(), e.ModTime()))
+	return errors.Join(u.root.Chmod(name, permissions(e.Mode())), u.root.Chtimes(name, e.ModTime(), e.ModTime()))
 }
+
+// permissions are those that a file gets outside of the image. Bits that give whoever
+// runs it the rights of its owner or group, who is the caller now, are not among them.
+func permissions(mode fs.FileMode) fs.FileMode { return mode.Perm() | mode&fs.ModeSticky }
 
 func (u *unloading) linkTime(name string, e entry) error {
 	when := []unix.Timespec{unix.NsecToTimespec(e.ModTime().UnixNano()), unix.NsecToTimespec(e.ModTime().UnixNano())}
