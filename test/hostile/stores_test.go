@@ -14,9 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// object is any JSON object.
-type object = map[string]any
-
 // change rewrites a file of JSON.
 func change(t *testing.T, path string, how func(object)) {
 	t.Helper()

@@ -89,12 +89,12 @@ func (b *between) between(ctx context.Context, of string, near, far io.ReadWrite
 	if err := errors.Join(<-greeted, <-greeted); err != nil {
 		return err
 	}
-	site, err := wire.NewPeerWith(far, true, "the site", wire.Patient)
+	site, err := wire.NewPeer(far, true, "the site", wire.Patient)
 	if err != nil {
 		return err
 	}
 	defer site.Close()
-	user, err := wire.NewPeerWith(near, false, "bee", wire.Patient)
+	user, err := wire.NewPeer(near, false, "bee", wire.Patient)
 	if err != nil {
 		return err
 	}
