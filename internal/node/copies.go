@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"golang.org/x/sys/unix"
@@ -177,7 +177,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 			return err
 		}
 	}
-	return os.Rename(fresh, target)
+	return fsutil.Rename(fresh, target)
 }
 
 // wholeVolume is the pattern of all that is in it.
@@ -230,7 +230,7 @@ func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error)
 func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	globs, outputs := h.checkpointGlobs(), h.globsOf(h.plan.Outputs)
 	if slices.Contains(globs, wholeVolume) {
-		return os.Rename(parts, fresh)
+		return fsutil.Rename(parts, fresh)
 	}
 	if err := filestream.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (h *head) copyMatches(ctx context.Context, globs []string, to string) error
 	}
 	defer tree.Close()
 	parts, err := partsOf(tree, globs)
-	if err = errors.Join(err, filestream.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+	if err = errors.Join(err, filestream.RemoveAll(to), fsutil.MkdirAll(to, 0o700)); err != nil {
 		return err
 	}
 	if slices.Contains(parts, wholeVolume) {

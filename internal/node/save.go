@@ -268,7 +268,7 @@ func (h *head) forgetStopFile() {
 // job's container.
 func (h *head) saveCommand(ctx context.Context) error {
 	b := h.n.box
-	log, err := os.OpenFile(protocol.NodeLogPath(h.n.config.Host.Dir, 0), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(protocol.NodeLogPath(h.n.config.Host.Dir, 0), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:forbidigo // the node's own log, which no container sees
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -268,10 +268,7 @@ func (h *head) sealSnapshot(fresh, target string) error {
 	if err := filestream.RemoveAll(target); err != nil {
 		return err
 	}
-	if err := os.Rename(fresh, target); err != nil {
-		return err
-	}
-	return filestream.SyncDir(filepath.Dir(target))
+	return fsutil.Rename(fresh, target)
 }
 
 // saveMachines saves the machines when the attempt shall end: they do not go on

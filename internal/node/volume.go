@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 	"golang.org/x/sys/unix"
@@ -148,24 +149,42 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	if err := filestream.RemoveAll(fresh); err != nil {
 		return 0, err
 	}
-	os.Remove(file) //nolint:errcheck // it only takes space
+	filestream.RemoveAll(file) //nolint:errcheck // it only takes space
 	return image.Size(), nil
 }
 
 // layUnder moves what a directory holds into another, but for what that has.
 func layUnder(from, into string) error {
-	entries, err := os.ReadDir(from)
+	source, err := fsutil.OpenRoot(from)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		source, target := filepath.Join(from, e.Name()), filepath.Join(into, e.Name())
-		there, err := os.Lstat(target)
+	defer source.Close()
+	target, err := fsutil.OpenRoot(into)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	return layBelow(source, target, ".")
+}
+
+func layBelow(from, into *fsutil.Root, dir string) error {
+	names, err := from.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		name = path.Join(dir, name)
+		info, err := from.Lstat(name)
+		if err != nil {
+			return err
+		}
+		there, err := into.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			err = move(source, target, e)
-		case err == nil && there.IsDir() && e.IsDir():
-			err = errors.Join(os.Chmod(source, 0o700), layUnder(source, target))
+			err = move(from, into, name, info)
+		case err == nil && there.IsDir() && info.IsDir():
+			err = errors.Join(from.Chmod(name, 0o700), layBelow(from, into, name))
 		}
 		if err != nil {
 			return err
@@ -175,18 +194,25 @@ func layUnder(from, into string) error {
 }
 
 // move moves a file or a directory, also one that its owner may not write to.
-func move(source, target string, e fs.DirEntry) error {
-	if !e.IsDir() {
-		return os.Rename(source, target)
+func move(from, into *fsutil.Root, name string, info fs.FileInfo) error {
+	if !info.IsDir() {
+		return from.Rename(name, into, name)
 	}
-	info, err := e.Info()
+	if err := from.Chmod(name, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(from.Rename(name, into, name), into.Chmod(name, info.Mode()))
+}
+
+// empty reports whether a directory holds nothing.
+func empty(dir string) bool {
+	r, err := fsutil.OpenRoot(dir)
 	if err != nil {
-		return err
+		return false
 	}
-	if err := os.Chmod(source, 0o700); err != nil {
-		return err
-	}
-	return errors.Join(os.Rename(source, target), os.Chmod(target, info.Mode()))
+	defer r.Close()
+	names, err := r.ReadDir(".")
+	return err == nil && len(names) == 0
 }
 
 // leastRoom, in bytes, is less than what a virtual machine's disk grows by at a time.
@@ -332,12 +358,12 @@ func (h *head) unloadVolume() error {
 	globs := h.volumeGlobs()
 	switch {
 	case h.snapshot > 0:
-		os.Remove(file) //nolint:errcheck // it only takes space
+		filestream.RemoveAll(file) //nolint:errcheck // it only takes space
 		return nil
 	case h.volumeWanted():
 		globs = nil
 	case len(globs) == 0: // nobody wants what it holds
-		return os.Remove(file)
+		return filestream.RemoveAll(file)
 	}
 	ctx := context.Background()
 	tools, release, err := h.n.tools(ctx)
@@ -355,7 +381,7 @@ func (h *head) unloadVolume() error {
 		return err
 	}
 	err = image.Unload(ctx, fresh, globs)
-	if found, _ := os.ReadDir(fresh); err == nil && len(found) == 0 { // where there is no output, the volume is kept
+	if err == nil && empty(fresh) { // where there is no output, the volume is kept
 		err = image.Unload(ctx, fresh, nil)
 	}
 	if err != nil {
@@ -364,13 +390,10 @@ func (h *head) unloadVolume() error {
 	if err := filestream.RemoveAll(volume); err != nil {
 		return err
 	}
-	if err := os.Rename(fresh, volume); err != nil {
+	if err := fsutil.Rename(fresh, volume); err != nil {
 		return err
 	}
-	if err := filestream.SyncDir(dir); err != nil {
-		return err
-	}
-	os.Remove(file) //nolint:errcheck // it only takes space
+	filestream.RemoveAll(file) //nolint:errcheck // it only takes space
 	return nil
 }
 

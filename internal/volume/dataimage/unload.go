@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -19,10 +20,10 @@ import (
 
 // Unload copies what the image holds into a directory, which is made and must
 // not hold anything else of the same names. Of wanted, patterns of paths, only
-// what one matches, and what lies below that; none: all. Permissions, times,
-// holes and hard links are kept, but no set-user-id and set-group-id bits, no extended
-// attributes and no devices; everything belongs to the caller. All of it is on the disk
-// when Unload returns.
+// what one matches by the rules of fsutil.Match, and what lies below that; none, or
+// "." among them: all. Permissions, times, holes and hard links are kept, but no
+// set-user-id and set-group-id bits, no extended attributes and no devices; everything
+// belongs to the caller. All of it is on the disk when Unload returns.
 func (i *Image) Unload(ctx context.Context, dir string, wanted []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fileError("empty data image into", dir, err)
@@ -76,7 +77,7 @@ type dirMeta struct {
 }
 
 func (u *unloading) matches(name string) bool {
-	if len(u.wanted) == 0 {
+	if len(u.wanted) == 0 || slices.Contains(u.wanted, ".") {
 		return true
 	}
 	for p := name; p != "."; p = path.Dir(p) {
