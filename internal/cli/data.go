@@ -164,10 +164,14 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 				return err
 			}
 			if len(paths) == 0 {
+				want, err := i.DigestUnloaded(c.Context())
+				if err != nil {
+					return err
+				}
 				after, err := dataimage.DigestOf(c.Context(), dir)
-				if err == nil && after != v.Digest {
+				if err == nil && after != want {
 					err = &core.Error{
-						Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: fmt.Errorf("the directory holds %s, and the image %s", after, v.Digest),
+						Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: fmt.Errorf("the directory holds %s, and the image %s", after, want),
 						Remedy: "Was it written to meanwhile? Devices and sockets stay behind.",
 					}
 				}

@@ -29,8 +29,13 @@ func TestUnloadedFilesGiveNobodyRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	if err := opened(t, load(t, dir, 64<<20)).Unload(t.Context(), out, nil); err != nil {
+	image := opened(t, load(t, dir, 64<<20))
+	if err := image.Unload(t.Context(), out, nil); err != nil {
 		t.Fatal(err)
+	}
+	want, err := image.DigestUnloaded(t.Context())
+	if got, gerr := DigestOf(t.Context(), out); err != nil || gerr != nil || got != want {
+		t.Errorf("unloaded is %s, %v, not %s, %v", got, gerr, want, err)
 	}
 	for name, want := range map[string]uint32{"uid": 0o755, "gid": 0o755, "both": 0o711, "plain": 0o640, "sub": 0o775} {
 		if got := stat(t, filepath.Join(out, name)).Mode & 0o7777; got != want {

@@ -120,6 +120,15 @@ func (s sum) String() string { return "sha256:" + hex.EncodeToString(s.h.Sum(nil
 // Digest is that of what the image holds: the same as DigestOf a directory with
 // the same in it.
 func (i *Image) Digest(ctx context.Context) (string, error) {
+	return i.digest(ctx, func(mode fs.FileMode) fs.FileMode { return mode })
+}
+
+// DigestUnloaded is that of a directory into which all of the image was unloaded.
+func (i *Image) DigestUnloaded(ctx context.Context) (string, error) {
+	return i.digest(ctx, func(mode fs.FileMode) fs.FileMode { return mode.Type() | permissions(mode) })
+}
+
+func (i *Image) digest(ctx context.Context, mode func(fs.FileMode) fs.FileMode) (string, error) {
 	s := newSum()
 	err := i.walk(ctx, func(name string, e entry) error {
 		switch {
@@ -134,9 +143,9 @@ func (i *Image) Digest(ctx context.Context) (string, error) {
 			if err != nil {
 				return err
 			}
-			return s.add(ctx, name, e.Mode(), "", c)
+			return s.add(ctx, name, mode(e.Mode()), "", c)
 		}
-		return s.add(ctx, name, e.Mode(), "", nil)
+		return s.add(ctx, name, mode(e.Mode()), "", nil)
 	})
 	return s.String(), err
 }
