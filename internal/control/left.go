@@ -176,8 +176,8 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
 	dir, name := a.c.Store.RunDir(a.run.ID), "result.json"
 	err := fetchFile(ctx, a.lease, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: filepath.Join(dir, name)}, maxResult)
-	if errors.As(err, new(untrue)) {
-		return nil, a.untrue(errors.Unwrap(err))
+	if u, is := errors.AsType[untrue](err); is {
+		return nil, a.untrue(u.error)
 	}
 	if err != nil {
 		return nil, err
