@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,7 +140,8 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 // list them: the directory before the first wildcard comes home, and what
 // matches is kept.
 func (a *attempt) salvage(ctx context.Context, head string) error {
-	inImage, err := a.salvageImage(ctx, head)
+	taken := map[string]bool{}
+	inImage, err := a.salvageImage(ctx, head, taken)
 	if err != nil {
 		return err
 	}
@@ -151,15 +154,15 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 		}
 		fixed, pattern := splitGlob(rel)
 		if pattern == "" {
-			err := a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), to: out.To, name: path.Base(out.From)})
+			err := a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed)})
 			if err != nil && !core.IsKind(err, core.NotFound) {
 				return err
 			}
 			continue
 		}
 		dir := path.Join(root, fixed)
-		err := a.pick(ctx, out.To, path.Base(dir), pattern, func(into string) error {
-			err := a.lease.Fetch(ctx, driver.Transfer{Remote: dir, Local: into})
+		err := a.pick(ctx, picking{out.To, out.From, pattern, taken}, func(into string) error {
+			err := withinSpace(ctx, driver.Transfer{Remote: dir, Local: into}, a.lease.Fetch)
 			if core.IsKind(err, core.NotFound) {
 				return nil
 			}
@@ -172,13 +175,31 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 	return nil
 }
 
-// pick has fill bring a directory of some name home, and puts what a pattern
-// matches below it to its place; all of it where there is no pattern.
-func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(into string) error) error {
-	if err := fsutil.MkdirAll(to, 0o777); err != nil {
+// unused returns a name for an output in a directory that no other output there has: its own
+// one, or else the longer one.
+func unused(taken map[string]bool, to, name, longer string) string {
+	if taken[path.Join(to, name)] && longer != "" {
+		name = longer
+	}
+	taken[path.Join(to, name)] = true
+	return name
+}
+
+// picking is an output of which a directory travels, and some is picked from that.
+type picking struct {
+	to, from string          // as in the job
+	pattern  string          // below the directory; "": all of it
+	taken    map[string]bool // names that earlier outputs have, see unused
+}
+
+// pick has fill bring the directory of an output home, and puts what its pattern matches
+// to its place; all of it where there is no pattern. Links lead to what they lead to in
+// that directory; one that leads to nothing there is reported and stays behind.
+func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) error) error {
+	if err := fsutil.MkdirAll(p.to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	root, err := fsutil.OpenRoot(to)
+	root, err := fsutil.OpenRoot(p.to)
 	if err != nil {
 		return a.fetchFailed(err)
 	}
@@ -188,14 +209,69 @@ func (a *attempt) pick(ctx context.Context, to, name, pattern string, fill func(
 		return a.fetchFailed(err)
 	}
 	defer root.RemoveAll(temp) //nolint:errcheck // the next attempt removes it
-	if err := fill(root.Path(path.Join(temp, name))); err != nil {
+	seen, _ := splitGlob(p.from)
+	name := path.Join(temp, path.Base(seen))
+	if err := fill(root.Path(name)); err != nil {
 		return a.fetchFailed(err)
 	}
-	matches, err := root.Glob(path.Join(fsutil.QuoteGlob(path.Join(temp, name)), pattern))
-	for _, m := range matches {
-		err = errors.Join(err, a.settle(ctx, m, to, path.Base(m)))
+	if p.pattern == "" {
+		return a.settle(ctx, name, p.to, unused(p.taken, p.to, path.Base(name), ""))
+	}
+	tree, err := root.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return a.fetchFailed(err)
+	}
+	defer tree.Close()
+	tree.Seen = seen
+	matches, err := tree.Glob(p.pattern)
+	if err != nil {
+		return a.fetchFailed(err)
+	}
+	found, lost := resolved(tree, matches)
+	if len(lost) > 0 {
+		a.note(ctx, fmt.Sprintf("warning: not brought home: %d links among the outputs %s that lead to nothing there, %.200q first", len(lost), p.from, lost[0]))
+	}
+	sharing := map[string]int{}
+	for _, m := range found {
+		sharing[path.Base(m.name)]++
+	}
+	for _, m := range found {
+		as := path.Base(m.name)
+		if sharing[as] > 1 {
+			as = m.name
+		}
+		err = errors.Join(err, a.settle(ctx, path.Join(name, m.is), p.to, unused(p.taken, p.to, as, m.name)))
 	}
 	return err
+}
+
+// match is a name in a tree, and what it leads to.
+type match struct{ name, is string }
+
+// resolved follows the links in names, each thing once: by its own name, or else by the
+// first one that leads to it. What leads to nothing in the tree is lost.
+func resolved(tree *fsutil.Root, names []string) (found []match, lost []string) {
+	var linked []match
+	for _, name := range names {
+		is, err := tree.Resolve(name)
+		switch {
+		case err != nil:
+			lost = append(lost, name)
+		case is == name:
+			found = append(found, match{name, is})
+		default:
+			linked = append(linked, match{name, is})
+		}
+	}
+	for _, l := range linked {
+		if !slices.ContainsFunc(found, func(m match) bool { return m.is == l.is || strings.HasPrefix(l.is, m.is+"/") }) {
+			found = append(found, l)
+		}
+	}
+	return found, lost
 }
 
 // keepVolume brings a volume home, which is on the disk then.

@@ -32,7 +32,7 @@ func (a *attempt) withLastWords(ctx context.Context, cause error) error {
 		return cause
 	}
 	raw, _ := readLast(NodeLog(home, a.rec.N, 0), 64<<10) // what it has not is not told
-	return lastWords(cause, a.site.Name, strings.TrimSpace(core.Printable(string(raw), len(raw)+3)), fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID))
+	return lastWords(cause, a.site.Name, strings.TrimSpace(core.Printable(string(raw), 10*len(raw)+3)), fmt.Sprintf("`bee logs --node 0 %s` shows all that it said.", a.run.ID))
 }
 
 // lastWords is the loss of a head by what its log says last: why it has ended, if it

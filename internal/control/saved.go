@@ -24,14 +24,17 @@ import (
 // readSaved reads what a checkpoint, which has been brought to the head, says of
 // its virtual machines.
 func (a *attempt) readSaved(ctx context.Context, k checkpoint.Kept, remote string) (*protocol.Saved, error) {
-	local := filepath.Join(k.Volume(), protocol.SavedFile)
-	if a.sub.Job.Store != "" {
-		local = filepath.Join(a.c.Store.RunDir(a.run.ID), protocol.SavedFile)
-		if err := a.lease.Fetch(ctx, driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: local}); err != nil {
-			return nil, err
+	var dir string
+	if a.sub.Job.Store == "" {
+		dir = k.Volume()
+	} else {
+		dir = a.c.Store.RunDir(a.run.ID)
+		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
+		if err := fetchFile(ctx, a.lease, t, mostSaved); err != nil {
+			return nil, a.untrue(err)
 		}
 	}
-	s, err := parseSaved(local)
+	s, err := parseSaved(dir)
 	if err == nil && s.Nodes != len(a.lease.Hosts()) {
 		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(a.lease.Hosts()))
 	}
@@ -41,9 +44,13 @@ func (a *attempt) readSaved(ctx context.Context, k checkpoint.Kept, remote strin
 	return s, nil
 }
 
-func parseSaved(file string) (*protocol.Saved, error) {
+// mostSaved is the largest file that says something of saved machines, in bytes.
+const mostSaved = 16 << 20
+
+// parseSaved reads, in a directory, what a site has written of saved machines.
+func parseSaved(dir string) (*protocol.Saved, error) {
 	s := &protocol.Saved{}
-	raw, err := os.ReadFile(file)
+	raw, err := fsutil.ReadFile(dir, protocol.SavedFile, mostSaved)
 	if err == nil {
 		err = json.Unmarshal(raw, s)
 	}
@@ -56,15 +63,15 @@ func (d *drive) savedImage() (core.Image, bool) {
 	if !d.sub.Job.SavesVM() {
 		return core.Image{}, false
 	}
-	file := filepath.Join(d.c.Store.RunDir(d.run.ID), protocol.SavedFile) // of the one that was brought from a store last
+	dir := d.c.Store.RunDir(d.run.ID) // of the one that was brought from a store last
 	if d.sub.Job.Store == "" {
 		list, err := checkpoint.List(d.c.checkpoints(d.run.ID))
 		if err != nil || len(list) == 0 {
 			return core.Image{}, false
 		}
-		file = filepath.Join(list[len(list)-1].Volume(), protocol.SavedFile)
+		dir = list[len(list)-1].Volume()
 	}
-	s, err := parseSaved(file)
+	s, err := parseSaved(dir)
 	if err != nil {
 		return core.Image{}, false
 	}

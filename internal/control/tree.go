@@ -32,7 +32,9 @@ func (t tree) transfer() driver.Transfer {
 
 // Fetch implements checkpoint.Source.
 func (t tree) Fetch(ctx context.Context, to, before string) error {
-	return t.a.lease.Fetch(ctx, driver.Transfer{Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseFetch, "fetching the checkpoint")})
+	return withinSpace(ctx, driver.Transfer{
+		Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseFetch, "fetching the checkpoint"),
+	}, t.a.lease.Fetch)
 }
 
 // Send implements checkpoint.Source.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -28,7 +27,7 @@ func contentOf(ctx context.Context, file string) (string, error) {
 // salvageImage does what salvage does with the volume where that is a data image
 // which its head could not empty any more: the image comes home, is set right, and
 // what the outputs name is taken out of it. False: there is no image.
-func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
+func (a *attempt) salvageImage(ctx context.Context, head string, taken map[string]bool) (bool, error) {
 	job := &a.sub.Job
 	keep := job.Checkpoint != nil // of which it may be the newest
 	switch {
@@ -54,7 +53,7 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 		if !ok {
 			continue
 		}
-		if err := a.takeOut(ctx, image, rel, out.To); err != nil {
+		if err := a.takeOut(ctx, image, rel, out, taken); err != nil {
 			return false, err
 		}
 	}
@@ -69,10 +68,10 @@ func (a *attempt) salvageImage(ctx context.Context, head string) (bool, error) {
 }
 
 // takeOut puts what a pattern matches in an image into a directory.
-func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern, to string) error {
+func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern string, out spec.Copy, taken map[string]bool) error {
 	var wanted []string
 	if pattern != "" {
 		wanted = []string{pattern}
 	}
-	return a.pick(ctx, to, path.Base(a.sub.Job.Volume.Path), pattern, func(into string) error { return image.Unload(ctx, into, wanted) })
+	return a.pick(ctx, picking{out.To, a.sub.Job.Volume.Path, pattern, taken}, func(into string) error { return image.Unload(ctx, into, wanted) })
 }

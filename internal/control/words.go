@@ -86,7 +86,7 @@ func fetchFile(ctx context.Context, l driver.Lease, t driver.Transfer, limit int
 			cancel(tooLarge)
 		}
 	}
-	err := l.Fetch(bounded, t)
+	err := withinSpace(bounded, t, l.Fetch)
 	if ctx.Err() == nil && bounded.Err() != nil {
 		return untrue{tooLarge}
 	}

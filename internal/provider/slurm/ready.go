@@ -93,18 +93,44 @@ func (l *lease) look() (*terms, error) {
 // end of what it wrote.
 func (l *lease) lost(why string) error {
 	words := l.words(why)
-	raw, _ := os.ReadFile(filepath.Join(l.dir, logName))
-	if said := strings.TrimSpace(string(raw[max(0, len(raw)-1000):])); said != "" && !l.judged() {
+	if said := lastOf(filepath.Join(l.dir, logName)); said != "" && !l.judged() {
 		words += "; it said: " + said
 	}
 	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
 }
 
+// How much is read of what a job or its agents wrote, in bytes.
+const (
+	longestSaid    = 1000
+	longestVerdict = 16 << 10
+)
+
+// lastOf is the end of what is in a log, which a job may have made as long as it likes.
+func lastOf(log string) string {
+	root, err := fsutil.OpenRoot(filepath.Dir(log))
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.Base(log))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	raw := make([]byte, min(info.Size(), longestSaid))
+	n, _ := f.ReadAt(raw, info.Size()-int64(len(raw))) // what there is
+	return strings.TrimSpace(core.Printable(string(raw[:n]), 10*longestSaid))
+}
+
 // words tell what became of the job: its agents' verdict, where they have left
 // one, else what Slurm says.
 func (l *lease) words(slurm string) string {
-	if raw, err := os.ReadFile(filepath.Join(l.dir, verdictName)); err == nil {
-		slurm = string(raw)
+	if raw, err := fsutil.ReadFile(l.dir, verdictName, longestVerdict); err == nil {
+		slurm = core.Printable(string(raw), longestVerdict)
 	}
 	if l.details.Job == "" {
 		return slurm
