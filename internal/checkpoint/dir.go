@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
@@ -36,8 +37,63 @@ func (d Dir) Volume(g Generation) string { return filepath.Join(string(d), g.Str
 
 // Undamaged tells whether a copy is what its manifest says.
 func (d Dir) Undamaged(k Kept) bool {
+	if k.Broken || d.plain(k.Generation) != nil {
+		return false
+	}
 	other, err := differs(d.Volume(k.Generation), k.Manifest)
-	return !k.Broken && err == nil && !other
+	return err == nil && !other
+}
+
+// plain finds out whether a checkpoint, if it is there, lies in directories of the store:
+// whoever may write there could have put links in their place.
+func (d Dir) plain(g Generation) error {
+	root, err := fsutil.OpenRoot(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range []string{g.String(), filepath.Join(g.String(), volumeName)} {
+		switch info, err := root.Lstat(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return displaced(root.Path(name))
+		}
+	}
+	return nil
+}
+
+// displaced is the error of something else in the place of a directory.
+func displaced(dir string) error {
+	return &core.Error{
+		Kind: core.Permanent, Op: "use the directory", Object: dir, Err: unix.ENOTDIR,
+		Remedy: "Somebody has put something else in its place. See what it is, and who may write to the store.",
+	}
+}
+
+// forget removes a checkpoint. Without its manifest it does not count, whatever is left of
+// it.
+func (d Stepped) forget(g Generation) error {
+	root, err := fsutil.OpenRoot(string(d.Dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	err = root.RemoveAll(filepath.Join(g.String(), manifestName))
+	if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) { // then there is none
+		return err
+	}
+	d.Between()
+	if err := root.RemoveAll(g.String()); err != nil {
+		return err
+	}
+	d.Between()
+	return nil
 }
 
 // differs tells whether a tree is not what a manifest says.
@@ -113,6 +169,9 @@ func (d Stepped) sync(dir string, how func(string) error) error {
 // Keep implements Store.
 func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
 	own := filepath.Join(string(d.Dir), g.String())
+	if err := d.plain(g); err != nil {
+		return m, false, err
+	}
 	if m, err = d.manifest(g); err == nil {
 		if d.Undamaged(Kept{Generation: g, Manifest: m}) {
 			return m, false, nil
@@ -128,7 +187,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	}
 	d.Between()
 	before := ""
-	if list, err := d.List(ctx); err == nil && len(list) > 0 {
+	if list, err := d.List(ctx); err == nil && len(list) > 0 && d.plain(list[len(list)-1].Generation) == nil {
 		before = d.Volume(list[len(list)-1].Generation)
 	}
 	volume := d.Volume(g)
@@ -199,16 +258,9 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 	}
 	gone, _ := Surplus(list, func(k Kept) (Generation, bool) { return k.Generation, k.Broken })
 	for _, k := range gone {
-		// Without its manifest it does not count, whatever is left of it.
-		own := filepath.Join(string(d.Dir), k.String())
-		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
+		if err := d.forget(k.Generation); err != nil {
 			return err
 		}
-		d.Between()
-		if err := filestream.RemoveAll(own); err != nil {
-			return err
-		}
-		d.Between()
 	}
 	return nil
 }

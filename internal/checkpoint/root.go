@@ -4,9 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-
-	"github.com/bee-hpc/bee/internal/core"
-	"golang.org/x/sys/unix"
 )
 
 // Root is the place that is a directory, of a disk or of a shared file system:
@@ -52,10 +49,7 @@ func (d rooted) there() error {
 		return Explain(string(d.root), err)
 	}
 	if info, err := os.Lstat(string(d.Dir)); err == nil && !info.IsDir() {
-		return &core.Error{
-			Kind: core.Permanent, Op: "use the directory", Object: string(d.Dir), Err: unix.ENOTDIR,
-			Remedy: "Somebody has put something else in the place of the run's directory. See what it is, and who may write to the store.",
-		}
+		return displaced(string(d.Dir))
 	}
 	return nil
 }

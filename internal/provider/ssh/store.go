@@ -128,11 +128,23 @@ func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply
 		return checkpoint.Reply{}, err
 	}
 	defer s.Close()
-	raw, err := io.ReadAll(io.LimitReader(s, mostReply+1))
-	if len(raw) > mostReply {
-		return checkpoint.Reply{}, p.hostile(fmt.Errorf("its answer has more than %d bytes", mostReply))
+	raw, err := readReply(s, mostReply)
+	if errors.Is(err, errLong) {
+		return checkpoint.Reply{}, p.hostile(err)
 	}
 	return checkpoint.Answer(raw, err)
+}
+
+// errLong is the cause where an answer is longer than one can be.
+var errLong = errors.New("its answer is too long") //nolint:gochecknoglobals // a constant
+
+// readReply reads what a store's agent answers, of so many bytes at most.
+func readReply(r io.Reader, most int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, most+1))
+	if int64(len(raw)) > most {
+		return nil, fmt.Errorf("%w: more than %d bytes", errLong, most)
+	}
+	return raw, err
 }
 
 // farStore is the directory of one run on the host.

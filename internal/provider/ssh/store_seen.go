@@ -3,8 +3,9 @@ package ssh
 import (
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -24,6 +25,9 @@ func (l *lease) Serve(ctx context.Context, request json.RawMessage) (json.RawMes
 		return nil, transient(err)
 	}
 	defer s.Close()
-	raw, err := io.ReadAll(s)
+	raw, err := readReply(s, mostReply)
+	if errors.Is(err, errLong) {
+		return nil, &core.Error{Kind: core.Invalid, Op: "use the store from", Object: l.hosts[0].Name, Err: err, Remedy: "Something else than bee answers there."}
+	}
 	return raw, transient(err)
 }

@@ -1,0 +1,82 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// victim is a directory of the user's that looks like a checkpoint.
+func victim(t *testing.T) (dir string, untouched func()) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, volumeName), 0o700), os.WriteFile(filepath.Join(dir, volumeName, "mine"), []byte("mine"), 0o600), os.WriteFile(filepath.Join(dir, manifestName), []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func() {
+		t.Helper()
+		for name, want := range map[string][]string{dir: {manifestName, volumeName}, filepath.Join(dir, volumeName): {"mine"}} {
+			var got []string
+			entries, err := os.ReadDir(name)
+			for _, e := range entries {
+				got = append(got, e.Name())
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s has %v, %v", name, got, err)
+			}
+		}
+		if raw, err := os.ReadFile(filepath.Join(dir, manifestName)); err != nil || string(raw) != "mine" {
+			t.Errorf("its file is %q, %v", raw, err)
+		}
+	}
+}
+
+// TestLinksInAStoreLeadNowhere: whoever may write to it puts links in the place of
+// checkpoints and volumes.
+func TestLinksInAStoreLeadNowhere(t *testing.T) {
+	for name, to := range map[string]string{"3": "", "3/volume": volumeName} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			out, untouched := victim(t)
+			link := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(filepath.Join(out, to), link)); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
+				return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
+			}))
+			if err == nil {
+				t.Error("a checkpoint was kept over a link")
+			}
+			untouched()
+			for i := range 4 { // it makes way as the oldest
+				if _, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 4 + i}, "here", FetchFunc(func(volume, _ string) error {
+					return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
+				})); err != nil {
+					t.Error(err)
+				}
+				untouched()
+			}
+		})
+	}
+}
+
+// TestAVolumeThatIsALinkIsNotRestored: its manifest fits what it leads to.
+func TestAVolumeThatIsALinkIsNotRestored(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, Generation{Attempt: 1}, "first")
+	out := filepath.Join(t.TempDir(), "out")
+	if err := errors.Join(os.Rename(filepath.Join(dir, "1", volumeName), out), os.Symlink(out, filepath.Join(dir, "1", volumeName))); err != nil {
+		t.Fatal(err)
+	}
+	list, err := List(dir)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if err := Dir(dir).Restore(context.Background(), list[0], Tree(filepath.Join(t.TempDir(), "to"))); !errors.Is(err, ErrDamaged) {
+		t.Errorf("restored: %v", err)
+	}
+}
