@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -93,7 +92,12 @@ func fetchFile(ctx context.Context, l driver.Lease, t driver.Transfer, limit int
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(t.Local)
+	root, err := fsutil.OpenRoot(filepath.Dir(t.Local))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Lstat(filepath.Base(t.Local))
 	switch {
 	case err != nil:
 		return err
