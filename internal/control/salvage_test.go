@@ -94,7 +94,7 @@ func TestNothingElseFillsADisk(t *testing.T) {
 		if err := unix.Mount("small", dir, "tmpfs", 0, "size=64m"); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { unix.Unmount(dir, 0) }) //nolint:errcheck // the directory goes next
+		t.Cleanup(func() { unix.Unmount(dir, 0) })
 		a := &attempt{drive: &drive{c: &Controller{Report: func(protocol.Event) {}}}, lease: filling{}}
 		if err := fetch(a, filepath.Join(dir, "x")); !errors.Is(err, errScarce) {
 			t.Errorf("%s: %v", name, err)
