@@ -24,6 +24,9 @@ func (d *decoder) checkBuild(b *Build) {
 	if b.Debian != "" && !fits("build.debian", b.Debian) {
 		d.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)
 	}
+	if b.Mirror != "" && !fits("build.mirror", b.Mirror) { // mmdebstrap would take it for an option or a file of sources
+		d.at("build.mirror", "such as https://deb.debian.org/debian", "build.mirror: %q is no URL of a mirror", b.Mirror)
+	}
 	if _, err := b.SnapshotTime(); b.Snapshot != "" && err != nil {
 		d.at("build.snapshot", "such as 20250520T000000Z", "build.snapshot: %q is no date", b.Snapshot)
 	}
@@ -78,7 +81,7 @@ const separators = " \t\n,"
 // IsPackage tells whether a text can name a package, or be one of apt's patterns, in
 // which there may be anything.
 func IsPackage(p string) bool {
-	return p != "" && p[0] != '-' && (strings.IndexByte("?~!(", p[0]) >= 0 || !strings.ContainsAny(p, separators))
+	return p != "" && strings.IndexByte("-./", p[0]) < 0 && (strings.IndexByte("?~!(", p[0]) >= 0 || !strings.ContainsAny(p, separators))
 }
 
 // IsSuite tells whether a text can name a suite of Debian's.

@@ -77,6 +77,7 @@ func patterns() map[string]string {
 		"secrets":      variable,
 		"build.env":    variable,
 		"build.debian": `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
+		"build.mirror": `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
 	}
 }
 

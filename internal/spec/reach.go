@@ -92,6 +92,12 @@ func (b *Build) reaches(dir string) []Reach {
 	for i, c := range b.Copy {
 		reads(fmt.Sprintf("build.copy[%d].from", i), c.From)
 	}
+	if scheme, path, _ := strings.Cut(b.Mirror, ":"); scheme == "file" || scheme == "copy" {
+		reads("build.mirror", "/"+strings.TrimLeft(path, "/"))
+	}
+	if b.Debian != "" && len(b.Run) > 0 && os.Geteuid() == 0 { // root leaves a chroot
+		list = append(list, Reach{"build.run", "runs as root, in a chroot alone,", b.Run[0]})
+	}
 	return list
 }
 

@@ -78,6 +78,7 @@ func TestReaches(t *testing.T) {
 		"image: oci:./data": "", "image: oci:/var/x": "image", "image: docker-daemon:x": "image", "image: docker-archive:keys/x.tar": "image",
 		"build: ./data": "", "build: ../other": "build.context", "build: {context: ./data, dockerfile: /etc/passwd}": "build.dockerfile",
 		"build: {debian: bookworm, copy: [{from: ../.ssh, to: /x}]}": "build.copy[0].from",
+		"build: {debian: bookworm, mirror: 'file:///var/x'}":         "build.mirror", "build: {debian: bookworm, mirror: 'https://deb.debian.org/debian'}": "",
 	} {
 		job, err := ParseJob("job.yaml", []byte("run: x\n"+lines), dir)
 		if err != nil {
@@ -87,6 +88,22 @@ func TestReaches(t *testing.T) {
 		got := job.Reaches(dir)
 		if key == "" && len(got) > 0 || key != "" && !slices.ContainsFunc(got, func(r Reach) bool { return r.Key == key }) {
 			t.Errorf("%s: reaches %v", lines, got)
+		}
+	}
+}
+
+// TestWordsOfABuildAreNoOptions: of the programs that build.
+func TestWordsOfABuildAreNoOptions(t *testing.T) {
+	for _, lines := range []string{
+		"mirror: '--setup-hook=touch /x'", "mirror: '-'", "mirror: /etc/passwd", "mirror: 'http://a b'", "mirror: 'deb [trusted=yes] http://a'", "mirror: \"http://a\\nb\"",
+		"debian: '--x'", "packages: ['--x']", "packages: ['/home/ann/x.deb']", "packages: ['./x.deb']",
+	} {
+		text := "run: x\nbuild:\n  " + lines + "\n"
+		if !strings.HasPrefix(lines, "debian") {
+			text += "  debian: bookworm\n"
+		}
+		if _, err := ParseJob("job.yaml", []byte(text), t.TempDir()); !core.IsKind(err, core.Invalid) {
+			t.Errorf("%s: %v", lines, err)
 		}
 	}
 }

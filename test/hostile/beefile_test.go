@@ -86,4 +86,17 @@ func TestAStrangersBuild(t *testing.T) {
 	if r := b.Try("image", "build", job); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") {
 		t.Errorf("%+v", r)
 	}
+	ran := filepath.Join(b.Dir, "ran")
+	job = b.File("theirs/debian.yaml", "build: {debian: bookworm, mirror: '--setup-hook=touch "+ran+"'}\nrun: x\n")
+	if err := os.Chmod(job, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"image", "build", job}, {"run", job}} {
+		if r := b.Try(command...); r.Code == 0 {
+			t.Errorf("%+v", r)
+		}
+		if _, err := os.Stat(ran); err == nil {
+			t.Errorf("%s ran a command", command)
+		}
+	}
 }

@@ -83,7 +83,7 @@ func Command(b spec.Build, o Options) []string {
 	// What depends on the moment or the place of the build.
 	argv = append(argv, `--customize-hook=rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/* "$1"/etc/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname`,
 		`--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*`)
-	return append(append(argv, b.Debian, "-"), o.Sources...)
+	return append(append(argv, "--", b.Debian, "-"), o.Sources...)
 }
 
 // variant is what mmdebstrap installs by itself: nothing where all is there.
