@@ -57,6 +57,8 @@ type Controller struct {
 	wishLook time.Duration
 	// passFrom, if set, is in place of that constant: tests have small volumes.
 	passFrom int64
+	// maxMoves, if set, is in place of that constant: tests make few attempts.
+	maxMoves int
 }
 
 func (c *Controller) pause() {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,10 +34,50 @@ const (
 	shortAttempt  = 5 * time.Second
 	firstBreath   = 2 * time.Second
 	longestBreath = 5 * time.Minute
+	// maxMoves is how many attempts in a row may each be continued by another one,
+	// whatever each of them has left: no job needs as many.
+	maxMoves = 10_000
 )
 
 // moved is the outcome of an attempt whose checkpoint is at home.
 func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
+	out, is, err := a.continued(ctx, r)
+	if err != nil || !is || !out.moved {
+		return out, is, err
+	}
+	attempts, err := a.c.Store.Attempts(ctx, a.run.ID)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	before, most := moves(attempts, a.rec.N), cmp.Or(a.c.maxMoves, maxMoves)
+	if before == 0 || before%most != 0 {
+		return out, true, nil
+	}
+	return outcome{state: state.Suspended, err: &core.Error{
+		Kind: core.Permanent, Op: "continue run", Object: a.run.ID,
+		Err:    fmt.Errorf("%d attempts in a row have not finished it, expected fewer", before+1),
+		Remedy: fmt.Sprintf("Does the job come closer to its end, and are the site's slots long enough? `bee logs %s` shows what the last attempt did; `bee resume %s` continues with %d more.", a.run.ID, a.run.ID, most),
+	}}, true, nil
+}
+
+// moves counts the attempts in a row right before the n-th that were continued, at once or
+// after a resume. Attempts that a site did not accept are not counted.
+func moves(attempts []state.Attempt, n int) int {
+	count := 0
+	for _, rec := range slices.Backward(attempts) {
+		if rec.N >= n || !rec.Launched {
+			continue
+		}
+		if !rec.Moved {
+			break
+		}
+		count++
+	}
+	return count
+}
+
+// continued is moved without a bound on the number of attempts.
+func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, bool, error) {
 	if a.sub.Job.Checkpoint == nil || a.stopAsked() {
 		return outcome{}, false, nil
 	}

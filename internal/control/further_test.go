@@ -58,6 +58,50 @@ func TestARunDoesNotGoRoundInCircles(t *testing.T) {
 	}
 }
 
+// TestARunIsNotContinuedForEver, however much each attempt changes. Resuming such a run
+// allows as many attempts again.
+func TestARunIsNotContinuedForEver(t *testing.T) {
+	for name, result := range map[string]protocol.Result{
+		"as it saves itself":         {Continue: true},
+		"as its sites are lost":      {Kind: core.Lost.String(), Message: "a host was lost"},
+		"as it ends after an answer": {Continue: true, Answer: protocol.AnswerDied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, tries, most := newWorld(t, "a"), 0, 2
+				a := w.sites["a"]
+				w.maxMoves = most
+				a.onAcquire = func() error {
+					tries++
+					if a.head = events(result); !result.Continue {
+						a.head.events = slices.Insert(a.head.events, 2, protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: 1})
+					}
+					leaveVolume(t, a.dir, strconv.Itoa(tries))
+					writeFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": strconv.Itoa(tries)})
+					journal(t, a.dir, a.head.events...)
+					return nil
+				}
+				job := movable()
+				job.Checkpoint.Paths = []string{"/work/state"}
+				run := w.submitJob(t, job)
+				for round := 1; round <= 2; round++ {
+					run = w.drive(t, run, nil)
+					if run.State != state.Suspended || run.Kind != core.Permanent.String() || !strings.Contains(run.Remedy, "bee resume "+run.ID) || tries != round*most+1 {
+						t.Fatalf("after %d attempts: %+v", tries, run)
+					}
+					w.nothingHeld(t)
+					resumed, err := w.Resume(t.Context(), run, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					run = resumed
+				}
+				w.Store.Close()
+			})
+		})
+	}
+}
+
 // TestARunGoesOnWithWhatItBeganWith, though its inputs are gone from home, and its image's
 // name means another one.
 func TestARunGoesOnWithWhatItBeganWith(t *testing.T) {
