@@ -61,13 +61,16 @@ func (r *Root) Path(name string) string { return filepath.Join(r.dir.Name(), nam
 func (r *Root) Open(name string) (*os.File, error) {
 	// O_NONBLOCK: the name may be that of a FIFO.
 	fd, err := r.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
+		err = &fs.PathError{Op: "open", Path: r.Path(name), Err: fmt.Errorf("%w: %w", ErrNotPlain, errors.Unwrap(err))}
+	}
 	if err != nil {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), r.Path(name))
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: r.Path(name), Err: errNotPlain}
+		err = &fs.PathError{Op: "open", Path: r.Path(name), Err: ErrNotPlain}
 	}
 	if err != nil {
 		f.Close()
@@ -76,10 +79,16 @@ func (r *Root) Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-var errNotPlain = errors.New("not a plain file")
+// ErrNotPlain is the cause where a link, a FIFO, a device, a socket or a directory is in
+// the place of a plain file.
+var ErrNotPlain = errors.New("not a plain file")
 
 // ErrTooLarge is the cause where a file is larger than its reader takes.
 var ErrTooLarge = errors.New("larger than expected")
+
+// Spoiled reports whether an error of ReadFile is for good: there is something, and it is
+// no file of the reader's.
+func Spoiled(err error) bool { return errors.Is(err, ErrNotPlain) || errors.Is(err, ErrTooLarge) }
 
 // ReadFile reads a plain file of at most limit bytes. A larger one is an error that wraps
 // ErrTooLarge.
@@ -89,8 +98,15 @@ func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if info.Size() <= limit { // it may grow meanwhile
+		data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > limit {
 		err = &fs.PathError{Op: "read", Path: r.Path(name), Err: fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)}
 	}
 	if err != nil {

@@ -17,6 +17,9 @@ import (
 // run's directory, as proof that it is this lease's and not another attempt's.
 const ClaimName = "claim"
 
+// mostClaim bounds a claim, in bytes.
+const mostClaim = 100
+
 // MadeName is the run's directory while it lies in the lease's: before it is
 // put in its place, and after it is taken away. So at each moment it is found,
 // by one of the two names, and no one else's is ever taken for it.
@@ -61,7 +64,7 @@ func claim(leaseDir, dir string) error {
 
 // Unclaim takes the run's directory back into the lease's, if it is there.
 func Unclaim(leaseDir, dir string) error {
-	proof, err := os.ReadFile(filepath.Join(leaseDir, ClaimName))
+	proof, err := fsutil.ReadFile(leaseDir, ClaimName, mostClaim)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // never claimed, or taken back already
 	}

@@ -51,5 +51,5 @@ func echo(data []byte, dir string) (got []byte, err error) {
 	if err := fsutil.WriteFile(file, data, 0o600); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(file)
+	return fsutil.ReadFile(made, filepath.Base(file), int64(len(data)))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -139,10 +140,16 @@ func (l *lease) order(ctx context.Context, h core.Host, c driver.NodeCommand, cm
 	return nil
 }
 
+// longestTail is how much of a log an error message shows, in bytes.
+const longestTail = 1000
+
 // tail is the end of a log, for an error message.
 func tail(path string) string {
-	b, _ := os.ReadFile(path)
-	if text := strings.TrimSpace(string(b[max(0, len(b)-1000):])); text != "" {
+	b, err := fsutil.Tail(filepath.Dir(path), filepath.Base(path), longestTail)
+	if err != nil {
+		return ""
+	}
+	if text := strings.TrimSpace(core.Printable(string(b), 10*longestTail)); text != "" {
 		return ": " + text
 	}
 	return ""
@@ -181,11 +188,18 @@ func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 }
 
 func readNode(path string) (procid.ID, error) {
-	b, err := os.ReadFile(path)
+	b, err := readNodeRecord(path)
 	if err != nil {
 		return procid.ID{}, err
 	}
 	return procid.Parse(string(b))
+}
+
+// mostNode bounds the record of a node, in bytes.
+const mostNode = 1000
+
+func readNodeRecord(path string) ([]byte, error) {
+	return fsutil.ReadFile(filepath.Dir(path), filepath.Base(path), mostNode)
 }
 
 // stopNodes ends all nodes that were launched on this machine itself.
@@ -205,7 +219,7 @@ func (l *lease) stopNodes(ctx context.Context) error {
 
 // stopNode lets a node clear up, then kills it and what is left of its session.
 func (l *lease) stopNode(ctx context.Context, path string) error {
-	raw, err := os.ReadFile(path)
+	raw, err := readNodeRecord(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -20,6 +20,9 @@ const leasesDir = ".leases"
 // it, the lease is whole.
 const detailsName = "lease.json"
 
+// mostRecord bounds a file in a lease's directory, in bytes.
+const mostRecord = 64 << 20
+
 // details are what is known of a whole lease.
 type details struct {
 	Hosts    []core.Host `json:"hosts"`
@@ -85,11 +88,11 @@ func (p *provider) noteBase() error {
 // other error it is not known which of them it is.
 func readDetails(dir string) (details, error) {
 	var d details
-	b, err := os.ReadFile(filepath.Join(dir, detailsName))
+	b, err := fsutil.ReadFile(dir, detailsName, mostRecord)
 	kind := core.NotFound
 	if err == nil {
 		err = json.Unmarshal(b, &d)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	} else if !errors.Is(err, fs.ErrNotExist) && !fsutil.Spoiled(err) {
 		kind = core.Transient
 	}
 	if err != nil {

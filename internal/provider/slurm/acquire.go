@@ -375,8 +375,11 @@ func writeJSON(path string, v any) error {
 	return fsutil.WriteFile(path, raw, 0o600)
 }
 
+// mostRecord bounds a file of a lease's, in bytes. Those of the largest cluster are smaller.
+const mostRecord = 64 << 20
+
 func readJSON(path string, into any) error {
-	raw, err := os.ReadFile(path)
+	raw, err := fsutil.ReadFile(filepath.Dir(path), filepath.Base(path), mostRecord)
 	if err != nil {
 		return err
 	}
@@ -386,8 +389,8 @@ func readJSON(path string, into any) error {
 // readIfThere is readJSON for a file that may not be there. With an error it is not known
 // what is in it; what nobody can read is as if it were not there.
 func readIfThere(path string, into any) (there bool, err error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	raw, err := fsutil.ReadFile(filepath.Dir(path), filepath.Base(path), mostRecord)
+	if errors.Is(err, fs.ErrNotExist) || fsutil.Spoiled(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -168,7 +168,10 @@ func (a *agent) orders(ctx context.Context) (raw []byte, err error) {
 			return true, nil
 		}
 		var rerr error
-		raw, rerr = os.ReadFile(filepath.Join(a.dir, ordersName))
+		raw, rerr = fsutil.ReadFile(a.dir, ordersName, mostRecord)
+		if fsutil.Spoiled(rerr) {
+			return false, rerr
+		}
 		return rerr == nil, nil // where the scratch does not answer, it is asked again
 	})
 	return raw, err

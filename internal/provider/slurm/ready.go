@@ -107,23 +107,11 @@ const (
 
 // lastOf is the end of what is in a log, which a job may have made as long as it likes.
 func lastOf(log string) string {
-	root, err := fsutil.OpenRoot(filepath.Dir(log))
+	raw, err := fsutil.Tail(filepath.Dir(log), filepath.Base(log), longestSaid)
 	if err != nil {
 		return ""
 	}
-	defer root.Close()
-	f, err := root.Open(filepath.Base(log))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	raw := make([]byte, min(info.Size(), longestSaid))
-	n, _ := f.ReadAt(raw, info.Size()-int64(len(raw))) // what there is
-	return strings.TrimSpace(core.Printable(string(raw[:n]), 10*longestSaid))
+	return strings.TrimSpace(core.Printable(string(raw), 10*longestSaid))
 }
 
 // words tell what became of the job: its agents' verdict, where they have left
