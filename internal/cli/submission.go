@@ -43,14 +43,19 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 	if !o.begins { // only the store is tried
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
 	}
-	if err := a.allow(file, strangerOf(file), reaches, o.trust, o.quiet); err != nil {
+	strange := strangerOf(file)
+	if err := a.allow(file, strange, reaches, o.trust, o.quiet); err != nil {
 		return control.Submission{}, err
 	}
 	f, err := a.findSites()
 	if err == nil && f.Path != "" {
 		f.Path, err = filepath.Abs(f.Path)
 	}
-	return control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull}, err
+	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull}
+	if err == nil && strange != "" {
+		err = sub.Confine(job.Dir, reaches)
+	}
+	return sub, err
 }
 
 // volumeHere finds a data image for the volume that is none.

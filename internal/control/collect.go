@@ -196,10 +196,13 @@ type picking struct {
 // to its place; all of it where there is no pattern. Links lead to what they lead to in
 // that directory; one that leads to nothing there is reported and stays behind.
 func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) error) error {
+	if err := a.sub.stays(p.to); err != nil {
+		return a.fetchFailed(err)
+	}
 	if err := fsutil.MkdirAll(p.to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	root, err := fsutil.OpenRoot(p.to)
+	root, err := a.sub.openTo(p.to)
 	if err != nil {
 		return a.fetchFailed(err)
 	}

@@ -226,6 +226,9 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
 	sum := sha256.Sum256([]byte(fmt.Sprint(o.index, " ", o.path)))
 	at = a.arriving(fmt.Sprintf("%x", sum[:8]))
+	if err := a.sub.stays(o.to); err != nil {
+		return at, a.fetchFailed(err)
+	}
 	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: filepath.Join(o.to, at), Progress: told})
 }
 
@@ -246,7 +249,7 @@ func (a *attempt) clearArrivals() {
 }
 
 func (a *attempt) clearArrivalsIn(to string) error {
-	root, err := fsutil.OpenRoot(to)
+	root, err := a.sub.openTo(to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -281,7 +284,7 @@ func (a *attempt) arrived(to, name string) {
 // settle puts what has come home, under a name in a directory, to its place in that. It
 // is on the disk then: the site's copy will be deleted.
 func (a *attempt) settle(ctx context.Context, from, to, name string) error {
-	root, err := fsutil.OpenRoot(to)
+	root, err := a.sub.openTo(to)
 	if err != nil {
 		return a.fetchFailed(err)
 	}

@@ -242,6 +242,9 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 		var reaches []spec.Reach
 		if !c.submitted(ctx, e.Run, sub.Job, f.Dir) { // else it is the user's own word
 			reaches = sub.Job.Reaches(f.Dir)
+			if err := sub.Confine(f.Dir, reaches); err != nil {
+				return fail(err)
+			}
 		}
 		if !c.exported(e.Run, k) {
 			reaches = append(reaches, spec.Reach{Key: "vm", Does: "loads into QEMU what this installation has not saved:", What: k.Place})

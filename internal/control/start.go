@@ -76,6 +76,11 @@ func (a *attempt) stage(ctx context.Context) error {
 	} else if copies, a.binds, err = planInputs(a.missing()); err != nil {
 		return err
 	}
+	for _, c := range copies {
+		if err := a.sub.stays(c.local); err != nil {
+			return err
+		}
+	}
 	if a.vm, err = a.chooseVM(ctx); err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ type Submission struct {
 	// Nobody but who has submitted such a run wants what comes of it: whoever takes
 	// it over ends it, and forgets it.
 	InGuest bool `json:"in_guest,omitempty"`
+	// Within is the directory that the job's inputs and outputs may not leave, as it may be
+	// somebody else's and its user was not asked; "": none.
+	Within string `json:"within,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }

@@ -61,7 +61,11 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		}
 	}
 	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
-	if err := f.Allow(sub.Job.Reaches(f.Dir)); err != nil {
+	reaches := sub.Job.Reaches(f.Dir)
+	if err := f.Allow(reaches); err != nil {
+		return run, err
+	}
+	if err := sub.Confine(f.Dir, reaches); err != nil {
 		return run, err
 	}
 	sub.Job.Store = store

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,11 @@ func (r *Root) Sub(name string) (*Root, error) {
 
 // Close releases the descriptor.
 func (r *Root) Close() error { return r.dir.Close() }
+
+// Real is the path at which the directory is now, whatever led to it.
+func (r *Root) Real() (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(int(r.dir.Fd())))
+}
 
 // Path is the path of a name, for messages.
 func (r *Root) Path(name string) string { return filepath.Join(r.dir.Name(), name) }

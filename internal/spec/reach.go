@@ -130,6 +130,10 @@ func leaves(dir, path string) bool {
 	return !inside(filepath.Clean(dir), filepath.Clean(path)) && !inside(realPath(dir), filepath.Clean(path)) || !inside(realPath(dir), realPath(path))
 }
 
+// Inside reports whether a path lies in a directory, which is given without links, once
+// those in the path are followed. A hidden name in it counts as outside.
+func Inside(real, path string) bool { return inside(real, realPath(path)) }
+
 // inside reports whether a path is a directory or below it, by no hidden name.
 func inside(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)

@@ -1,0 +1,49 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// Confine keeps a job that somebody else may have written in a directory, where it left
+// that in no way when it was looked at: its author may replace a directory by a link later.
+func (s *Submission) Confine(dir string, reaches []spec.Reach) error {
+	if len(reaches) > 0 {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	s.Within = real
+	return err
+}
+
+// stays refuses a path that leads out of the directory to which the job is confined.
+func (s *Submission) stays(path string) error {
+	if s.Within == "" || spec.Inside(s.Within, path) {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "use", Object: path, Err: fmt.Errorf("it leads out of %s, which it did not when the run was submitted", s.Within),
+		Remedy: "Somebody has changed it since. See who may write there.",
+	}
+}
+
+// openTo opens a directory to which outputs come, which stays the one that was checked.
+func (s *Submission) openTo(to string) (*fsutil.Root, error) {
+	root, err := fsutil.OpenRoot(to)
+	if err != nil || s.Within == "" {
+		return root, err
+	}
+	real, err := root.Real()
+	if err == nil {
+		err = s.stays(real)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return root, nil
+}

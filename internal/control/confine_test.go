@@ -1,0 +1,84 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestAStrangersDirectoryIsReplacedLater: by a link, once its job has been looked at, and
+// before it reads its inputs or its outputs come.
+func TestAStrangersDirectoryIsReplacedLater(t *testing.T) {
+	for name, replaced := range map[string]string{"the outputs' directory": "results", "the job's directory": "."} {
+		for _, lost := range []bool{false, true} {
+			w, top := newWorld(t, "a"), t.TempDir()
+			dir, home := filepath.Join(top, "theirs"), filepath.Join(top, "home")
+			writeFiles(t, dir, map[string]string{"results/mine": "mine"})
+			writeFiles(t, home, map[string]string{"key": "mine", "results/key": "mine"})
+			w.ending(t, 0, map[string]string{"volume/key": "evil"}, protocol.OutputMatch{Path: "volume/key"})
+			if lost {
+				w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+			}
+			s := Submission{
+				Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/k*", To: filepath.Join(dir, "results")}}},
+				Sites: []spec.Site{{Name: "a", Provider: "fake"}},
+			}
+			if err := s.Confine(dir, s.Job.Reaches(dir)); err != nil || s.Within == "" {
+				t.Fatalf("confined to %q, %v", s.Within, err)
+			}
+			run, lock, err := w.Submit(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { lock.Unlock() })
+			link := filepath.Join(dir, replaced)
+			if err := os.Rename(link, filepath.Join(top, "was")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(home, link); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := w.Drive(t.Context(), run.ID, nil); err == nil || got.State == state.Succeeded {
+				t.Errorf("%s: %+v", name, got)
+			}
+			if got, want := listed(t, home), map[string]string{"key": "mine", "results/key": "mine"}; !same(got, want) {
+				t.Errorf("%s: at home there is %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+// TestAStrangersInputIsReplacedLater is not sent.
+func TestAStrangersInputIsReplacedLater(t *testing.T) {
+	w, dir := newWorld(t, "a"), t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	writeFiles(t, filepath.Dir(secret), map[string]string{"secret": "mine"})
+	writeFiles(t, dir, map[string]string{"in": "theirs"})
+	s := Submission{
+		Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: filepath.Join(dir, "in"), To: "/work/in"}}},
+		Sites: []spec.Site{{Name: "a", Provider: "fake"}},
+	}
+	if err := s.Confine(dir, s.Job.Reaches(dir)); err != nil {
+		t.Fatal(err)
+	}
+	run, lock, err := w.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Unlock() })
+	if err := os.Remove(filepath.Join(dir, "in")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, filepath.Join(dir, "in")); err != nil {
+		t.Fatal(err)
+	}
+	got := w.drive(t, run, nil)
+	if got.State != state.Failed || got.Kind != core.Invalid.String() || w.sites["a"].staged.Local != "" {
+		t.Errorf("%+v, sent %+v", got, w.sites["a"].staged)
+	}
+}
