@@ -11,6 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Ours reports whether an owner is this user or root, as far as the user namespace shows.
+func Ours(uid uint32) bool { return new(accounts).ours(uid) }
+
+// WritableByOthers reports whether others than the owner can write to a file or directory,
+// by the rules of CheckParents.
+func WritableByOthers(st *unix.Stat_t) bool { return new(accounts).writable(st) }
+
 // accounts answers who may write to directories.
 type accounts struct {
 	read          bool

@@ -3,11 +3,11 @@ package spec
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +33,7 @@ func changeable(path string) (string, error) {
 		if err := unix.Stat(p, &st); err != nil {
 			return "", &fs.PathError{Op: "look at", Path: p, Err: err}
 		}
-		if me := os.Geteuid(); int(st.Uid) != me && st.Uid != 0 {
+		if !fsutil.Ours(st.Uid) {
 			return fmt.Sprintf("%s belongs to %s", p, userName(st.Uid)), nil
 		}
 		// In a sticky directory others may add files, but not replace this one. What the
@@ -43,30 +43,13 @@ func changeable(path string) (string, error) {
 		case sticky:
 		case st.Mode&0o002 != 0:
 			return fmt.Sprintf("everybody may write to %s", p), nil
-		case st.Mode&0o020 != 0 && !ownGroup(st.Gid):
+		case st.Gid != 0 && fsutil.WritableByOthers(&st):
 			return fmt.Sprintf("group %s may write to %s", groupName(st.Gid), p), nil
 		}
 		if p == filepath.Dir(p) {
 			return "", nil
 		}
 	}
-}
-
-// ownGroup reports whether a group is root's, or the user's private one, as most
-// distributions make it: it has the user's name.
-func ownGroup(gid uint32) bool {
-	if gid == 0 {
-		return true
-	}
-	if int(gid) != os.Getegid() {
-		return false
-	}
-	u, uerr := user.LookupId(strconv.Itoa(os.Geteuid()))
-	g, gerr := user.LookupGroupId(strconv.Itoa(int(gid)))
-	if uerr != nil || gerr != nil { // known by a directory service alone
-		return os.Geteuid() == int(gid)
-	}
-	return u.Username == g.Name
 }
 
 func userName(uid uint32) string {
