@@ -297,7 +297,7 @@ func (d Dir) manifest(g Generation) (Manifest, error) {
 	if err == nil && json.Unmarshal(raw, &m) != nil {
 		err = errManifest
 	}
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fsutil.ErrTooLarge) {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || fsutil.Spoiled(err) {
 		err = errManifest
 	}
 	if err == nil && m.Valid(g) != nil {
