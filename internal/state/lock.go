@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -60,16 +62,47 @@ func (s *Store) LockCarrier(key string) (*Lock, error) {
 // LockSaved takes a directory of saved virtual machines for this process, which
 // makes a run of them, or gives a Busy error when another does.
 func LockSaved(dir string) (*Lock, error) {
-	return lock(filepath.Join(dir, lockName), "bring up virtual machines of", dir, "another bee process does so now")
+	return take(filepath.Join(dir, lockName), "bring up virtual machines of", dir, "another bee process does so now")
 }
 
+// lock is take with a note in the file of whom Nudge reaches.
 func lock(path, op, object, held string) (*Lock, error) {
-	fail := func(err error) (*Lock, error) { return nil, fmt.Errorf("%s %s: %w", op, object, err) }
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", op, object, err)
+	}
+	l, err := take(path, op, object, held)
+	if err != nil {
+		return nil, err
+	}
+	self, err := address()
+	if err == nil {
+		err = errors.Join(l.f.Truncate(0), writeAt(l.f, self))
+	}
+	if err != nil {
+		l.f.Close()
+		return nil, fmt.Errorf("%s %s: %w", op, object, err)
+	}
+	return l, nil
+}
+
+// take locks a file, which others may have put there: no link is followed.
+func take(path, op, object, held string) (*Lock, error) {
+	fail := func(err error) (*Lock, error) {
+		if errors.Is(err, unix.ELOOP) || errors.Is(err, fsutil.ErrNotPlain) {
+			return nil, &core.Error{Kind: core.Invalid, Op: op, Object: object, Err: err, Remedy: "Bee has not made that: see who may write to the directory, and remove it."}
+		}
+		return nil, fmt.Errorf("%s %s: %w", op, object, err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
 		return fail(err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "lock", Path: path, Err: fsutil.ErrNotPlain}
+	}
 	if err != nil {
+		f.Close()
 		return fail(err)
 	}
 	if err := flock(f); err != nil {
@@ -77,15 +110,6 @@ func lock(path, op, object, held string) (*Lock, error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held)}
 		}
-		return fail(err)
-	}
-	// What is written is only an address for Nudge; the flock is the lock.
-	self, err := address()
-	if err == nil {
-		err = errors.Join(f.Truncate(0), writeAt(f, self))
-	}
-	if err != nil {
-		f.Close()
 		return fail(err)
 	}
 	return &Lock{f}, nil
