@@ -18,7 +18,7 @@ import (
 // store: more than any run has.
 const (
 	mostRecord   = 16 << 20
-	mostAttempts = 100000
+	mostAttempts = 20000
 	mostHosts    = 100000
 	longestName  = 256
 )

@@ -76,18 +76,15 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		return run, err
 	}
 	run.Message = "taken over from " + store
-	made, err := c.makeRunDir(run.ID)
+	made, err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, attempts, list)
 	if err != nil {
-		return run, err
-	}
-	if err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, attempts, list); err != nil {
 		return run, errors.Join(err, made.remove(), c.Store.RemoveRun(context.WithoutCancel(ctx), run.ID))
 	}
 	return run, nil
 }
 
 // madeDir is a directory that this process has made, and that nothing else may be
-// removed with.
+// removed with; "": it has made none.
 type madeDir string
 
 // makeRunDir makes the directory of a run that is new here.
@@ -104,37 +101,58 @@ func (c *Controller) makeRunDir(run string) (madeDir, error) {
 }
 
 // remove removes what a run's directory has got since it was made.
-func (d madeDir) remove() error { return filestream.RemoveAll(string(d)) }
+func (d madeDir) remove() error {
+	if d == "" {
+		return nil
+	}
+	return filestream.RemoveAll(string(d))
+}
+
+// mostLeft is how many attempts of another installation are noted that may hold something.
+const mostLeft = 20
 
 // enter records a run that is taken over, here and then in its store, which makes
-// it this installation's.
-func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attempt, list []checkpoint.Kept) error {
+// it this installation's. Its directory comes after the attempts: with it, each change
+// writes all of them once more beside its files.
+func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attempt, list []checkpoint.Kept) (made madeDir, err error) {
 	if err := c.Store.PutRun(ctx, d.run); err != nil {
-		return err
+		return "", err
 	}
+	left := 0
 	for _, a := range attempts {
 		if !a.Released {
-			d.note(ctx, leftByOther(a))
+			if left++; left <= mostLeft {
+				d.note(ctx, leftByOther(a))
+			}
 		}
 		// What it may still hold somewhere is not ours to give back.
 		a.Lease, a.Released, a.Launched = nil, true, false
 		a.Fetched, a.GivenUp = false, false // it goes on, however that one ended
 		a.Moved = a.Moved || a.N == list[len(list)-1].Attempt
 		if err := c.Store.PutAttempt(ctx, a, false); err != nil {
-			return err
+			return "", err
 		}
 	}
+	if more := left - mostLeft; more > 0 {
+		d.note(ctx, fmt.Sprintf("taken over: %d more of its attempts may hold hosts", more))
+	}
+	if made, err = c.makeRunDir(d.run.ID); err != nil {
+		return "", err
+	}
+	if err := c.Store.PutRun(ctx, d.run); err != nil {
+		return made, err
+	}
 	if err := d.believe(list); err != nil {
-		return err
+		return made, err
 	}
 	if err := d.remember(list); err != nil {
-		return err
+		return made, err
 	}
 	store, err := d.store()
 	if err != nil {
-		return err
+		return made, err
 	}
-	return d.noteRun(ctx, store)
+	return made, d.noteRun(ctx, store)
 }
 
 // leftByOther tells what becomes of the hosts of an attempt that another installation

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +27,7 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 		{Run: run.ID, N: 2, Site: "hall", Lease: lease, Record: state.Record{Launched: true, Hosts: []core.Host{{Name: "n1"}, {Name: "n2"}}}},
 		{Run: run.ID, N: 3, Site: "cellar"},
 	}
-	if _, err := w.makeRunDir(run.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.enter(t.Context(), d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
+	if _, err := w.enter(t.Context(), d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	notes, err := w.Store.Notes(t.Context(), run.ID)
@@ -44,5 +42,32 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	held, err := w.Store.Unreleased(t.Context())
 	if err != nil || len(held) > 0 {
 		t.Errorf("it is this one's to give back: %v, %v", held, err)
+	}
+}
+
+// TestARecordOfManyAttemptsIsTakenOver in little time: it may be as long as whoever writes to
+// the store likes.
+func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
+	w, dir := newWorld(t, "a"), t.TempDir()
+	w.Place = func(string) (checkpoint.Place, error) { return checkpoint.Root(dir), nil }
+	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
+	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
+	defer d.closeStore()
+	const many = 5000
+	attempts := make([]state.Attempt, many)
+	for i := range attempts {
+		attempts[i] = state.Attempt{Run: run.ID, N: i + 1, Site: "hall"}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if _, err := w.enter(ctx, d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := w.Store.Notes(t.Context(), run.ID)
+	if err != nil || len(notes) != mostLeft+1 {
+		t.Errorf("%d notes, %v", len(notes), err)
+	}
+	if got, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(got) != many {
+		t.Errorf("%d attempts, %v", len(got), err)
 	}
 }
