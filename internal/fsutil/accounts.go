@@ -22,7 +22,7 @@ func WritableByOthers(st *unix.Stat_t) bool { return new(accounts).writable(st) 
 type accounts struct {
 	read          bool
 	users, groups [][]string // of /etc/passwd and /etc/group
-	unmapped      bool       // root is not known by its number here
+	unmapped      bool       // the root directory belongs to overflowID
 }
 
 // shared tells why others can replace what is at next, an entry of a directory, or nil.
@@ -51,7 +51,7 @@ func (a *accounts) ours(uid uint32) bool {
 }
 
 // overflowID is the number that the kernel shows for users who have none in a user
-// namespace. Where root has none, as on emulated hosts, it may be root's.
+// namespace. Where the root directory is theirs, as on emulated hosts, it is root's.
 const overflowID = 65534
 
 // writable tells whether others than the owner can write to a directory.
@@ -87,26 +87,21 @@ func (a *accounts) load() {
 		return
 	}
 	a.read = true
-	a.users, _ = table("/etc/passwd", ":") // then nobody has a group alone
-	a.groups, _ = table("/etc/group", ":")
-	ids, err := table("/proc/self/uid_map", "")
-	a.unmapped = err == nil && !slices.ContainsFunc(ids, func(line []string) bool { return len(line) == 3 && line[0] == "0" })
+	a.users = table("/etc/passwd") // then nobody has a group alone
+	a.groups = table("/etc/group")
+	top, err := lstat("/")
+	a.unmapped = err == nil && top.Uid == overflowID
 }
 
-// table reads the lines of a file as fields between separators; "": between blanks.
-func table(path, separator string) (lines [][]string, err error) {
+// table reads the lines of a file as fields between colons; none where it cannot be read.
+func table(path string) (lines [][]string) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer f.Close()
-	s := bufio.NewScanner(f)
-	for s.Scan() {
-		if separator == "" {
-			lines = append(lines, strings.Fields(s.Text()))
-		} else {
-			lines = append(lines, strings.Split(s.Text(), separator))
-		}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		lines = append(lines, strings.Split(s.Text(), ":"))
 	}
-	return lines, s.Err()
+	return lines
 }

@@ -17,7 +17,7 @@ import (
 func smallDisk(t *testing.T, b *testkit.Bee, name, size string) (dir string, enlarge func()) {
 	t.Helper()
 	dir = filepath.Dir(b.File(name+"/hidden", ""))
-	if err := unix.Mount("small", dir, "tmpfs", 0, "size="+size); err != nil {
+	if err := unix.Mount("small", dir, "tmpfs", 0, "mode=755,size="+size); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
