@@ -215,20 +215,25 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 	}
 }
 
+// resumeLocked puts a suspended run, whose lock the caller holds, back into the queue.
+func (a *app) resumeLocked(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
+	if len(sites) == 0 {
+		if f, err := a.findSites(); err == nil { // else it has what it had
+			if run, err = control.Regranted(run, f.Sites); err != nil {
+				return run, err
+			}
+		}
+	}
+	return s.Resume(ctx, run, sites)
+}
+
 // goOn has a suspended run go on in the background.
 func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
 	lock, err := a.lockSuspended(ctx, s, run) // nobody else shall carry it on meanwhile
 	if err != nil {
 		return run, err
 	}
-	if len(sites) == 0 {
-		if f, ferr := a.findSites(); ferr == nil { // else it has what it had
-			run, err = control.Regranted(run, f.Sites)
-		}
-	}
-	if err == nil {
-		run, err = s.Resume(ctx, run, sites)
-	}
+	run, err = a.resumeLocked(ctx, s, run, sites)
 	if uerr := lock.Unlock(); err == nil {
 		err = uerr
 	}

@@ -104,11 +104,19 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 		a.ahead = catalog.Ahead(sub.Sites, binary)
 		defer a.ahead.End()
 	}
-	s, err := a.open(ctx)
+	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if requeued() {
+		if found, err := a.continueRequeued(ctx, s, sub, o); found || err != nil {
+			return err
+		}
+	}
+	if err := a.takeOrphans(ctx, s); err != nil {
+		return err
+	}
 	if o.explain {
 		if err := explain(a.stderr, s.Prospects(ctx, sub)); err != nil {
 			return err
@@ -194,6 +202,11 @@ func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) 
 	if err := s.background(run.ID); err != nil {
 		return fmt.Errorf("go on in the background with run %s: %w", run.ID, err)
 	}
+	return a.printDetached(run, o)
+}
+
+// printDetached prints what there is to know of a run that continues in the background.
+func (a *app) printDetached(run state.Run, o runOptions) error {
 	if o.asJSON {
 		return a.writeJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
 	}

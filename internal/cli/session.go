@@ -37,10 +37,18 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := s.Orphans(ctx)
-	if err != nil {
+	if err := a.takeOrphans(ctx, s); err != nil {
 		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+// takeOrphans hands runs without a controller to one in the background.
+func (a *app) takeOrphans(ctx context.Context, s *session) error {
+	orphans, err := s.Orphans(ctx)
+	if err != nil {
+		return err
 	}
 	awake, err := s.Awaken(ctx)
 	if err != nil { // they wait on
@@ -54,7 +62,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err := s.background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
-	return s, nil
+	return nil
 }
 
 func (a *app) openQuietly(ctx context.Context) (*session, error) {

@@ -153,6 +153,44 @@ func TestAnAllocationThatIsCancelled(t *testing.T) {
 	}
 }
 
+// TestAnAllocationThatIsRequeued: the batch script begins anew, and its `bee run` continues
+// the run that it had begun.
+func TestAnAllocationThatIsRequeued(t *testing.T) {
+	t.Parallel()
+	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
+	number := i.batch([]string{"--requeue", "--open-mode=append", "--time=10"}, "run -q "+job)
+	id := i.only()
+	testkit.Eventually(t, time.Minute, func() error {
+		var v struct{ Checkpoints []struct{ Files int } }
+		if err := json.Unmarshal([]byte(i.bee("show", "--json", id)), &v); err != nil || len(v.Checkpoints) > 0 {
+			return err
+		}
+		return errors.New("there is no checkpoint")
+	})
+	slurm(t, i.farm, "scontrol", "requeue", number)
+	testkit.Eventually(t, time.Minute, func() error { // Slurm would let it rest for two minutes
+		out := strings.TrimSpace(slurm(t, i.farm, "squeue", "--noheader", "--format=%T_%r"))
+		if out == "PENDING_BeginTime" {
+			slurm(t, i.farm, "scontrol", "update", "jobid="+number, "starttime=now")
+			return nil
+		}
+		return errors.New("it is " + out)
+	})
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if all := strings.TrimSpace(i.bee("ps", "-aq")); all != id {
+		t.Errorf("runs %q, want %q\n%s", all, id, i.b.Read("batch.log"))
+	}
+	i.becomes(id, "succeeded")
+	if log := i.b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || i.b.Read("results/done") != "80\n" {
+		t.Errorf("attempts began %q\n%s", log, i.bee("show", id))
+	}
+}
+
 // TestAllocationsOfOtherKinds: an element of a job array and a heterogeneous job have
 // numbers that Slurm writes in another way than it tells them.
 func TestAllocationsOfOtherKinds(t *testing.T) {

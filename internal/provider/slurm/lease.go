@@ -101,7 +101,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err != nil {
 		return driver.Status{}, err
 	}
-	if granted != nil && j.again() {
+	if granted != nil && (j.again() || granted.before(j)) {
 		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
 	}
 	if j.still() {
@@ -122,6 +122,12 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		return driver.Status{Reason: "its directory is gone"}, nil
 	}
 	return driver.Status{Live: true, Ends: j.end}, nil
+}
+
+// before reports whether Slurm has started the job anew since: the job's steps have the
+// same numbers again, and are others.
+func (t *terms) before(j *job) bool {
+	return j != nil && !t.Since.IsZero() && j.start.After(t.Since)
 }
 
 // away is the error of a scratch directory that is not mounted, or does not answer: what
@@ -301,6 +307,9 @@ func (l *lease) endStep(ctx context.Context) error {
 	step := ""
 	if t := l.granted(); t != nil {
 		step = t.Step
+		if j, err := jobNumbered(ctx, l.details.Job); err != nil || t.before(j) {
+			return err // the step of that number is another one
+		}
 	} else if up := l.announced(); len(up) > 0 {
 		step = up[0].Step
 	} else {
