@@ -166,3 +166,50 @@ func TestTheProgramInALeaseIsACopy(t *testing.T) {
 		t.Errorf("it holds %q, %v", got, err)
 	}
 }
+
+// TestNodesAreKeptWhileTheScratchDoesNotAnswer: that nobody needs them is concluded from
+// what is seen, and never from an error.
+func TestNodesAreKeptWhileTheScratchDoesNotAnswer(t *testing.T) {
+	t.Setenv("SLURM_STEP_NUM_TASKS", "1")
+	l, scratch := made(t)
+	for rank := range 2 {
+		a := &agent{dir: l.dir, rank: rank, idle: time.Hour, attend: time.Hour, log: slog.New(slog.DiscardHandler)}
+		begun := time.Now().Add(-2 * time.Hour)
+		if a.patience(begun) == 0 {
+			t.Errorf("rank %d: files were brought a moment ago", rank)
+		}
+		a.idle = 0 // since which nothing was brought
+		for name, spoil := range map[string]func() (back func()){
+			"answers":   func() func() { return func() {} },
+			"a circle":  func() func() { return silent(t, scratch) },
+			"is a file": func() func() { return filed(t, scratch) },
+		} {
+			back := spoil()
+			_, _, attended := a.attended()
+			hope, hopeful := a.hopeful()
+			back()
+			if unknown := name != "answers"; (attended != nil) != unknown || (hopeful != nil) != unknown || hope {
+				t.Errorf("rank %d, scratch %s: %v; %v, %v", rank, name, attended, hope, hopeful)
+			}
+		}
+		a.idle = time.Minute
+		back := silent(t, scratch)
+		if a.patience(begun) == 0 {
+			t.Errorf("rank %d: the nodes are given back", rank)
+		}
+		back()
+	}
+}
+
+// filed puts a file in the place of a directory.
+func filed(t *testing.T, dir string) (back func()) {
+	t.Helper()
+	if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -209,20 +209,25 @@ func (a *agent) await(ctx context.Context, so func() (bool, error)) error {
 // before it looks again whether it goes on doing so; 0: no longer. The first one
 // decides, and tells the others.
 func (a *agent) patience(begun time.Time) time.Duration {
-	if since, is := a.attended(); is && a.rank == 0 {
+	look := min(a.idle/4, time.Minute)
+	since, is, err := a.attended()
+	if err != nil {
+		return look // nothing is concluded while the scratch does not answer
+	}
+	if is && a.rank == 0 {
 		if begun.After(since) {
 			since = begun
 		}
 		return max(0, a.attend-time.Since(since))
 	}
-	all, look := a.idle, min(a.idle/4, time.Minute)
+	all := a.idle
 	if a.rank > 0 {
 		all += a.idle / 2
 	}
 	if left := all - time.Since(begun); left > 0 {
 		return min(left, look)
 	}
-	if a.hopeful() {
+	if hope, err := a.hopeful(); err != nil || hope {
 		return look
 	}
 	return 0
@@ -230,18 +235,21 @@ func (a *agent) patience(begun time.Time) time.Duration {
 
 // attended tells whether all but the start of the nodes is done, for which there has
 // to be a controller, and since when.
-func (a *agent) attended() (since time.Time, is bool) {
-	info, err := os.Stat(filepath.Join(a.dir, attendedName))
-	if err != nil {
-		return time.Time{}, false
+func (a *agent) attended() (since time.Time, is bool, err error) {
+	info, err := os.Lstat(filepath.Join(a.dir, attendedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, false, nil
 	}
-	return info.ModTime(), true
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	return info.ModTime(), true, nil
 }
 
 // missed writes down that the nodes were there, and nobody came to use them.
 func (a *agent) missed() {
 	why := fmt.Sprintf("not all that it needs had been brought to it, and nobody brought more of it for %s", a.idle)
-	if _, is := a.attended(); is {
+	if _, is, err := a.attended(); err == nil && is {
 		why = fmt.Sprintf("no bee came within %s to start what only it can, as there are secrets", a.attend)
 	}
 	if err := fsutil.WriteFile(filepath.Join(a.dir, missedName), nil, 0o600); err != nil {
@@ -251,34 +259,48 @@ func (a *agent) missed() {
 }
 
 // hopeful tells whether files were brought for this job not long ago: somebody
-// has a slow line. The first agent looks, and tells the others by a file.
-func (a *agent) hopeful() bool {
+// has a slow line. The first agent looks, and tells the others by a file. With an error
+// the scratch did not answer.
+func (a *agent) hopeful() (bool, error) {
 	limit, sign := time.Now().Add(-a.idle), filepath.Join(a.dir, hopeName)
 	if a.rank > 0 {
 		return changedSince(sign, limit)
 	}
 	l, err := a.lease()
 	if err != nil || a.launched() {
-		return false
+		return false, nil //nolint:nilerr // no step of Slurm's: there is nothing to hope for
 	}
 	found := errors.New("found")
 	err = filepath.WalkDir(l.details.Dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && changedSince(path, limit) {
-			return found
+		changed := false
+		if err == nil {
+			changed, err = changedSince(path, limit)
 		}
-		return nil
+		switch {
+		case changed:
+			return found
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // a tree that was brought may be shut
+			return nil
+		}
+		return err
 	})
 	if !errors.Is(err, found) {
-		return false
+		return false, err
 	}
 	if err := fsutil.WriteFile(sign, nil, 0o600); err != nil {
 		a.log.Error("the other agents cannot be told to wait", "err", err)
 	}
-	return true
+	return true, nil
 }
 
-// changedSince looks at the time that no copying program can set.
-func changedSince(path string, limit time.Time) bool {
+// changedSince looks at the time that no copying program can set. What is not there has
+// not changed.
+func changedSince(path string, limit time.Time) (bool, error) {
 	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil && time.Unix(st.Ctim.Unix()).After(limit)
+	if err := unix.Lstat(path, &st); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return time.Unix(st.Ctim.Unix()).After(limit), nil
 }
