@@ -32,6 +32,7 @@ type container struct {
 	mounts  []driver.Mount // as the guest has them
 	login   string         // the account of the user outside
 	stop    sync.Once
+	used    atomic.Pointer[core.Exit] // what the container used, by the guest's word before its machine was ended
 	// freezing holds one while the volume is being frozen, is, and is being thawed.
 	freezing chan struct{}
 	// halts counts how often the machine was halted and let go on: while it is
@@ -339,6 +340,9 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 		c.machine.Kill() // it has nothing left to do
 	case <-c.machine.Done():
 		exit = core.Exit{Code: 137, Signal: int(syscall.SIGKILL)}
+		if used := c.used.Load(); used != nil {
+			exit = *used
+		}
 	case <-ctx.Done():
 		return core.Exit{}, context.Cause(ctx)
 	}
@@ -358,6 +362,11 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 		bounded, cancel := context.WithTimeout(ctx, grace+stopTimeout)
 		defer cancel()
 		_, err = rpc.Call(bounded, c.machine.hand, agent.CallStop, agent.StopRequest{Grace: grace})
+		if err == nil {
+			if exit, err := rpc.Call(bounded, c.machine.hand, agent.CallWait, rpc.None{}); err == nil {
+				c.used.Store(&exit)
+			}
+		}
 		select {
 		case <-c.machine.Done():
 			err = nil
