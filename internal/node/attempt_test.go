@@ -324,7 +324,13 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.kept > 0 {
-				testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(filepath.Join(volume, "pid")); return err })
+				testkit.Eventually(t, 20*time.Second, func() error {
+					raw, err := os.ReadFile(filepath.Join(volume, "pid"))
+					if err == nil && len(raw) == 0 {
+						err = errors.New("it is still empty")
+					}
+					return err
+				})
 				state, serr := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, c.kept), "state"))
 				if pid, err := os.ReadFile(filepath.Join(volume, "pid")); errors.Join(err, serr) != nil || string(pid) != string(state) || len(pid) == 0 {
 					t.Errorf("the checkpoint holds %q, %v, and process %s has ended", state, serr, pid)
