@@ -109,6 +109,8 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 			if err := core.CheckHosts(a.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
 				a.note(ctx, fmt.Sprintf("warning: site %s is not believed: %v", a.site.Name, err))
 				a.lease = nil
+			} else if len(a.lease.Hosts()) == 0 { // it was half made
+				a.lease = nil
 			}
 			return false, nil
 		}

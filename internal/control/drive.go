@@ -323,7 +323,8 @@ func (c *Controller) finish(ctx context.Context, run state.Run, out outcome) (st
 		run.Ended = time.Now()
 	}
 	if out.err != nil {
-		run.Kind, run.Message, run.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
+		run.Kind = core.KindOf(out.err).String()
+		run.Message, run.Remedy = core.Printable(out.err.Error(), maxText), core.Printable(core.Remedy(out.err), maxText)
 	}
 	c.pause()
 	return run, c.Store.PutRun(context.WithoutCancel(ctx), run)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 		}
 		return out
 	}
-	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(r.Message), Remedy: r.Remedy}
+	err := &core.Error{Kind: core.KindNamed(r.Kind), Err: errors.New(cmp.Or(r.Message, "its head gave no reason")), Remedy: r.Remedy}
 	if dead := a.dead.Load(); dead != nil && !a.stopAsked() {
 		err = dead
 	}

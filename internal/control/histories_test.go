@@ -187,6 +187,19 @@ func drawn(seed, n uint64) *choices {
 // checkpoint, never anything left, always an end.
 func TestRandomHistories(t *testing.T) {
 	n, seed := histories(t)
+	playRandom(t, n, seed, false)
+}
+
+// TestHistoriesOfLiars has sites and heads lie besides, in a tenth as many histories.
+// Whatever they say: no controller panics, each run ends or is suspended with its reason,
+// nothing is left, no other run is touched, and no file is written but where the outputs
+// and the run's own files belong.
+func TestHistoriesOfLiars(t *testing.T) {
+	n, seed := histories(t)
+	playRandom(t, max(n/10, min(n, 300)), seed, true)
+}
+
+func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 	testkit.Figure(t, "%d histories; BEE_TEST_SEED=%d plays them again", n, seed)
 	// A history leaves nothing: garbage is collected when there is much rather than often.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -200,6 +213,7 @@ func TestRandomHistories(t *testing.T) {
 	)
 	for worker := range runtime.NumCPU() {
 		h := newHome(t, filepath.Join(root, strconv.Itoa(worker)))
+		h.lies = lies
 		all.Go(func() {
 			defer h.close()
 			for i := next.Add(1); i <= int64(n) && found.Load() == nil; i = next.Add(1) {
@@ -217,6 +231,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 	fmt.Printf("%s\n%v\n", fault, c) // now: it may be one that does not end when it is played again
 	h := newHome(t, filepath.Join(root, "short"))
+	h.lies = lies
 	defer h.close()
 	if short, f := h.shorten(t, c.given); f != "" {
 		t.Fatalf("%s\n(add this history to testdata/histories once it is mended)\n%v", f, &choices{given: short})
@@ -226,12 +241,19 @@ func TestRandomHistories(t *testing.T) {
 
 // TestKnownHistories plays those that once went wrong, one on each line.
 func TestKnownHistories(t *testing.T) {
-	f, err := os.Open("testdata/histories")
+	for file, lies := range map[string]bool{"histories": false, "lies": true} {
+		t.Run(file, func(t *testing.T) { playKnown(t, filepath.Join("testdata", file), lies) })
+	}
+}
+
+func playKnown(t *testing.T, name string, lies bool) {
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	h := newHome(t, filepath.Join(scratch(t), "known"))
+	h.lies = lies
 	defer h.close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		text, _, _ := strings.Cut(lines.Text(), "# ")

@@ -226,4 +226,8 @@ func (m *model) forget() {
 	m.mu.Unlock()
 	os.RemoveAll(m.store.RunDir(m.run))
 	m.store.RemoveRun(context.Background(), m.run) //nolint:errcheck // the home is removed in the end
+	if m.bystander != "" {
+		os.RemoveAll(m.store.RunDir(m.bystander))
+		m.store.RemoveRun(context.Background(), m.bystander) //nolint:errcheck // see above
+	}
 }

@@ -30,6 +30,8 @@ type modelHead struct {
 	nodes   []int
 	all     chan struct{}
 	setUp   bool
+	breaks  bool // it breaks off each connection
+	again   bool // it saves itself in place of its end
 	events  []protocol.Event
 	over    chan struct{} // closed at its end, however it comes
 	stopped chan struct{} // closed when a stop is asked for
@@ -68,7 +70,7 @@ const madeName = "made"
 func (h *modelHead) runs() {
 	m := h.l.s.m
 	if _, err := os.Stat(filepath.Join(protocol.VolumeDir(h.l.dir), madeName)); m.setup && err != nil {
-		m.wrong("attempt %d computes without what its setup has made", h.l.owner.Attempt)
+		m.amiss("attempt %d computes without what its setup has made", h.l.owner.Attempt)
 	}
 	h.begun = time.Now()
 	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
@@ -225,6 +227,10 @@ func (h *modelHead) live() {
 			case <-h.stopped:
 				h.result(&protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
 			case <-end:
+				if h.again {
+					h.saveAndEnd(0)
+					return
+				}
 				h.save(m.target, protocol.VolumeDir(h.l.dir))
 				h.result(&protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{{Index: 0, Path: "volume/count"}}})
 			case <-slot:
@@ -347,7 +353,7 @@ func (h *modelHead) result(r *protocol.Result) {
 // modelLine is a controller's connection to a head.
 type modelLine struct{ *modelHead }
 
-func (h modelLine) Addresses(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }
+func (h modelLine) Addresses(context.Context) ([]string, error) { return h.addresses() }
 func (h modelLine) Close() error                                { return nil }
 func (h modelLine) Extend(context.Context, time.Time) error     { return nil }
 func (h modelLine) Hold(context.Context, int) (func(), error)   { return func() {}, nil }
@@ -372,13 +378,13 @@ func (h modelLine) Watch(ctx context.Context, after int64, fn func(protocol.Even
 		m.step()
 		m.mu.Lock()
 		events, ended, news := h.events, h.ended, h.news
-		breaks := h.l.s.way("watch", 20) != nil
+		breaks := h.l.s.way("watch", 20) != nil || m.lies && h.breaks && !m.calm
 		m.mu.Unlock()
 		if breaks {
 			return errors.New("the line broke")
 		}
 		for _, e := range events[min(int(after), len(events)):] {
-			if err := fn(e); err != nil {
+			if err := fn(h.lied(e)); err != nil {
 				return err
 			}
 			after = e.Seq

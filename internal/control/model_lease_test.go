@@ -68,6 +68,7 @@ type modelLease struct {
 	unsure bool
 	// written is set when the run's user has said not to wait for it.
 	written bool
+	said    saidOf
 }
 
 // form gives the lease with the interfaces of its kind of site.
@@ -86,6 +87,22 @@ func (l *modelLease) Handle() core.Handle {
 }
 
 func (l *modelLease) Hosts() []core.Host {
+	l.s.m.mu.Lock()
+	lie := l.said.hosts
+	l.s.m.mu.Unlock()
+	if lie == nil {
+		return l.own()
+	}
+	return lie(l.own())
+}
+
+// ownHosts is a lease as it is, whatever its site says.
+type ownHosts struct{ *modelLease }
+
+func (l ownHosts) Hosts() []core.Host  { return l.own() }
+func (l ownHosts) Deadline() time.Time { return l.deadline }
+
+func (l *modelLease) own() []core.Host {
 	hosts := make([]core.Host, l.s.m.nodes)
 	for i := range hosts {
 		hosts[i] = core.Host{Index: i, Name: l.s.name + "-" + strconv.Itoa(i), Dir: l.dir, Cache: "same", Slots: 1}
@@ -101,8 +118,16 @@ func (l *modelLease) Hosts() []core.Host {
 
 func (l *modelLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
 
-func (l *modelLease) KeepsFiles() bool    { return l.s.keeps }
-func (l *modelLease) Deadline() time.Time { return l.deadline }
+func (l *modelLease) KeepsFiles() bool { return l.s.keeps }
+func (l *modelLease) Deadline() time.Time {
+	l.s.m.mu.Lock()
+	lie := l.said.deadline
+	l.s.m.mu.Unlock()
+	if lie == nil {
+		return l.deadline
+	}
+	return *lie
+}
 
 func (l *modelLease) Status(context.Context) (driver.Status, error) {
 	l.s.m.step()
@@ -111,7 +136,7 @@ func (l *modelLease) Status(context.Context) (driver.Status, error) {
 	if err := l.s.way("status", 25); err != nil {
 		return driver.Status{}, err
 	}
-	return driver.Status{Live: l.live, Reason: "its hosts are gone"}, nil
+	return l.liedStatus(driver.Status{Live: l.live, Reason: "its hosts are gone"}), nil
 }
 
 func (l *modelLease) NodeAlive(_ context.Context, host int) (bool, error) {
@@ -158,7 +183,7 @@ func (l *modelLease) reach(what string) error {
 
 func (l *modelLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
-	err := l.reach("stage")
+	err := errors.Join(l.reach("stage"), l.outside(t.Remote))
 	l.s.m.mu.Lock()
 	if l.head != nil || l.orders != nil {
 		l.s.m.wrong("attempt %d on %s gets files under its feet", l.owner.Attempt, l.s.name)
@@ -195,6 +220,10 @@ func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 		err = l.reach("fetch")
 	}
 	if err == nil {
+		err = l.outside(t.Remote)
+	}
+	if err == nil {
+		defer l.liedFile(t)
 		if _, serr := os.Stat(t.Remote); serr != nil {
 			return &core.Error{Kind: core.NotFound, Err: serr}
 		}
@@ -271,7 +300,7 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	m := l.s.m
 	for _, other := range m.heads {
 		if !other.ended && !other.l.givenUp() && !other.l.written {
-			m.wrong("two heads at once, on %s and %s", other.l.s.name, l.s.name)
+			m.amiss("two heads at once, on %s and %s", other.l.s.name, l.s.name)
 		}
 	}
 	skew := m.offset("skew."+l.s.name, 40)
@@ -282,7 +311,7 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	}
 	m.reached = max(m.reached, m.good())
 	if h.count < m.reached {
-		m.wrong("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
+		m.amiss("attempt %d begins at %d, after a checkpoint at %d", l.owner.Attempt, h.count, m.reached)
 	}
 	if err := os.MkdirAll(protocol.VolumeDir(l.dir), 0o700); err != nil { // as a node does
 		panic(err)
@@ -290,6 +319,8 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	m.say("attempt %d begins at %d on %s", l.owner.Attempt, h.count, l.s.name)
 	l.head = h
 	m.heads = append(m.heads, h)
+	_, h.breaks = m.lie("line", 12, 1)
+	_, h.again = m.lie("end", 6, 1)
 	h.live()
 }
 
@@ -337,11 +368,11 @@ func (l *modelLease) release() error {
 		l.saved = 0
 	}
 	if l.saved > max(m.good(), m.reached) && !m.stopped && !l.givenUp() {
-		m.wrong("%s is released with the only checkpoint at %d; at home there is %d", l.s.name, l.saved, m.good())
+		m.amiss("%s is released with the only checkpoint at %d; at home there is %d", l.s.name, l.saved, m.good())
 	}
 	if l.saved > m.reached && !m.stopped && !l.givenUp() {
 		if m.homed++; len(m.kept()) < min(m.homed, 2) {
-			m.wrong("%d checkpoints have come home, and %d are kept", m.homed, len(m.kept()))
+			m.amiss("%d checkpoints have come home, and %d are kept", m.homed, len(m.kept()))
 		}
 		m.reached = max(m.reached, l.saved)
 	}

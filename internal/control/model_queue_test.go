@@ -79,7 +79,7 @@ func (l *modelLease) obey() {
 	var o orders
 	err := json.Unmarshal(l.orders, &o)
 	if err == nil {
-		_, err = o.configs(l)
+		_, err = o.configs(ownHosts{l})
 	}
 	if err != nil {
 		panic(err)

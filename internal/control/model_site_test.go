@@ -102,7 +102,7 @@ func (s *modelSite) Probe(context.Context) (driver.Facts, error) {
 	if s.m.once("closed."+s.name, 12) || !s.shut.IsZero() && time.Now().After(s.shut) {
 		return driver.Facts{Reason: "closed for today", Passing: true}, nil
 	}
-	return driver.Facts{Usable: true}, nil
+	return s.liedFacts(driver.Facts{Usable: true}), nil
 }
 
 func (s *modelSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
@@ -119,7 +119,7 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 		return nil, s.m.passing("acquire on " + s.name)
 	}
 	if l := s.leases[r.Owner]; l != nil && l.live {
-		return l.form(), nil
+		return l.lied().form(), nil
 	}
 	l := &modelLease{s: s, owner: r.Owner, live: true, dir: filepath.Join(s.m.dir, s.name, r.Owner.Run+"-"+strconv.Itoa(r.Owner.Attempt))}
 	s.leases[r.Owner] = l
@@ -145,7 +145,7 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 	if s.m.once("lost."+s.name, 8) { // the site will be lost
 		time.AfterFunc(time.Duration(1+s.m.of("lost.at", 200))*time.Minute, func() { l.lose("it is lost") })
 	}
-	return l.form(), nil
+	return l.lied().form(), nil
 }
 
 func (s *modelSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
@@ -153,13 +153,16 @@ func (s *modelSite) Recover(_ context.Context, h core.Handle) (driver.Lease, err
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	l := s.leases[h.Owner]
+	if h.Owner.Run != s.m.run {
+		s.m.wrong("the lease of %v is asked for", h.Owner)
+	}
 	if err := s.way("recover", 25); err != nil {
 		return nil, err
 	}
 	if l == nil || !l.live && !s.keeps {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("it is gone")}
 	}
-	return l.form(), nil
+	return l.lied().form(), nil
 }
 
 func (s *modelSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
@@ -175,5 +178,5 @@ func (s *modelSite) List(_ context.Context, q core.Owner) ([]core.Handle, error)
 			found = append(found, l.Handle())
 		}
 	}
-	return found, nil
+	return s.liedList(found, q), nil
 }

@@ -37,6 +37,7 @@ import (
 type home struct {
 	dir   string
 	store *state.Store
+	lies  bool // sites and heads may lie
 }
 
 // model is the world of one history.
@@ -72,6 +73,9 @@ type model struct {
 	// boots is how often the controller's machine was started, and booted when.
 	boots  int
 	booted time.Time
+	// bystander is another run, where there are lies, and bystanding how it was at first.
+	bystander  string
+	bystanding []byte
 }
 
 // saying is a line of what happened, put into words only where a history went wrong.
@@ -239,8 +243,16 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 		Secure:  proven,
 		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
 		Ways:    &Ways{meet: m.meet},
-		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1,
+		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1, maxMoves: m.mostMoves(),
 	}, ctx
+}
+
+// mostMoves bounds how often a head may have its run continued that does so for ever.
+func (m *model) mostMoves() int {
+	if m.lies {
+		return 40
+	}
+	return 0
 }
 
 // clock is the one that nobody sets.
@@ -333,6 +345,12 @@ func (m *model) play(ctx context.Context) {
 			}
 			lock.Unlock()
 			m.run = made.ID
+			if m.lies {
+				if err := m.standBy(ctx, c); err != nil {
+					m.wrong("submit another: %v", err)
+					return
+				}
+			}
 			m.userStops(ctx)
 		}
 		run, err = m.drive(alive, c)
@@ -410,6 +428,17 @@ func (m *model) userStops(ctx context.Context) {
 // judge holds the end of a history against what is promised.
 func (m *model) judge(ctx context.Context, run state.Run) {
 	m.say("the run ends as %s: %s", run.State, run.Message)
+	if m.lies {
+		m.judgeLeft(ctx)
+		m.judgeLiars(ctx, run)
+		return
+	}
+	m.judgeEnd(run)
+	m.judgeLeft(ctx)
+}
+
+// judgeEnd holds how the run has ended against what is promised.
+func (m *model) judgeEnd(run state.Run) {
 	switch run.State {
 	case state.Succeeded:
 		raw, err := os.ReadFile(filepath.Join(m.dir, "results", "count"))
@@ -434,6 +463,10 @@ func (m *model) judge(ctx context.Context, run state.Run) {
 	default:
 		m.wrong("it ended as %s", run.State)
 	}
+}
+
+// judgeLeft holds what is left on sites against what is promised.
+func (m *model) judgeLeft(ctx context.Context) {
 	// What could not be released at once is released by later commands, once
 	// the sites can be reached again.
 	m.quiet()

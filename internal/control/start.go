@@ -44,6 +44,9 @@ func (a *attempt) begin(ctx context.Context) error {
 // stage brings image, inputs and checkpoint to the head's host.
 func (a *attempt) stage(ctx context.Context) error {
 	hosts := a.lease.Hosts()
+	if len(hosts) == 0 {
+		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: a.site.Name, Err: fmt.Errorf("there are none, expected %d", a.sub.Job.Hosts())}
+	}
 	a.theirs = *a.image
 	if want := wantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
 		var err error

@@ -17,7 +17,7 @@ import (
 // releaseOwned gives back everything on a site that carries an owner's tag.
 func (c *Controller) releaseOwned(ctx context.Context, p driver.Provider, q core.Owner) error {
 	// Of a site that answers in part, what is found is released.
-	handles, err := p.List(ctx, q)
+	handles, err := owned(ctx, p, q)
 	var errs []error
 	if err != nil {
 		errs = append(errs, fmt.Errorf("list what is left: %w", err))
@@ -26,6 +26,13 @@ func (c *Controller) releaseOwned(ctx context.Context, p driver.Provider, q core
 		errs = append(errs, releaseHandle(ctx, p, h))
 	}
 	return errors.Join(errs...)
+}
+
+// owned lists what on a site carries an owner's tag. A site that names anything else is not
+// believed: releasing that would end another run's attempt.
+func owned(ctx context.Context, p driver.Provider, q core.Owner) ([]core.Handle, error) {
+	handles, err := p.List(ctx, q)
+	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Attempt < 1 }), err
 }
 
 func releaseHandle(ctx context.Context, p driver.Provider, h core.Handle) error {
@@ -124,7 +131,7 @@ func (c *Controller) Sweep(ctx context.Context, sites []spec.Site, stores []stri
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 			continue
 		}
-		handles, err := p.List(ctx, core.Owner{User: c.Store.User()})
+		handles, err := owned(ctx, p, core.Owner{User: c.Store.User()})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 		}
