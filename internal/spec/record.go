@@ -24,6 +24,9 @@ func FromRecord(what string, job Job, dir string) (*Job, error) {
 	job.Dir = dir
 	size := 0
 	t.d.recorded("", reflect.ValueOf(&job).Elem(), &size)
+	if job.Nodes < 1 { // where a Beefile says nothing, it is one
+		t.d.at("nodes", "", "nodes: %d cannot be", job.Nodes)
+	}
 	if size > maxFile {
 		t.d.at("", "", "it has %d bytes of text; at most %d are read", size, maxFile)
 	}

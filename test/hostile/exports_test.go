@@ -126,6 +126,7 @@ func TestForgedExportsRunReadAndWriteNothing(t *testing.T) {
 		"no checkpoint":             {job: object{"Checkpoint": nil}},
 		"many nodes":                {job: object{"Nodes": 1 << 40}},
 		"fewer than no nodes":       {job: object{"Nodes": -1}},
+		"no nodes":                  {job: object{"Nodes": 0}},
 		"many machines":             {job: object{"VM": object{"PerHost": 1 << 40}}},
 		"a runtime":                 {job: object{"Runtime": "--privileged"}},
 		"a site of its own":         {submission: object{"sites": []any{object{"Name": "evil", "Provider": "ssh", "Hosts": []string{"evil.example"}}}}},
