@@ -53,7 +53,7 @@ func asked(t *testing.T, b *testkit.Bee, keys string, args ...string) (int, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { script.Process.Kill() }) //nolint:errcheck // mostly it has ended
+	t.Cleanup(func() { script.Process.Kill() })
 	testkit.Eventually(t, 30*time.Second, func() error {
 		if !strings.Contains(screen.String(), "[y/N]") {
 			return fmt.Errorf("nothing is asked: %s", screen)
