@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BEE_REQUIRE_ALL=1 CGO_ENABLED=0 BEE_TEST_LONG=${BEE_TEST_LONG:-}
-limit=40m
+limit=75m
 [ -z "$BEE_TEST_LONG" ] || limit=240m
 kept=$(mktemp -d /var/tmp/bee-test.XXXXXX)
 daemon= parts=()

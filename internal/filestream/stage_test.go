@@ -145,6 +145,7 @@ func TestStagedFilesKeepWhatTheyAre(t *testing.T) {
 	must(t, os.Link(in.Path("d/a"), in.Path("d/b")))
 	must(t, os.Chmod(in.Path("d/a"), 0o751))
 	must(t, os.Chmod(in.Path("d/s"), 0o555))
+	t.Cleanup(func() { os.Chmod(in.Path("d/s"), 0o755); os.Chmod(stage.Path("7/s"), 0o755) })
 	o := Outputs{In: in, Stage: stage, Left: func(string, Why) {}}
 	_, staged, err := o.Prepare(t.Context(), "d", "7")
 	must(t, err)

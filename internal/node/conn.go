@@ -50,7 +50,7 @@ func (n *node) acceptControl(ctx context.Context, l net.Listener) {
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		secure, err := wire.Key(n.config.Shared).Server(ctx, c, protocol.NodeName(n.config.Rank), protocol.ControllerName)
 		if err != nil || !known() {
-			n.Log.Warn("refused a connection to the controller's socket", "err", err)
+			n.refused(ctx, "the controller's socket", err)
 			return
 		}
 		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Trusting, client.Protocol)
@@ -82,17 +82,23 @@ func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
 	})
 }
 
+// refused logs a connection that was refused. One that only broke is not worth a line: a
+// node may have got through by another address, and a flood of them would fill the log.
+func (n *node) refused(ctx context.Context, from string, err error) {
+	level := slog.LevelWarn
+	if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) {
+		level = slog.LevelDebug
+	}
+	n.Log.Log(ctx, level, "refused a connection", "from", from, "err", err)
+}
+
 // acceptPeers serves the other nodes of the attempt, and nobody else.
 func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 	g := wire.Gate{Failed: n.deaf}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		if err := n.acceptPeer(ctx, c, known); err != nil {
 			c.Close()
-			level := slog.LevelWarn
-			if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) {
-				level = slog.LevelDebug // a node that got through by another of our addresses
-			}
-			n.Log.Log(ctx, level, "refused a connection", "from", c.RemoteAddr(), "err", err)
+			n.refused(ctx, c.RemoteAddr().String(), err)
 		}
 	})
 }

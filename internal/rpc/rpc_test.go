@@ -113,7 +113,7 @@ func TestCalls(t *testing.T) {
 	})
 	t.Run("an error keeps kind and remedy, and loses control characters", func(t *testing.T) {
 		_, err := Call(ctx, p, fails, None{})
-		if !core.IsKind(err, core.Busy) || core.Remedy(err) != "Wait.\ufffd" || strings.ContainsAny(err.Error(), "\x1b\a") {
+		if !core.IsKind(err, core.Busy) || core.Remedy(err) != `Wait.\a` || strings.ContainsAny(err.Error(), "\x1b\a") {
 			t.Fatalf("got %v (%v, %q)", err, core.KindOf(err), core.Remedy(err))
 		}
 	})
