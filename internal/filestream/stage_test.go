@@ -145,7 +145,11 @@ func TestStagedFilesKeepWhatTheyAre(t *testing.T) {
 	must(t, os.Link(in.Path("d/a"), in.Path("d/b")))
 	must(t, os.Chmod(in.Path("d/a"), 0o751))
 	must(t, os.Chmod(in.Path("d/s"), 0o555))
-	t.Cleanup(func() { os.Chmod(in.Path("d/s"), 0o755); os.Chmod(stage.Path("7/s"), 0o755) })
+	t.Cleanup(func() {
+		for _, dir := range []string{in.Path("d/s"), stage.Path("7/s")} {
+			must(t, os.Chmod(dir, 0o755))
+		}
+	})
 	o := Outputs{In: in, Stage: stage, Left: func(string, Why) {}}
 	_, staged, err := o.Prepare(t.Context(), "d", "7")
 	must(t, err)
