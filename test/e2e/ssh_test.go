@@ -193,7 +193,7 @@ func TestLossOfAHostIsNoticedAndNamed(t *testing.T) {
 
 func TestTheJobOutlivesItsController(t *testing.T) {
 	t.Parallel()
-	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 2; echo done >/work/result; echo done'",
+	b, farm, job := rack(t, 2, "nodes: 2", "run: 'echo begun; sleep 8; echo done >/work/result; echo done'",
 		"outputs: [{from: /work/result, to: ./results}]")
 	c := b.Command("run", "-q", job)
 	var out strings.Builder
