@@ -7,12 +7,12 @@ import _ "embed"
 // Beefile and Checkpointing explain the keys of a Beefile, Sites and Slurm those of
 // a sites file, in tables of Markdown.
 var (
-	//go:embed beefile.md
+	//go:embed reference/beefile.md
 	Beefile string
-	//go:embed checkpointing.md
+	//go:embed how-to/checkpoints.md
 	Checkpointing string
-	//go:embed sites.md
+	//go:embed reference/sites.md
 	Sites string
-	//go:embed slurm.md
+	//go:embed how-to/slurm.md
 	Slurm string
 )

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measure, and show the table. docs/benchmarks.md keeps the last one.
+# Measure, and show the table. docs/explanation/benchmarks.md keeps the last one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go run ./test/bench "$@"

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandsPage is docs/commands.md.
+// commandsPage is docs/reference/commands.md.
 func commandsPage() string {
 	root := (&app{}).newRoot()
 	var b strings.Builder
@@ -72,10 +72,10 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 	}
 }
 
-// TestCommandsPage holds docs/commands.md against the program. BEE_TEST_WRITE=1
+// TestCommandsPage holds docs/reference/commands.md against the program. BEE_TEST_WRITE=1
 // writes it anew.
 func TestCommandsPage(t *testing.T) {
-	file := filepath.Join(testkit.Root(t), "docs", "commands.md")
+	file := filepath.Join(testkit.Root(t), "docs", "reference", "commands.md")
 	want := commandsPage()
 	if os.Getenv("BEE_TEST_WRITE") != "" {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -84,6 +84,6 @@ func TestCommandsPage(t *testing.T) {
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil || string(raw) != want {
-		t.Errorf("docs/commands.md is not what the program says (%v): write it anew with `BEE_TEST_WRITE=1 go test -run CommandsPage ./internal/cli`", err)
+		t.Errorf("docs/reference/commands.md is not what the program says (%v): write it anew with `BEE_TEST_WRITE=1 go test -run CommandsPage ./internal/cli`", err)
 	}
 }

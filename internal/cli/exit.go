@@ -8,7 +8,7 @@ import (
 
 // Exit codes of bee itself. A task that ran to its end gives its own code,
 // whatever it is; these stand for everything else, and lie where programs
-// seldom have theirs. docs/exit-codes.md lists them for users.
+// seldom have theirs. docs/reference/exit-codes.md lists them for users.
 const (
 	exitPermanent   = 200
 	exitInvalid     = 201

@@ -126,7 +126,7 @@ func explain(out io.Writer, list []control.Prospect) error {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
 		if p.Unsaved && p.Usable {
-			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/checkpointing.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
+			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
 		}
 		if p.Margin != "" {
 			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)

@@ -15,7 +15,7 @@ import (
 )
 
 // runView is a run as `show --json` and `ps --json` give it. Its fields are a
-// promise to scripts (docs/json.md): they are added to, never changed.
+// promise to scripts (docs/reference/json.md): they are added to, never changed.
 type runView struct {
 	ID       string         `json:"id"`
 	Name     string         `json:"name"`

@@ -41,6 +41,6 @@ func (a *attempt) hint9p(e *core.Error) *core.Error {
 	if a.rec.Guest == "" || vm == nil || vm.Share == protocol.ShareVirtiofs || a.sub.Job.Volume.Kind == spec.VolumeImage {
 		return e
 	}
-	e.Remedy = strings.TrimSpace(e.Remedy + " Its guests have the volume by 9p, which has no FIFOs, sockets, fallocate, exchange by rename, nor open files without a name: where the job needs them, `vm: {share: virtiofs}` or `volume: dataimage` has them (docs/volumes.md).")
+	e.Remedy = strings.TrimSpace(e.Remedy + " Its guests have the volume by 9p, which has no FIFOs, sockets, fallocate, exchange by rename, nor open files without a name: where the job needs them, `vm: {share: virtiofs}` or `volume: dataimage` has them (docs/reference/volumes.md).")
 	return e
 }

@@ -73,6 +73,6 @@ func (h *head) unwritten(cause error) error {
 	signal := unix.SignalName(syscall.Signal(h.plan.Checkpoint.Signal))
 	return &core.Error{
 		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job died of %s, by which it was asked to write its checkpoint, and nothing is there of `checkpoint.paths`", cause, signal),
-		Remedy: "Have the job catch the signal and write its checkpoint, or correct `checkpoint.paths`: docs/checkpointing.md has recipes.",
+		Remedy: "Have the job catch the signal and write its checkpoint, or correct `checkpoint.paths`: docs/how-to/checkpoints.md has recipes.",
 	}
 }

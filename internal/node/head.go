@@ -185,7 +185,7 @@ func (h *head) saveGrace() time.Duration {
 
 // errSlotEnds is why an attempt ends that has used up its time.
 var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended before the job"), //nolint:gochecknoglobals // a constant
-	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run goes on elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/checkpointing.md has recipes, also for programs that cannot save themselves."}
+	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run goes on elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves."}
 
 // errTakenBack is the same for a site that takes its hosts back before.
 var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has taken its hosts back"), //nolint:gochecknoglobals // a constant

@@ -118,7 +118,7 @@ func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 func unanswered(cause error, grace time.Duration) error {
 	return &core.Error{
 		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job had not ended within its `grace` of %v after it was asked to save itself", cause, grace),
-		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/checkpointing.md.",
+		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/how-to/checkpoints.md.",
 	}
 }
 

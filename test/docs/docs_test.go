@@ -16,7 +16,7 @@ func documents(t *testing.T) map[string]string {
 	t.Helper()
 	root := testkit.Root(t)
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*/*.md", "examples/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			walk(file, value.(map[string]any))
 		}
 	}
-	for which, file := range map[string]string{"beefile": "docs/beefile.md", "sites": "docs/sites.md"} {
+	for which, file := range map[string]string{"beefile": "docs/reference/beefile.md", "sites": "docs/reference/sites.md"} {
 		schema, err := spec.Schema(which)
 		if err != nil {
 			t.Fatal(err)
@@ -158,23 +158,23 @@ func TestCommandsShownExist(t *testing.T) {
 	}
 }
 
-// TestEveryDependencyIsJustified holds docs/dependencies.md against go.mod.
+// TestEveryDependencyIsJustified holds docs/reference/dependencies.md against go.mod.
 func TestEveryDependencyIsJustified(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := documents(t)["docs/dependencies.md"]
+	table := documents(t)["docs/reference/dependencies.md"]
 	direct := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(raw), -1) {
 		direct[m[1]] = true
 		if !strings.Contains(table, "`"+m[1]+"`") {
-			t.Errorf("docs/dependencies.md does not say what %s is for", m[1])
+			t.Errorf("docs/reference/dependencies.md does not say what %s is for", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		if !direct[m[1]] {
-			t.Errorf("docs/dependencies.md lists %s, which go.mod does not", m[1])
+			t.Errorf("docs/reference/dependencies.md lists %s, which go.mod does not", m[1])
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// TestPromisesNameTheirTests: each row of docs/security.md names at least one test, or case
+// TestPromisesNameTheirTests: each row of docs/explanation/security.md names at least one test, or case
 // of a conformance suite, and that is there.
 func TestPromisesNameTheirTests(t *testing.T) {
 	reference := regexp.MustCompile("`((?:internal|test)/[a-z0-9/]+): ([A-Za-z0-9_, ]+)`")
@@ -32,7 +32,7 @@ func TestPromisesNameTheirTests(t *testing.T) {
 		}
 		return sources[dir]
 	}
-	for line := range strings.Lines(documents(t)["docs/security.md"]) {
+	for line := range strings.Lines(documents(t)["docs/explanation/security.md"]) {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise ") || strings.HasPrefix(line, "| who ") {
 			continue
 		}

@@ -240,7 +240,7 @@ func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
 	if r.Code != 206 || !strings.Contains(r.Stderr, "its slot is 22s, and the job, which has no `checkpoint:`, is ended if it is not done then") {
 		t.Errorf("got %+v", r)
 	}
-	for _, remedy := range []string{"`checkpoint:` in the Beefile", "docs/checkpointing.md", "Raise the site's `slot`"} {
+	for _, remedy := range []string{"`checkpoint:` in the Beefile", "docs/how-to/checkpoints.md", "Raise the site's `slot`"} {
 		if !strings.Contains(r.Stderr, remedy) {
 			t.Errorf("no remedy names %s: %s", remedy, r.Stderr)
 		}

@@ -8,18 +8,18 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// lammps is the job of an example, as docs/checkpointing.md says it is made ready to
+// lammps is the job of an example, as docs/how-to/checkpoints.md says it is made ready to
 // move: what it prints of the last step is the same as without.
 func lammps(steps string) journey {
 	return journey{
 		example: "lammps",
 		ready: func(t *testing.T, b *testkit.Bee) {
 			edit(t, b, "lammps/input/in.melt", "run          500", sameOrder+"restart      100 a.restart b.restart\nrun          "+steps)
-			b.File("lammps/input/in.resume", shown(t, "checkpointing.md", "text", "read_restart"))
+			b.File("lammps/input/in.resume", shown(t, "how-to/checkpoints.md", "text", "read_restart"))
 			edit(t, b, "lammps/input/in.resume", "neighbor ", sameOrder+"neighbor ")
 			edit(t, b, "lammps/input/in.resume", "3000 upto", steps+" upto")
 			run := "run: mpirun lmp -in in.melt\n"
-			_, further, _ := strings.Cut(shown(t, "checkpointing.md", "yaml", "name: melt\n"), run)
+			_, further, _ := strings.Cut(shown(t, "how-to/checkpoints.md", "yaml", "name: melt\n"), run)
 			edit(t, b, "lammps/job.yaml", run, run+further+"volume: /data\n")
 		},
 		begun:  []string{"sh", "-c", "ls /data/*.restart"},

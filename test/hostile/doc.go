@@ -1,6 +1,6 @@
 // Package hostile holds tests of the real binary against those whom it must not
 // trust: sites and their agents, heads, images and jobs, stores of checkpoints,
-// other users of a host. docs/security.md names the test of each promise.
+// other users of a host. docs/explanation/security.md names the test of each promise.
 //
 // One file per kind of fault. A site that lies comes from package
 // internal/testkit/hostilesite, which is told what to change:
