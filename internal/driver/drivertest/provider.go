@@ -312,7 +312,12 @@ func (s ProviderSuite) cancel(t *testing.T) {
 		check(t, err)
 		for _, h := range handles {
 			l, err := p.Recover(t.Context(), h)
-			check(t, err)
+			if core.IsKind(err, core.NotFound) { // removed by itself since
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			check(t, l.Release(t.Context()))
 		}
 		testkit.Eventually(t, 10*time.Second, func() error {
