@@ -3,13 +3,16 @@ package fsutil
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 func TestLock(t *testing.T) {
@@ -35,7 +38,8 @@ func TestLock(t *testing.T) {
 		}
 		got <- err
 	}()
-	if err := os.Remove(path); err != nil { // whoever waits for it must not get that one
+	awaitWaiter(t, path)                    // a lock on the next file of that name is no fault
+	if err := os.Remove(path); err != nil { // the waiter must not get a lock on this one
 		t.Fatal(err)
 	}
 	second, err := TryLock(path)
@@ -47,7 +51,7 @@ func TestLock(t *testing.T) {
 	}
 	select {
 	case err := <-got:
-		t.Errorf("a lock without a name was given: %v", err)
+		t.Fatalf("a lock without a name was given: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	if err := second.Unlock(); err != nil {
@@ -68,6 +72,33 @@ func TestLock(t *testing.T) {
 		t.Error(err)
 	} else if err := b.Unlock(); err != nil {
 		t.Error(err)
+	}
+}
+
+// awaitWaiter waits until a process asks in vain for a file's exclusive lock (proc_locks(5)).
+func awaitWaiter(t *testing.T, path string) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			f := strings.Fields(line)
+			if len(f) > 6 && f[1] == "->" && f[4] == "WRITE" && f[6] == want {
+				return
+			}
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("nobody waits for the lock")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
