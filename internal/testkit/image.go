@@ -18,68 +18,103 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
+// Layer is the one layer of an image: a tar archive in memory. Where two entries have one
+// name, the later replaces the earlier.
+type Layer struct {
+	t   testing.TB
+	raw bytes.Buffer
+	tar *tar.Writer
+}
+
+// NewLayer begins an empty layer.
+func NewLayer(t testing.TB) *Layer {
+	l := &Layer{t: t}
+	l.tar = tar.NewWriter(&l.raw)
+	return l
+}
+
+// Add adds an entry, with data where it is a plain file.
+func (l *Layer) Add(h tar.Header, data []byte) {
+	l.t.Helper()
+	h.Size, h.ModTime = int64(len(data)), time.Unix(1, 0)
+	if err := l.tar.WriteHeader(&h); err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.tar.Write(data); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Link adds a symbolic link.
+func (l *Layer) Link(path, target string) {
+	l.t.Helper()
+	l.Add(tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target, Mode: 0o777}, nil)
+}
+
+// Busybox adds Debian's static busybox, with applets, to a directory.
+func (l *Layer) Busybox(dir, applets string) {
+	l.t.Helper()
+	binary, err := os.ReadFile(RequireTool(l.t, "busybox"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: dir + "/busybox", Mode: 0o755}, binary)
+	for _, applet := range strings.Fields(applets) {
+		l.Link(dir+"/"+applet, "busybox")
+	}
+}
+
+// Archive writes a docker-archive of the layer with a configuration, and gives its path.
+func (l *Layer) Archive(tag string, config v1.Config) string {
+	l.t.Helper()
+	if err := l.tar.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l.raw.Bytes())), nil })
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.Architecture, file.OS, file.Config = runtime.GOARCH, "linux", config
+	if image, err = mutate.ConfigFile(image, file); err != nil {
+		l.t.Fatal(err)
+	}
+	parsed, err := name.NewTag(tag)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	path := filepath.Join(l.t.TempDir(), "image.tar")
+	if err := tarball.WriteToFile(path, parsed, image); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
 // Busybox writes a docker-archive of a small real image (Debian's static
 // busybox with its applets) and gives its path. It has an account app, 1234 with the
 // group 1235, whose home and a file `own` in it nobody else may read.
 func Busybox(t testing.TB, config v1.Config) string {
 	t.Helper()
-	binary, err := os.ReadFile(RequireTool(t, "busybox"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	add := func(h tar.Header, data []byte) {
-		h.Size, h.ModTime = int64(len(data)), time.Unix(1, 0)
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-	}
+	l := NewLayer(t)
 	for _, dir := range []string{"bin", "etc", "usr", "usr/bin", "tmp", "root", "home", "dev", "proc", "sys", "var"} {
 		mode := int64(0o755)
 		if dir == "tmp" {
 			mode = 0o1777
 		}
-		add(tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: mode}, nil)
+		l.Add(tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: mode}, nil)
 	}
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, binary)
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/root:/bin/sh\napp:x:1234:1235:App:/home/app:/bin/sh\n"))
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644}, []byte("root:x:0:\nteam:x:1235:\n"))
-	add(tar.Header{Typeflag: tar.TypeDir, Name: "home/app/", Mode: 0o700, Uid: 1234, Gid: 1235}, nil)
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "home/app/own", Mode: 0o600, Uid: 1234, Gid: 1235}, []byte("app's\n"))
-	for _, applet := range strings.Fields("sh true false echo cat ls sleep env id kill pwd mkdir touch grep sed awk seq head tail wc dd ps hostname printf test rm cp mv stat chmod sort date yes tr readlink chroot mount umount mknod") {
-		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = file.DeepCopy()
-	file.Architecture, file.OS, file.Config = runtime.GOARCH, "linux", config
-	if image, err = mutate.ConfigFile(image, file); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "busybox.tar")
-	tag, err := name.NewTag("bee.test/busybox:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tarball.WriteToFile(path, tag, image); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/root:/bin/sh\napp:x:1234:1235:App:/home/app:/bin/sh\n"))
+	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644}, []byte("root:x:0:\nteam:x:1235:\n"))
+	l.Add(tar.Header{Typeflag: tar.TypeDir, Name: "home/app/", Mode: 0o700, Uid: 1234, Gid: 1235}, nil)
+	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: "home/app/own", Mode: 0o600, Uid: 1234, Gid: 1235}, []byte("app's\n"))
+	l.Busybox("bin", "sh true false echo cat ls sleep env id kill pwd mkdir touch grep sed awk seq head tail wc dd ps hostname printf test rm cp mv ln stat chmod sort date yes tr readlink chroot mount umount mknod mkfifo")
+	return l.Archive("bee.test/busybox:1", config)
 }

@@ -2,12 +2,9 @@ package drivertest
 
 import (
 	"archive/tar"
-	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // odd has a container of an image that lacks nearly everything and has links in odd
@@ -114,76 +107,31 @@ func (s RuntimeSuite) linksOut(t *testing.T) {
 // replace those before. It has no accounts, no /tmp, and no places for mounts.
 func oddImage(t *testing.T, called string, dirs []string, links ...string) driver.LocalImage {
 	t.Helper()
-	binary, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	add := func(h tar.Header, data []byte) {
-		h.Size, h.ModTime = int64(len(data)), time.Unix(1, 0)
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-	}
 	taken := map[string]bool{}
 	for _, l := range links {
 		path, _, _ := strings.Cut(l, " -> ")
 		taken[path+"/"] = true
 	}
+	layer := testkit.NewLayer(t)
 	for _, d := range append([]string{"usr/", "usr/bin/", "usr/etc/", "usr/var/", "closed/"}, dirs...) {
 		if !taken[d] {
 			mode := int64(0o755)
 			if d == "closed/" {
 				mode = 0o555
 			}
-			add(tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: mode}, nil)
+			layer.Add(tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: mode}, nil)
 		}
 	}
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "usr/bin/busybox", Mode: 0o755}, binary)
-	for _, applet := range strings.Fields("sh cat echo id pwd rm wc printenv test") {
-		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
-	}
+	layer.Busybox("usr/bin", "sh cat echo id pwd rm wc printenv test")
 	for _, l := range append([]string{"bin -> /usr/bin"}, links...) {
 		path, target, _ := strings.Cut(l, " -> ")
-		add(tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target, Mode: 0o777}, nil)
+		layer.Link(path, target)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = file.DeepCopy()
+	tag := "bee.test/" + called + ":1"
 	// What a runtime must not act upon, too: the node does.
-	file.Architecture, file.OS, file.Config = runtime.GOARCH, "linux", v1.Config{
+	return formsOf(t, layer.Archive(tag, v1.Config{
 		WorkingDir: "/no/such", User: "1234:0", Entrypoint: []string{""}, Cmd: []string{"false"}, StopSignal: "SIGQUIT", Volumes: map[string]struct{}{"/data": {}},
 		ExposedPorts: map[string]struct{}{"80/tcp": {}}, Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "false"}}, OnBuild: []string{"RUN false"}, ArgsEscaped: true,
 		Env: []string{"PATH=/none", "PATH=/bin"}, Labels: map[string]string{"a": "b"}, Shell: []string{"/bin/none"},
-	}
-	if image, err = mutate.ConfigFile(image, file); err != nil {
-		t.Fatal(err)
-	}
-	tag := "bee.test/" + called + ":1"
-	parsed, err := name.NewTag(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(t.TempDir(), "odd.tar")
-	if err := tarball.WriteToFile(archive, parsed, image); err != nil {
-		t.Fatal(err)
-	}
-	return formsOf(t, archive, tag)
+	}), tag)
 }
