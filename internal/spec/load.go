@@ -116,11 +116,11 @@ type SitesFile struct {
 // DefaultSites is what a user without a sites file has: this machine.
 func DefaultSites() []Site { return []Site{{Name: "local", Provider: "local"}} }
 
-// LoadSites reads a sites file.
+// LoadSites reads a sites file. One that others can change is an error.
 func LoadSites(file string) (SitesFile, error) {
-	data, err := os.ReadFile(file)
+	data, err := readSitesFile(file)
 	if err != nil {
-		return SitesFile{}, FileError("sites file", file, err)
+		return SitesFile{}, err
 	}
 	f, err := parseSites(file, data)
 	f.Path = file
