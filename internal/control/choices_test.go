@@ -26,7 +26,7 @@ type choices struct {
 	seen  map[string]int
 	// draw decides in place of given, where what it decides is written down; nil: what is
 	// not given is 0.
-	draw func(what string, n int) int
+	draw func(what string, nth, n int) int
 }
 
 // of decides about something between n ways.
@@ -41,7 +41,7 @@ func (c *choices) of(what string, n int) int {
 	if c.draw == nil {
 		return c.given[k] % n
 	}
-	v := c.draw(what, n)
+	v := c.draw(what, k.n, n)
 	if v != 0 {
 		if c.given == nil {
 			c.given = map[choice]int{}

@@ -2,7 +2,9 @@ package control
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -94,6 +96,7 @@ func (h *home) play(t *testing.T, c *choices) string {
 		os.RemoveAll(world)
 		m := newModel(h, c, world)
 		m.play(t.Context())
+		h.end = m.end()
 		m.forget()
 		if len(m.faults) > 0 {
 			fault = m.String()
@@ -163,20 +166,20 @@ func (h *home) shorten(t *testing.T, given map[choice]int) (map[choice]int, stri
 // that do then come closer to each other.
 const mutes = 1
 
-// drawn gives random choices.
-func drawn(seed, n uint64) *choices {
-	random := rand.New(rand.NewPCG(seed, n))
-	mute := map[string]bool{}
-	return &choices{draw: func(what string, n int) int {
-		is, known := mute[what]
-		if !known {
-			is = random.IntN(4) < mutes
-			mute[what] = is
-		}
-		if is {
+// drawn returns random choices. Each depends on its name alone, not on what was decided
+// before: equal seeds play alike although goroutines take turns in another order, or the
+// code asks in another one.
+func drawn(seed, history uint64) *choices {
+	random := func(what string, nth int) *rand.Rand {
+		name := fnv.New64a()
+		fmt.Fprintf(name, "%d %d %s", history, nth, what) //nolint:errcheck // a hash takes all
+		return rand.New(rand.NewPCG(seed, name.Sum64()))
+	}
+	return &choices{draw: func(what string, nth, n int) int {
+		if random(what, -1).IntN(4) < mutes {
 			return 0
 		}
-		return random.IntN(n)
+		return random(what, nth).IntN(n)
 	}}
 }
 
@@ -199,6 +202,35 @@ func TestHistoriesOfLiars(t *testing.T) {
 	playRandom(t, max(n/10, min(n, 300)), seed, true)
 }
 
+// writeEnds writes how each history has ended, to compare two versions by equal seeds, into
+// the file that BEE_TEST_ENDS names.
+func writeEnds(t *testing.T, ends []string) {
+	path := os.Getenv("BEE_TEST_ENDS")
+	if path == "" {
+		return
+	}
+	if err := os.WriteFile(path+"."+t.Name(), []byte(strings.Join(ends, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end is how a history has ended: the run's state and kind, and its attempts with theirs.
+func (m *model) end() string {
+	run, err := m.store.Run(context.Background(), m.run)
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s %q", run.State, run.Kind)
+	for _, a := range m.attempts() {
+		code := "-"
+		if a.ExitCode != nil {
+			code = strconv.Itoa(*a.ExitCode)
+		}
+		text += fmt.Sprintf("; %d %s %q %s %v", a.N, a.Site, a.Kind, code, a.Released)
+	}
+	return text
+}
+
 func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 	testkit.Figure(t, "%d histories; BEE_TEST_SEED=%d plays them again", n, seed)
 	// A history leaves nothing: garbage is collected when there is much rather than often.
@@ -210,6 +242,7 @@ func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 		found atomic.Pointer[choices]
 		fault string
 		all   sync.WaitGroup
+		ends  = make([]string, n)
 	)
 	for worker := range runtime.NumCPU() {
 		h := newHome(t, filepath.Join(root, strconv.Itoa(worker)))
@@ -221,10 +254,12 @@ func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 				if f := h.play(t, c); f != "" && found.CompareAndSwap(nil, c) {
 					fault = f
 				}
+				ends[i-1] = h.end
 			}
 		})
 	}
 	all.Wait()
+	writeEnds(t, ends)
 	c := found.Load()
 	if c == nil {
 		return

@@ -38,6 +38,7 @@ type home struct {
 	dir   string
 	store *state.Store
 	lies  bool // sites and heads may lie
+	end   string
 }
 
 // model is the world of one history.
