@@ -7,24 +7,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bee-hpc/bee/docs"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// Schema gives the JSON Schema (2020-12) of "beefile" or "sites", made from
-// the types that the parser fills, what the checks go by, and what the documents say.
+// Schema returns the JSON Schema (2020-12) of "beefile" or "sites", made from the
+// types of the parser, the rules of the checks and the texts in keys.yaml.
 func Schema(which string) (map[string]any, error) {
 	var root map[string]any
-	m := meanings{}
+	m, err := meaningsOf(which)
+	if err != nil {
+		return nil, err
+	}
 	switch which {
 	case "beefile":
-		m.read(docs.Beefile, "")
-		m.read(docs.Checkpointing, "")
 		root = m.schemaOf(reflect.TypeFor[Job](), "")
 		root["oneOf"] = []any{map[string]any{"required": []string{"image"}}, map[string]any{"required": []string{"build"}}}
 	case "sites":
-		m.read(docs.Sites, "sites[]")
-		m.read(docs.Slurm, "sites[]")
 		root = m.schemaOf(reflect.TypeFor[SitesFile](), "")
 		root["required"] = []string{"sites"}
 	default:

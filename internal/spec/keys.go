@@ -1,0 +1,55 @@
+package spec
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed keys.yaml
+var keysFile []byte
+
+// A keyTable explains the keys of one mapping of the Beefile or the sites file.
+type keyTable struct {
+	File string // beefile or sites
+	At   string // path of the mapping without indexes
+	Keys []struct{ Key, Text, Default string }
+}
+
+// keyTables returns the tables in keys.yaml.
+func keyTables() ([]keyTable, error) {
+	var tables []keyTable
+	if err := yaml.UnmarshalWithOptions(keysFile, &tables, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("read the built-in keys.yaml: %w", err)
+	}
+	return tables, nil
+}
+
+// meanings are the texts of keys, by their path without indexes.
+type meanings map[string]string
+
+// meaningsOf returns the meanings of the keys of beefile or sites, without the targets
+// of links.
+func meaningsOf(file string) (meanings, error) {
+	tables, err := keyTables()
+	if err != nil {
+		return nil, err
+	}
+	link := regexp.MustCompile(`\[([^]]+)\]\([^)]+\)`)
+	m := meanings{}
+	for _, t := range tables {
+		if t.File != file {
+			continue
+		}
+		for _, k := range t.Keys {
+			text := k.Text
+			if k.Default != "" {
+				text += "; default: " + k.Default
+			}
+			m[join(t.At, k.Key)] = link.ReplaceAllString(text, "$1")
+		}
+	}
+	return m, nil
+}
