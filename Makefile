@@ -1,8 +1,8 @@
-# BEE's own tasks. They install what they need as root, and tell an ordinary user
-# what is missing.
+# BEE's own tasks. As root they install what they need; for an ordinary user they
+# print what is missing.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null)),0.1.0)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
 .PHONY: build demo test test-long quick histories race bench lint dist clean

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is set by the release build with -ldflags -X.
-var Version = "dev"
+// Version is set by the Makefile with -ldflags -X, from the tag if there is one.
+var Version = "0.1.0"
 
 func (a *app) newVersionCommand() *cobra.Command {
 	var asJSON bool
