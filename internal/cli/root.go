@@ -45,6 +45,9 @@ func Main(ctx context.Context, args []string) int {
 	return codeOf(err)
 }
 
+// Commands returns all commands, for what is checked of them.
+func Commands() *cobra.Command { return (&app{stdout: io.Discard, stderr: io.Discard}).newRoot() }
+
 func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bee",

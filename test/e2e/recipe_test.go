@@ -28,19 +28,19 @@ func shown(t *testing.T, document, language, begin string) string {
 	return ""
 }
 
-// TestTheMPILoopOfTheDocumentMoves does what docs/how-to/checkpoints.md says, with the
+// TestTheMPILoopOfTheDocumentMoves does what docs/tutorial/checkpoint.md says, with the
 // files that it shows.
 func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	t.Parallel()
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
-	program := shown(t, "how-to/checkpoints.md", "c", "#include <mpi.h>")
+	program := shown(t, "tutorial/checkpoint.md", "c", "#include <mpi.h>")
 	if n := strings.Count(program, "\n"); n > 30 {
 		t.Errorf("the example has grown to %d lines", n)
 	}
 	b.File("pi.c", program)
-	b.File("pi.yaml", shown(t, "how-to/checkpoints.md", "yaml", "name: pi\n"))
-	b.File("here.yaml", shown(t, "how-to/checkpoints.md", "yaml", "sites:\n  - {name: first, provider: local}\n"))
+	b.File("pi.yaml", shown(t, "tutorial/checkpoint.md", "yaml", "name: pi\n"))
+	b.File("here.yaml", shown(t, "tutorial/checkpoint.md", "yaml", "sites:\n  - {name: first, provider: local}\n"))
 	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
 	testkit.Eventually(t, 4*time.Minute, func() error { // in which the image is built
 		if log := b.Try("logs", "pi").Stdout; !strings.Contains(log, "begins at step 0\n") {
@@ -62,7 +62,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	}
 }
 
-// TestStepsOfAProgramThatCannotSaveItself runs the loop of the same document over
+// TestStepsOfAProgramThatCannotSaveItself runs the loop of docs/how-to/checkpoints.md over
 // a program that dies of TERM: the next attempt skips what is done.
 func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
 	script := shown(t, "how-to/checkpoints.md", "yaml", "name: study\n")
@@ -103,11 +103,11 @@ func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
 	}
 }
 
-// TestACodeWithRestartFilesOfItsOwn runs the Beefile of the same document with a program
+// TestACodeWithRestartFilesOfItsOwn runs the Beefile of docs/how-to/restart-files.md with a program
 // that writes restart files by turns and dies of TERM.
 func TestACodeWithRestartFilesOfItsOwn(t *testing.T) {
 	t.Parallel()
-	shownJob := shown(t, "how-to/checkpoints.md", "yaml", "name: reconnection\n")
+	shownJob := shown(t, "how-to/restart-files.md", "yaml", "name: reconnection\n")
 	_, rest, found := strings.Cut(shownJob, "nodes: 2\n")
 	if rest = strings.ReplaceAll(rest, "mpirun ./deck.Linux", "sh ./deck.Linux"); !found || !strings.Contains(rest, "sh ./deck.Linux --restore") {
 		t.Fatalf("the document shows %q", shownJob)

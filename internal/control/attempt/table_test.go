@@ -173,7 +173,7 @@ func TestMayComputeByResult(t *testing.T) {
 
 // page is where the table is printed. BEE_UPDATE=1 writes it.
 const (
-	page  = "../../../docs/architecture.md"
+	page  = "../../../docs/explanation/attempts.md"
 	begin = "<!-- generated from internal/control/attempt: begin -->\n"
 	end   = "<!-- generated from internal/control/attempt: end -->\n"
 )
