@@ -11,7 +11,6 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/procid"
-	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // automatic takes the first runtime, BEE's own, without trying it, unless
@@ -60,18 +59,6 @@ func firstWorking(ctx context.Context, all []driver.Runtime) (driver.Runtime, er
 		reasons = append(reasons, &core.Error{Kind: core.Unsupported, Op: rt.Info().Name, Err: err})
 	}
 	return nil, &core.Error{Kind: core.Unsupported, Op: "choose a runtime", Err: errors.Join(reasons...), Remedy: core.Remedy(reasons[0])}
-}
-
-// TryRuntime is driver.RuntimeTrier's for whatever site, by its provider or a lease
-// of it, and the runtime that it names. No host is named where that is this machine.
-func TryRuntime(ctx context.Context, s spec.Site, by any) (runtime, host string, err error) {
-	if t, ok := by.(driver.RuntimeTrier); ok {
-		return t.TryRuntime(ctx, s.Runtime)
-	}
-	if s.Provider == "local" {
-		runtime, err = workingRuntime(ctx, s.Runtime)
-	}
-	return runtime, host, err
 }
 
 // workingRuntime tries a runtime on this host, or for auto all of them, and names the

@@ -78,7 +78,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead,
-			HasImage: hasImage,
+			HasImage: hasImage, TryRuntime: workingRuntime,
 		})
 	case "slurm":
 		return slurmSite(s, o)
@@ -241,7 +241,5 @@ func Agent() ssh.Agent {
 			}
 			return Provider(s, Options{Cache: cache(), Clusters: clusters})
 		},
-		HasImage: hasImage,
-		Runtime:  workingRuntime,
 	}
 }

@@ -192,7 +192,7 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if err := echo(ctx, p); err != nil {
 		return no(detail+": files cannot be brought there and back: "+err.Error(), core.Remedy(err))
 	}
-	works, host, err := catalog.TryRuntime(ctx, site, p)
+	works, host, err := p.TryRuntime(ctx, site.Runtime)
 	if host != "" {
 		detail += ", on " + host
 	}
@@ -210,13 +210,9 @@ const echoSize = 64 << 10
 
 // echo brings something that nobody can guess to a site and back.
 func echo(ctx context.Context, p driver.Provider) error {
-	e, can := p.(driver.Echoer)
-	if !can {
-		return nil
-	}
 	data := make([]byte, echoSize)
 	rand.Read(data)
-	got, err := e.Echo(ctx, data)
+	got, err := p.Echo(ctx, data)
 	if err == nil && !bytes.Equal(got, data) {
 		err = errors.New("what came back is not what was brought")
 	}

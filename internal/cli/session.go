@@ -91,9 +91,6 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
 	}
-	c.TryRuntime = func(ctx context.Context, site spec.Site, lease driver.Lease) (runtime, host string, err error) {
-		return catalog.TryRuntime(ctx, site, lease)
-	}
 	c.Place = func(store string) (checkpoint.Place, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})
 	}

@@ -75,7 +75,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 			out = outcome{state: state.Stopped, err: errStopped()}
 		}
 		a.blame(out)
-	case !rec.Launched && !gone && queued(a.lease): // its place in the queue is kept
+	case !rec.Launched && !gone && a.lease.Queue() != nil: // its place in the queue is kept
 		d.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", d.run.ID, site.Name))
 		// Also while nobody looked. That the image took may lie before the attempt.
 		a.rec.Phases[protocol.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[protocol.PhaseImage])
@@ -134,8 +134,6 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		}
 	}
 }
-
-func queued(l driver.Lease) bool { _, ok := l.(driver.Queued); return ok }
 
 // remembered is the outcome of an attempt that an earlier controller had recorded before it
 // died.
@@ -221,7 +219,7 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
 	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
 		lease, err := provider.Recover(ctx, *rec.Lease)
-		driver.LetGo(lease)
+		disconnect(lease)
 		if err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}

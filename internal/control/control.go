@@ -29,9 +29,6 @@ type Controller struct {
 	Provider func(spec.Site) (driver.Provider, error)
 	// Place opens the place of a `store:`, where it can be reached.
 	Place func(store string) (checkpoint.Place, error)
-	// TryRuntime is driver.RuntimeTrier's for the hosts of a lease, and the runtime
-	// that the site names.
-	TryRuntime func(context.Context, spec.Site, driver.Lease) (runtime, host string, err error)
 	// Images gets and sends images.
 	Images Images
 	// Secure makes sure that at the other end of a connection that Lease.Dial gave is the

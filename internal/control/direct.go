@@ -17,8 +17,8 @@ func (a *attempt) storeFrom(ctx context.Context) (checkpoint.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	far, ok := a.lease.(driver.StoreHost)
-	if !ok || a.sub.Job.Store == "" {
+	far := a.lease.StoreAccess()
+	if far == nil || a.sub.Job.Store == "" {
 		return store, nil
 	}
 	marker, ok := a.where.(checkpoint.Marker)
@@ -39,7 +39,7 @@ func (a *attempt) storeFrom(ctx context.Context) (checkpoint.Store, error) {
 // seen is a store that is used by a site's host itself.
 type seen struct {
 	checkpoint.Store
-	far driver.StoreHost
+	far driver.StoreAccess
 	dir string // of the run, as the host sees it
 }
 

@@ -213,7 +213,14 @@ type drive struct {
 // carry other runs for long.
 func (d *drive) disconnect() {
 	for _, l := range d.leases {
-		driver.LetGo(l)
+		disconnect(l)
+	}
+}
+
+// disconnect ends the connections of a lease; nil: there are none.
+func disconnect(l driver.Lease) {
+	if l != nil {
+		l.Disconnect()
 	}
 }
 

@@ -36,7 +36,7 @@ func (a *attempt) orders(ctx context.Context, secrets map[string]string) (*order
 		return nil, err
 	}
 	job := &a.sub.Job
-	m := learnMargin(job, a.site, earlier, filesStay(a.lease))
+	m := learnMargin(job, a.site, earlier, a.lease.KeepsFiles())
 	plan, err := makePlan(job, a.run, a.theirs, secrets, a.binds, a.resumed, m)
 	if err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func (a *attempt) entrusted() bool { return !a.rec.Entrusted.IsZero() }
 // itself. From the record on, it counts as one that may run: the orders are put
 // in force by the first look after it, of this controller or of another.
 func (a *attempt) entrust(ctx context.Context) error {
-	u, ok := a.lease.(driver.Unattended)
-	if !ok || !a.awaited() {
+	u := a.lease.Autostart()
+	if u == nil || !a.awaited() {
 		return nil
 	}
 	if len(a.sub.Job.Secrets) > 0 {
@@ -124,7 +124,7 @@ func (a *attempt) entrust(ctx context.Context) error {
 }
 
 // attend tells a site, and the user, that it cannot start a staged attempt by itself.
-func (a *attempt) attend(ctx context.Context, u driver.Unattended) error {
+func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 	if a.site.Granted() { // the hosts are there, and go with us
 		return nil
 	}
@@ -139,9 +139,9 @@ func (a *attempt) attend(ctx context.Context, u driver.Unattended) error {
 
 // look asks how the waiting stands. Orders that are not known to be in force
 // come first.
-func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, error) {
+func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting, error) {
 	if a.entrusted() && !a.committed {
-		err := a.lease.(driver.Unattended).Commit(ctx)
+		err := a.lease.Autostart().Commit(ctx)
 		if core.IsKind(err, core.NotFound) {
 			err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("what was left there is gone: %w", err)}
 		}
@@ -162,7 +162,7 @@ func (a *attempt) look(ctx context.Context, q driver.Queued) (driver.Waiting, er
 // an answer: that they are gone. A name that is not resolved on a train, a login that has
 // ended, words of a batch system that nobody knows: all that leaves open what became of
 // them, and passes.
-func ready(ctx context.Context, q driver.Queued) (driver.Waiting, error) {
+func ready(ctx context.Context, q driver.LeaseQueue) (driver.Waiting, error) {
 	w, err := q.Ready(ctx)
 	if w.Missed && err != nil {
 		return w, missedError{err}
@@ -211,7 +211,7 @@ func (a *attempt) launchedThere(ctx context.Context) error {
 // rejoin goes on with an attempt that its site starts, or has started, by
 // itself.
 func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
-	q := a.lease.(driver.Queued)
+	q := a.lease.Queue()
 	w, err := a.look(ctx, q)
 	if core.IsKind(err, core.Transient) {
 		return outcome{}, err // whether it runs is not known
@@ -284,7 +284,7 @@ func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
 // beganThere tells whether the site has started the nodes. It may have, and the
 // record of that fail.
 func (a *attempt) beganThere(ctx context.Context) (bool, error) {
-	w, err := ready(ctx, a.lease.(driver.Queued))
+	w, err := ready(ctx, a.lease.Queue())
 	if err != nil || !w.Ready {
 		return false, err
 	}

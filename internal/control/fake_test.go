@@ -66,6 +66,8 @@ type fakeSite struct {
 	deadline, ends time.Time
 	// line, if set, is how the line to it does while something travels there or back.
 	line func(remote string) error
+	// tryRuntime, if set, tries a runtime on the hosts of a lease.
+	tryRuntime func(name string, l driver.Lease) (string, error)
 }
 
 // answer is its answer where it does not answer.
@@ -120,49 +122,69 @@ func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, e
 	return f.lease(r.Owner), nil
 }
 
-func (f *fakeSite) lease(o core.Owner) driver.Lease {
-	if f.alone != nil {
-		return &fakeAlone{&fakeQueued{&fakeLease{f, o}}}
-	}
-	if f.yields {
-		return &fakeYielding{&fakeLease{f, o}}
-	}
-	if f.ready != nil {
-		return &fakeQueued{&fakeLease{f, o}}
-	}
-	return &fakeLease{f, o}
+func (f *fakeSite) lease(o core.Owner) driver.Lease { return &fakeLease{f, o} }
+
+func (f *fakeSite) Echo(_ context.Context, data []byte) ([]byte, error) { return data, nil }
+
+func (f *fakeSite) TryRuntime(context.Context, string) (runtime, host string, err error) {
+	return "", "", nil
 }
 
-// fakeYielding is a lease of a site that keeps files without hosts.
-type fakeYielding struct{ *fakeLease }
+func (f *fakeSite) Queue() driver.SiteQueue { return f }
 
-func (l *fakeYielding) Yield(context.Context) error {
+func (l *fakeLease) Disconnect()      {}
+func (l *fakeLease) KeepsFiles() bool { return false }
+
+func (l *fakeLease) TryRuntime(_ context.Context, name string) (runtime, host string, err error) {
+	if l.f.tryRuntime == nil {
+		return "", "", nil
+	}
+	works, err := l.f.tryRuntime(name, l)
+	return works, "", err
+}
+
+func (l *fakeLease) Queue() driver.LeaseQueue {
+	if l.f.ready == nil {
+		return nil
+	}
+	return l
+}
+
+func (l *fakeLease) Autostart() driver.Autostart {
+	if l.f.alone == nil {
+		return nil
+	}
+	return l
+}
+
+func (l *fakeLease) DirectTransfer() driver.DirectTransfer { return nil }
+func (l *fakeLease) StoreAccess() driver.StoreAccess       { return nil }
+
+func (l *fakeLease) VolumeReuse() driver.VolumeReuse {
+	if !l.f.yields {
+		return nil
+	}
+	return l
+}
+
+func (l *fakeLease) Yield(context.Context) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.yielded = true
 	return nil
 }
 
-// fakeQueued is a lease of a site with a queue.
-type fakeQueued struct{ *fakeLease }
+func (l *fakeLease) Inherit(context.Context, string, string) error {
+	return &core.Error{Kind: core.Unsupported, Err: errors.New("a fake site reuses nothing")}
+}
 
-func (l *fakeQueued) Ready(context.Context) (driver.Waiting, error) { return l.f.ready() }
+func (l *fakeLease) Ready(context.Context) (driver.Waiting, error) { return l.f.ready() }
 
-// fakeAlone is a lease of a site that starts by itself what is left with it.
-type fakeAlone struct{ *fakeQueued }
-
-func (l *fakeAlone) Entrust(_ context.Context, orders []byte) error {
+func (l *fakeLease) Entrust(_ context.Context, orders []byte) error {
 	return l.f.alone("entrust", orders)
 }
-func (l *fakeAlone) Attend(context.Context) error { return l.f.alone("attend", nil) }
-func (l *fakeAlone) Commit(context.Context) error { return l.f.alone("commit", nil) }
-func (l *fakeAlone) Hosts() []core.Host {
-	hosts := l.fakeLease.Hosts()
-	if w, err := l.f.ready(); err != nil || !w.Ready {
-		hosts[0].Name = ""
-	}
-	return hosts
-}
+func (l *fakeLease) Attend(context.Context) error { return l.f.alone("attend", nil) }
+func (l *fakeLease) Commit(context.Context) error { return l.f.alone("commit", nil) }
 
 func (f *fakeSite) Forecast(context.Context, driver.Request) (driver.Waiting, error) {
 	return driver.Waiting{Expected: f.starts, Reason: f.late}, nil
@@ -211,6 +233,11 @@ func (l *fakeLease) Hosts() []core.Host {
 	hosts := make([]core.Host, max(l.f.hosts, 1))
 	for i := range hosts {
 		hosts[i] = core.Host{Index: i, Name: "f" + strconv.Itoa(i), Dir: l.f.dir, Cache: "same", Slots: 1}
+	}
+	if l.f.alone != nil {
+		if w, err := l.f.ready(); err != nil || !w.Ready {
+			hosts[0].Name = ""
+		}
 	}
 	return hosts
 }

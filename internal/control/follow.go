@@ -352,13 +352,12 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 // watchJoin looks, until all nodes have joined, whether each still lives: the
 // head cannot miss one that it has never seen, and would wait for it in vain.
 func (a *attempt) watchJoin(ctx context.Context, head Head) {
-	checker, ok := a.lease.(driver.NodeChecker)
-	if !ok || len(a.lease.Hosts()) == 1 {
+	if len(a.lease.Hosts()) == 1 {
 		return
 	}
 	for pause := joinCheck; sleep(ctx, pause) == nil; pause = min(2*pause, longestPause) {
 		for _, host := range a.lease.Hosts()[1:] {
-			alive, err := checker.NodeAlive(ctx, host.Index)
+			alive, err := a.lease.NodeAlive(ctx, host.Index)
 			if err != nil || alive || ctx.Err() != nil {
 				continue
 			}
@@ -420,12 +419,10 @@ func errHeadGone(run, host, why string) error {
 	}
 }
 
-// headGone asks the lease, where it can tell, whether the head's process ended.
+// headGone asks the lease whether the head's process ended.
 func headGone(ctx context.Context, lease driver.Lease) (bool, string) {
-	if checker, ok := lease.(driver.NodeChecker); ok {
-		if alive, err := checker.NodeAlive(ctx, 0); err == nil && !alive {
-			return true, "its node process has ended without a result (killed, or the host ran out of memory)"
-		}
+	if alive, err := lease.NodeAlive(ctx, 0); err == nil && !alive {
+		return true, "its node process has ended without a result (killed, or the host ran out of memory)"
 	}
 	return false, "its node does not answer"
 }

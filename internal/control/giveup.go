@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -76,7 +75,7 @@ func (c *Controller) answers(ctx context.Context, run state.Run) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	lease, _, err := c.Live(ctx, run)
-	defer func() { driver.LetGo(lease) }()
+	defer func() { disconnect(lease) }()
 	if err == nil && len(lease.Hosts()) > 0 && lease.Hosts()[0].Name != "" {
 		host := lease.Hosts()[0]
 		conn, derr := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))

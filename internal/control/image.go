@@ -16,10 +16,8 @@ import (
 // already. Only that host can tell: a cache at the same path may be another one. From
 // there the nodes spread it. what names it, for people.
 func (a *attempt) stageImage(ctx context.Context, what string, image core.Image, remote string) error {
-	if has, ok := a.lease.(driver.ImageHolder); ok {
-		if there, err := has.HasImage(ctx, 0, image.ID); err == nil && there {
-			return nil
-		}
+	if there, err := a.lease.HasImage(ctx, 0, image.ID); err == nil && there {
+		return nil
 	}
 	local := filepath.Join(a.c.Store.RunDir(a.run.ID), path.Base(remote))
 	if err := a.flatten(ctx, image, local); err != nil {

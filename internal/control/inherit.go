@@ -16,22 +16,22 @@ import (
 type inherited struct {
 	checkpoint.Store
 	a, before *attempt
-	heir      driver.Heir
+	heir      driver.VolumeReuse
 }
 
 // heir tells whether the attempt is on the machine on which the one before has left what
 // it had.
-func (a *attempt) heir() (driver.Heir, bool) {
+func (a *attempt) heir() (driver.VolumeReuse, bool) {
 	if a.before == nil {
 		return nil, false
 	}
-	h, is := a.lease.(driver.Heir)
-	return h, is && machine(a.lease) == machine(a.before.lease)
+	h := a.lease.VolumeReuse()
+	return h, h != nil && machine(a.lease) == machine(a.before.lease)
 }
 
 // machine names that on which a lease's files are: one elsewhere, or this one.
 func machine(l driver.Lease) string {
-	if m, elsewhere := l.(driver.Meeter); elsewhere {
+	if m := l.DirectTransfer(); m != nil {
 		return m.Machine()
 	}
 	return ""
@@ -65,7 +65,7 @@ func (s inherited) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint
 // it is brought for this one: only what differs travels then. A small one comes as soon.
 func (a *attempt) inheritInput(ctx context.Context, head core.Host, s staging) {
 	heir, is := a.heir()
-	if _, far := a.lease.(driver.Streams); !is || !far {
+	if !is || a.lease.DirectTransfer() == nil {
 		return
 	}
 	if info, err := os.Stat(s.local); err == nil && (info.IsDir() || info.Size() >= passFrom) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 )
 
@@ -20,11 +19,9 @@ const lastWordsTime = 2 * time.Second
 // the loss of the head what it said last: that is the cause, mostly.
 func (a *attempt) withLastWords(ctx context.Context, cause error) error {
 	home := a.c.Store.RunDir(a.run.ID)
-	if checker, ok := a.lease.(driver.NodeChecker); ok { // it says why when it ends
-		for begun := time.Now(); time.Since(begun) < lastWordsTime; {
-			if alive, err := checker.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
-				break
-			}
+	for begun := time.Now(); time.Since(begun) < lastWordsTime; { // it says why when it ends
+		if alive, err := a.lease.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
+			break
 		}
 	}
 	a.fetchLogs(ctx, home)

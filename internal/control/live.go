@@ -69,7 +69,7 @@ func (d *dialled) NetConn() net.Conn { return d.Conn }
 
 func (d *dialled) Close() error {
 	err := d.Conn.Close()
-	driver.LetGo(d.lease)
+	d.lease.Disconnect()
 	return err
 }
 
@@ -84,7 +84,7 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 		conn, err = c.Secure(ctx, conn, last.Key, rank)
 	}
 	if err != nil {
-		driver.LetGo(lease)
+		lease.Disconnect()
 		return nil, err
 	}
 	return &dialled{conn, lease}, nil

@@ -46,9 +46,7 @@ func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
 // tryRuntime asks whether containers run on all hosts of the attempt. Where they
 // cannot, an error of kind Unsupported tells why; otherwise nobody can tell.
 func (a *attempt) tryRuntime(ctx context.Context) (works bool, err error) {
-	site := a.site
-	site.Runtime = runtimeFor(&a.sub.Job, site)
-	name, _, err := a.c.TryRuntime(ctx, site, a.lease)
+	name, _, err := a.lease.TryRuntime(ctx, runtimeFor(&a.sub.Job, a.site))
 	return name != "", err
 }
 

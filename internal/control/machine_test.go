@@ -61,11 +61,11 @@ func TestMachinesOnDemand(t *testing.T) {
 			w := newWorld(t, "a")
 			images := &guestImages{guest: c.guest, err: c.build}
 			w.Images = images
-			w.TryRuntime = func(_ context.Context, s spec.Site, l driver.Lease) (string, string, error) {
-				if s.Runtime != "docker" || len(l.Hosts()) != 1 {
-					t.Errorf("asked for %q on %v", s.Runtime, l.Hosts())
+			w.sites["a"].tryRuntime = func(name string, l driver.Lease) (string, error) {
+				if name != "docker" || len(l.Hosts()) != 1 {
+					t.Errorf("asked for %q on %v", name, l.Hosts())
 				}
-				return c.works, "", c.cannot
+				return c.works, c.cannot
 			}
 			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Runtime: "docker", Volume: spec.Volume{Path: "/work"}, VM: &spec.VM{When: spec.VMAuto, Image: c.image}})
 			got := w.drive(t, run, nil)

@@ -98,12 +98,6 @@ func learnMargin(job *spec.Job, site spec.Site, earlier []state.Attempt, filesSt
 	return m
 }
 
-// filesStay tells whether a lease's files outlive its hosts.
-func filesStay(l driver.Lease) bool {
-	k, ok := l.(driver.FileKeeper)
-	return ok && k.KeepsFiles()
-}
-
 // measure notes how long a checkpoint took whose head has ended: from asking for
 // it, by the head's clock.
 func (a *attempt) measure(r *protocol.Result) {

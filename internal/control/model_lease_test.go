@@ -71,16 +71,29 @@ type modelLease struct {
 	said    saidOf
 }
 
-// form gives the lease with the interfaces of its kind of site.
-func (l *modelLease) form() driver.Lease {
-	switch {
-	case l.s.alone:
-		return &modelAlone{&modelQueued{l}}
-	case l.s.queue:
-		return &modelQueued{l}
+func (l *modelLease) Disconnect() {}
+
+func (l *modelLease) TryRuntime(context.Context, string) (runtime, host string, err error) {
+	return "", "", nil
+}
+
+func (l *modelLease) Queue() driver.LeaseQueue {
+	if !l.s.queue {
+		return nil
 	}
 	return l
 }
+
+func (l *modelLease) Autostart() driver.Autostart {
+	if !l.s.alone {
+		return nil
+	}
+	return l
+}
+
+func (l *modelLease) DirectTransfer() driver.DirectTransfer { return l }
+func (l *modelLease) VolumeReuse() driver.VolumeReuse       { return l }
+func (l *modelLease) StoreAccess() driver.StoreAccess       { return l }
 
 func (l *modelLease) Handle() core.Handle {
 	return core.Handle{Driver: "model", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}

@@ -23,7 +23,7 @@ func (m *model) meet(_ context.Context, listener, caller driver.Meeter) (*way, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, end := range []driver.Meeter{listener, caller} {
-		l := lease(end)
+		l := end.(*modelLease)
 		if err := l.s.way("meet", 25); err != nil {
 			return nil, err
 		}
@@ -32,17 +32,6 @@ func (m *model) meet(_ context.Context, listener, caller driver.Meeter) (*way, e
 		}
 	}
 	return &way{name: "way", addr: listener.Machine()}, nil
-}
-
-// lease is the one behind a form.
-func lease(form any) *modelLease {
-	switch l := form.(type) {
-	case *modelAlone:
-		return l.modelLease
-	case *modelQueued:
-		return l.modelLease
-	}
-	return form.(*modelLease)
 }
 
 func (l *modelLease) Machine() string {

@@ -13,10 +13,7 @@ import (
 // Leases of sites with a queue, and of those that start by themselves what was left
 // with them.
 
-// modelAlone is a lease of a site that starts by itself what was left with it.
-type modelAlone struct{ *modelQueued }
-
-func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
+func (l *modelLease) Entrust(_ context.Context, orders []byte) error {
 	l.s.m.step()
 	err := l.reach("entrust")
 	l.s.m.mu.Lock()
@@ -32,18 +29,18 @@ func (l *modelAlone) Entrust(_ context.Context, orders []byte) error {
 }
 
 // Attend is not asked of it: no run here has secrets.
-func (l *modelAlone) Attend(context.Context) error {
+func (l *modelLease) Attend(context.Context) error {
 	return &core.Error{Kind: core.Unsupported, Err: errors.New("the model has no secrets")}
 }
 
-func (l *modelAlone) Commit(context.Context) error {
+func (l *modelLease) Commit(context.Context) error {
 	l.s.m.step()
 	err := l.commit()
 	l.s.m.step()
 	return err
 }
 
-func (l *modelAlone) commit() error {
+func (l *modelLease) commit() error {
 	m := l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +50,7 @@ func (l *modelAlone) commit() error {
 	switch {
 	case l.orders != nil:
 		return nil
-	case l.s.leases[l.owner] != l.modelLease || l.draft == nil:
+	case l.s.leases[l.owner] != l || l.draft == nil:
 		return &core.Error{Kind: core.NotFound, Err: errors.New("there are no orders")}
 	}
 	l.orders = l.draft
@@ -104,9 +101,7 @@ func (l *modelLease) tire() {
 	}
 }
 
-type modelQueued struct{ *modelLease }
-
-func (l *modelQueued) Ready(context.Context) (driver.Waiting, error) {
+func (l *modelLease) Ready(context.Context) (driver.Waiting, error) {
 	l.s.m.step()
 	l.s.m.mu.Lock()
 	defer l.s.m.mu.Unlock()

@@ -105,6 +105,14 @@ func (s *modelSite) Probe(context.Context) (driver.Facts, error) {
 	return s.liedFacts(driver.Facts{Usable: true}), nil
 }
 
+func (s *modelSite) Echo(_ context.Context, data []byte) ([]byte, error) { return data, nil }
+
+func (s *modelSite) TryRuntime(context.Context, string) (runtime, host string, err error) {
+	return "", "", nil
+}
+
+func (s *modelSite) Queue() driver.SiteQueue { return nil }
+
 func (s *modelSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
 	s.m.step()
 	l, err := s.acquire(r)
@@ -119,7 +127,7 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 		return nil, s.m.passing("acquire on " + s.name)
 	}
 	if l := s.leases[r.Owner]; l != nil && l.live {
-		return l.lied().form(), nil
+		return l.lied(), nil
 	}
 	l := &modelLease{s: s, owner: r.Owner, live: true, dir: filepath.Join(s.m.dir, s.name, r.Owner.Run+"-"+strconv.Itoa(r.Owner.Attempt))}
 	s.leases[r.Owner] = l
@@ -145,7 +153,7 @@ func (s *modelSite) acquire(r driver.Request) (driver.Lease, error) {
 	if s.m.once("lost."+s.name, 8) { // the site will be lost
 		time.AfterFunc(time.Duration(1+s.m.of("lost.at", 200))*time.Minute, func() { l.lose("it is lost") })
 	}
-	return l.lied().form(), nil
+	return l.lied(), nil
 }
 
 func (s *modelSite) Recover(_ context.Context, h core.Handle) (driver.Lease, error) {
@@ -162,7 +170,7 @@ func (s *modelSite) Recover(_ context.Context, h core.Handle) (driver.Lease, err
 	if l == nil || !l.live && !s.keeps {
 		return nil, &core.Error{Kind: core.NotFound, Err: errors.New("it is gone")}
 	}
-	return l.lied().form(), nil
+	return l.lied(), nil
 }
 
 func (s *modelSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) {

@@ -40,8 +40,8 @@ func (a *attempt) handOn(ctx context.Context, out outcome) error {
 // passes tells whether the attempt can pass its checkpoint on. Nobody waits for its hosts
 // then any more.
 func (a *attempt) passes(ctx context.Context) bool {
-	site, able := a.lease.(driver.Yielder)
-	if !able || a.lies == "" || !a.harmless(ctx) {
+	site := a.lease.VolumeReuse()
+	if site == nil || a.lies == "" || !a.harmless(ctx) {
 		return false
 	}
 	list, err := a.kept(ctx)
@@ -100,9 +100,8 @@ func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
 	if heir, is := a.heir(); is {
 		return inherited{store, a, a.before, heir}
 	}
-	from, passes := a.before.lease.(driver.Passer)
-	to, meets := a.lease.(driver.Meeter)
-	if !passes || !meets || a.sub.Job.Store != "" { // which has ways of its own
+	from, to := a.before.lease.DirectTransfer(), a.lease.DirectTransfer()
+	if from == nil || to == nil || a.sub.Job.Store != "" { // which has ways of its own
 		return store
 	}
 	return passedOn{store, a, a.before, route{from, to, "from " + a.before.site.Name + " to " + a.site.Name}}
@@ -143,7 +142,7 @@ func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
 	}
 	defer in.Close()
 	from := driver.Transfer{Remote: s.before.lies, Via: t.way.Name, Progress: t.way.Told}
-	if err := s.before.lease.(driver.Passer).Pass(ctx, from, in, t.way.Cut); err != nil {
+	if err := s.before.lease.DirectTransfer().Pass(ctx, from, in, t.way.Cut); err != nil {
 		return err
 	}
 	return s.a.same(ctx, k, t)
@@ -164,7 +163,7 @@ func (a *attempt) same(ctx context.Context, k checkpoint.Kept, t tree) error {
 		return err
 	}
 	serve := checkpoint.Serve
-	if far, is := a.lease.(driver.StoreHost); is {
+	if far := a.lease.StoreAccess(); far != nil {
 		serve = far.Serve
 	}
 	_, err = checkpoint.Answer(serve(ctx, q))

@@ -106,7 +106,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	driver.LetGo(lease)
+	lease.Disconnect()
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return Checkpoint{}, err

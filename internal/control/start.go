@@ -136,8 +136,8 @@ func longestLook(since time.Time) time.Duration {
 // await waits in the site's queue until its hosts are there, for as long as
 // the site's `wait` says.
 func (a *attempt) await(ctx context.Context) error {
-	q, ok := a.lease.(driver.Queued)
-	if !ok {
+	q := a.lease.Queue()
+	if q == nil {
 		return nil
 	}
 	w, err := a.look(ctx, q)
@@ -162,7 +162,7 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 	return recorded(a.c.Store.PutRun(context.WithoutCancel(ctx), a.run))
 }
 
-func (a *attempt) queue(ctx context.Context, q driver.Queued, w driver.Waiting) (driver.Waiting, error) {
+func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiting) (driver.Waiting, error) {
 	told, known, asked, begun := telling{}, true, time.Time{}, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(begun)) {
 		a.expect(ctx, w.Expected)
@@ -268,7 +268,7 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	err = a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
-	if q, ok := a.lease.(driver.Queued); ok && err != nil { // they may have been given back just before
+	if q := a.lease.Queue(); q != nil && err != nil { // they may have been given back just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
 			a.rec.Launched, err = false, rerr
 		}

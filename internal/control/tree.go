@@ -39,7 +39,7 @@ func (t tree) Fetch(ctx context.Context, to, before string) error {
 
 // Send implements checkpoint.Source.
 func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
-	if far, ok := t.a.lease.(driver.Streams); ok {
+	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Outgoing(ctx, t.transfer())
 	}
 	return filestream.Sending(ctx, t.remote, t.keeping()), nil
@@ -52,7 +52,7 @@ func (t tree) Stage(ctx context.Context, from string) error {
 
 // Receive implements checkpoint.Sink.
 func (t tree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
-	if far, ok := t.a.lease.(driver.Streams); ok {
+	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Incoming(ctx, t.transfer())
 	}
 	return filestream.Receiving(ctx, t.remote), nil

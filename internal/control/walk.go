@@ -334,9 +334,9 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 		return f
 	}
 	f.at = time.Now()
-	if x, ok := p.(driver.Forecaster); ok {
+	if q := p.Queue(); q != nil {
 		var w driver.Waiting
-		w, f.err = x.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
+		w, f.err = q.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
 		f.at, f.why = w.Expected, w.Reason
 	}
 	return f

@@ -5,13 +5,11 @@
 //
 // Rules for all of them: every call takes a context; a destroying call is
 // idempotent, so what is gone is success; no driver retries, logs, or knows
-// another driver.
+// another driver. What only some drivers can do is a capability group: see groups.go.
 package driver
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net"
 	"time"
 
@@ -28,7 +26,7 @@ type Info struct {
 	// the caller's, whose they are outside.
 	MapsUsers bool `json:"maps_users,omitempty"`
 	// Unattended tells of a provider that its hosts come later, and that whoever asked for
-	// them need not be there then: its leases are Unattended.
+	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`
 }
 
@@ -75,6 +73,15 @@ type Provider interface {
 	// List gives everything of the owner's that exists on the site, also
 	// what was created by an Acquire that never returned.
 	List(ctx context.Context, q core.Owner) ([]core.Handle, error)
+	// Echo writes data where the site has the files of runs and where it has images, reads
+	// them from there, and returns them. It leaves nothing.
+	Echo(ctx context.Context, data []byte) ([]byte, error)
+	// TryRuntime tries the runtime of that name on a host of the site, or for "auto" all
+	// in order, and names the one that works and the host. An error has the reason why
+	// none does. runtime is "" where no host is at hand, host also where it is this machine.
+	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
+	// Queue returns the site's queue; nil: its hosts are there at once.
+	Queue() SiteQueue
 }
 
 // Request is what a run asks of a site.
@@ -130,133 +137,28 @@ type Lease interface {
 	// Release ends every node of the lease, gives the hosts back and removes
 	// each host's Dir. Idempotent.
 	Release(ctx context.Context) error
-}
-
-// LetGo ends this process's connections to a lease's hosts, where it keeps some, which
-// makes it an io.Closer. Nothing there changes, and what is asked of it later connects
-// anew. A nil Lease has none.
-func LetGo(l Lease) {
-	if c, is := l.(io.Closer); is {
-		c.Close()
-	}
-}
-
-// RuntimeTrier is what a provider of hosts that are there at once may offer
-// further, and its leases.
-type RuntimeTrier interface {
-	// TryRuntime tries the runtime of that name on a host of the site, or for
-	// "auto" all in order, and names the one that works and the host. An error
-	// tells why none does. Both are empty where no host is at hand. A lease tries
-	// all of its hosts, and names the first, or that where none works.
-	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
-}
-
-// Echoer is what a provider may offer further: to bring something to the site and back.
-type Echoer interface {
-	// Echo writes data where the site has the files of runs and where it has images, reads
-	// them from there, and returns them. It leaves nothing.
-	Echo(ctx context.Context, data []byte) ([]byte, error)
-}
-
-// Forecaster is what a provider with a queue may offer further.
-type Forecaster interface {
-	// Forecast tells when the site would grant a request made now, without
-	// making it, and the reason where that is not at once. Zero: it cannot say when.
-	Forecast(ctx context.Context, r Request) (Waiting, error)
-}
-
-// FileKeeper is what a lease may offer whose site has a file system that its
-// hosts share with others.
-type FileKeeper interface {
-	// KeepsFiles tells whether the lease's files outlive its hosts.
-	KeepsFiles() bool
-}
-
-// Queued is what a lease may offer further whose hosts come later: the site
-// has the request in its queue. Until Ready says so, there are no hosts.
-type Queued interface {
-	// Ready asks how the waiting stands; Hosts and Deadline are those of the
-	// last call. Lost: the site has dropped the request, and says why; Missed is set
-	// then where it had granted it.
-	Ready(ctx context.Context) (Waiting, error)
-}
-
-// Waiting is how a lease in a queue stands.
-type Waiting struct {
-	// Ready is true once the hosts are there.
-	Ready bool `json:"ready"`
-	// Reason says in plain words what the site waits for.
-	Reason string `json:"reason,omitempty"`
-	// Expected is when the site means to grant it; zero when it does not say.
-	Expected time.Time `json:"expected,omitzero"`
-	// Since is when the hosts that are Ready were granted, by the site's clock;
-	// zero: just now.
-	Since time.Time `json:"since,omitzero"`
-	// Missed tells that the hosts were there, and were given back as nobody used them.
-	Missed bool `json:"missed,omitempty"`
-}
-
-// Unattended is what a Queued lease may offer further: to have its nodes started
-// as soon as its hosts are there, with whoever asked for them gone.
-type Unattended interface {
-	// Entrust leaves orders with the site, whole and on its disk, in place of
-	// any that are not yet in force. Nothing comes of them before Commit.
-	// Unsupported: the site cannot start anything by itself.
-	Entrust(ctx context.Context, orders []byte) error
-	// Commit puts the orders in force: the site has a Starter carry them out,
-	// once at most, when the hosts are there, or at once if they are. From then
-	// on only Release takes them back. Idempotent. NotFound: there are no orders.
-	Commit(ctx context.Context) error
-	// Attend leaves no orders: all that the nodes need has been brought, but whoever
-	// asked for the hosts starts them himself. Where he does not do so soon after the
-	// hosts are there, they are given back (Waiting.Missed). Idempotent. Unsupported:
-	// as for Entrust.
-	Attend(ctx context.Context) error
-}
-
-// Starter carries out the orders that were left with a site, on one of its
-// hosts, over a lease that has all of them: it launches the nodes.
-type Starter func(ctx context.Context, l Lease, orders []byte) error
-
-// NodeChecker is what a lease may offer further: to tell whether a launched
-// node's process still runs. Without it, a dead head is noticed by its silence.
-type NodeChecker interface {
+	// Disconnect ends this process's connections to the hosts. Nothing there changes, and
+	// a later call connects again.
+	Disconnect()
+	// NodeAlive reports whether the process of a launched node still runs.
 	NodeAlive(ctx context.Context, host int) (bool, error)
-}
-
-// ImageHolder is what a lease may offer further: to tell whether a host's
-// image cache holds an image, so that it need not be sent again.
-type ImageHolder interface {
+	// HasImage reports whether a host's image cache holds an image, so that it need not
+	// be sent again.
 	HasImage(ctx context.Context, host int, id string) (bool, error)
-}
+	// TryRuntime is Provider.TryRuntime on all hosts of the lease: it names the first, or
+	// that where none works.
+	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
+	// KeepsFiles reports whether the lease's files are known to outlive its hosts, on a
+	// file system that these share with others.
+	KeepsFiles() bool
 
-// Streams is what a lease has to offer further whose hosts' files are not on this
-// machine: the near end of a copy, for who does not want it in a directory here.
-type Streams interface {
-	// Outgoing begins to send Remote: the caller writes what he knows of it (a
-	// filestream.Basis), and reads the stream.
-	Outgoing(ctx context.Context, t Transfer) (io.ReadWriteCloser, error)
-	// Incoming begins to receive Remote: the caller reads what is known there
-	// (filestream.ReadKnown), writes the stream, and asks for the outcome.
-	Incoming(ctx context.Context, t Transfer) (Receiver, error)
-}
-
-// Receiver is the far end of a copy to a host.
-type Receiver interface {
-	io.ReadWriteCloser
-	// Outcome tells, once all is written, whether it has arrived.
-	Outcome() error
-}
-
-// StoreHost is what a lease may offer further whose hosts may see a directory
-// themselves that is the store of a run's checkpoints, so that what they keep
-// there need not travel.
-type StoreHost interface {
-	// Sees tells whether the head's host sees a path, and may write to it.
-	Sees(ctx context.Context, path string) (bool, error)
-	// Serve has it do what a store is asked for, in words that only both ends
-	// understand (checkpoint.Serve).
-	Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
+	// Queue, Autostart, DirectTransfer, VolumeReuse and StoreAccess return a capability
+	// group of the lease, nil where it has none.
+	Queue() LeaseQueue
+	Autostart() Autostart
+	DirectTransfer() DirectTransfer
+	VolumeReuse() VolumeReuse
+	StoreAccess() StoreAccess
 }
 
 // NodeCommand tells a lease to start one node.

@@ -75,7 +75,10 @@ func (s ProviderSuite) leaseOf(t testing.TB, p driver.Provider, o core.Owner) dr
 func (s ProviderSuite) acquired(t testing.TB, p driver.Provider, o core.Owner) (driver.Lease, error) {
 	t.Helper()
 	l, err := p.Acquire(t.Context(), s.request(o))
-	if q, ok := l.(driver.Queued); ok && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	if q := l.Queue(); q != nil {
 		testkit.Eventually(t, 60*time.Second, func() error {
 			w, err := q.Ready(t.Context())
 			if err == nil && !w.Ready {
@@ -225,8 +228,8 @@ func (s ProviderSuite) recover(t *testing.T) {
 func (s ProviderSuite) yield(t *testing.T) {
 	p, o := s.New(t), s.owner(t)
 	l := s.leaseOf(t, p, o)
-	y, ok := l.(driver.Yielder)
-	if !ok {
+	y := l.VolumeReuse()
+	if y == nil {
 		return
 	}
 	local := filepath.Join(t.TempDir(), "state")
@@ -247,7 +250,7 @@ func (s ProviderSuite) yield(t *testing.T) {
 	o.Attempt++
 	next := s.leaseOf(t, p, o)
 	at := filepath.Join(next.Hosts()[0].Dir, "below", "state")
-	if heir, is := next.(driver.Heir); is {
+	if heir := next.VolumeReuse(); heir != nil {
 		for range 2 {
 			check(t, heir.Inherit(t.Context(), remote, at))
 		}
@@ -344,11 +347,11 @@ func (s ProviderSuite) unattended(t *testing.T) {
 		check(t, err)
 		return raw
 	}
-	u, ok := l.(driver.Unattended)
-	if ok {
+	u := l.Autostart()
+	if u != nil {
 		err = u.Entrust(t.Context(), orders("torn"))
 	}
-	if !ok || core.IsKind(err, core.Unsupported) {
+	if u == nil || core.IsKind(err, core.Unsupported) {
 		t.Skip("hosts of this site are there at once, or not at all")
 	}
 	check(t, err)
@@ -357,7 +360,7 @@ func (s ProviderSuite) unattended(t *testing.T) {
 	if _, err := l.Dial(t.Context(), 0, socketPath(l.Hosts()[0])); !core.IsKind(err, core.NotFound) {
 		t.Errorf("with orders that are not in force a node answers: %v", err)
 	}
-	u = l.(driver.Unattended)
+	u = l.Autostart()
 	check(t, u.Entrust(t.Context(), orders("whole")))
 	for range 2 {
 		check(t, u.Commit(t.Context()))
@@ -382,12 +385,8 @@ func check(t testing.TB, err error) {
 
 func (s ProviderSuite) wantAlive(t *testing.T, l driver.Lease, host int, want bool) {
 	t.Helper()
-	c, ok := l.(driver.NodeChecker)
-	if !ok {
-		return
-	}
 	testkit.Eventually(t, 10*time.Second, func() error {
-		alive, err := c.NodeAlive(t.Context(), host)
+		alive, err := l.NodeAlive(t.Context(), host)
 		if err == nil && alive != want {
 			return errStillSo
 		}

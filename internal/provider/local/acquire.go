@@ -23,7 +23,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage}
+	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -112,6 +112,18 @@ func hostname(site string, i int) string {
 	return clean + "-" + strconv.Itoa(i)
 }
 
+// TryRuntime implements driver.Provider.
+func (p *provider) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
+	if p.s.TryRuntime == nil {
+		return "", "", nil
+	}
+	works, err = p.s.TryRuntime(ctx, name)
+	return works, "", err
+}
+
+// Queue implements driver.Provider.
+func (p *provider) Queue() driver.SiteQueue { return nil }
+
 // probe tries what Acquire would need, and leaves nothing.
 func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 	tmp, err := leasedir.Try(p.base)
@@ -134,7 +146,7 @@ func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
 	return emulate.Destroy(ctx, tmp)
 }
 
-// Echo implements driver.Echoer.
+// Echo implements driver.Provider.
 func (p *provider) Echo(_ context.Context, data []byte) ([]byte, error) {
 	return leasedir.Echo(data, p.base, filepath.Join(p.s.Cache, "tmp")) // where images arrive
 }
@@ -151,7 +163,7 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage}
+	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	if l.details, err = readDetails(l.dir); err != nil && !core.IsKind(err, core.NotFound) {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func TestHostsEnd(t *testing.T) {
 	if s, err := r.Status(t.Context()); err != nil || s.Live || s.Reason == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if alive, err := r.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || err != nil {
+	if alive, err := r.NodeAlive(t.Context(), 0); alive || err != nil {
 		t.Errorf("node: %v, %v", alive, err)
 	}
 	if err := r.Launch(t.Context(), driver.NodeCommand{Log: nodeLog(r)}); err == nil {

@@ -25,7 +25,8 @@ type lease struct {
 	details details
 	ahead   *Ahead // a node that waits for orders, or nil
 
-	hasImage func(cache, id string) bool
+	hasImage   func(cache, id string) bool
+	tryRuntime func(ctx context.Context, name string) (works, host string, err error)
 }
 
 func (l *lease) Handle() core.Handle { return l.kind.Handle(l.dir, l.owner) }
@@ -67,7 +68,33 @@ func (l *lease) checkHost(op string, host int) error {
 	return nil
 }
 
-// HasImage implements driver.ImageHolder.
+// Disconnect implements driver.Lease: there are no connections that stay.
+func (l *lease) Disconnect() {}
+
+// TryRuntime implements driver.Lease. Emulated hosts are one machine.
+func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
+	return l.tryRuntime(ctx, name)
+}
+
+// KeepsFiles implements driver.Lease.
+func (l *lease) KeepsFiles() bool { return false }
+
+// Queue implements driver.Lease.
+func (l *lease) Queue() driver.LeaseQueue { return nil }
+
+// Autostart implements driver.Lease.
+func (l *lease) Autostart() driver.Autostart { return nil }
+
+// DirectTransfer implements driver.Lease: the files are on this machine.
+func (l *lease) DirectTransfer() driver.DirectTransfer { return nil }
+
+// VolumeReuse implements driver.Lease.
+func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+
+// StoreAccess implements driver.Lease.
+func (l *lease) StoreAccess() driver.StoreAccess { return nil }
+
+// HasImage implements driver.Lease.
 func (l *lease) HasImage(_ context.Context, host int, id string) (bool, error) {
 	if err := l.checkHost("look for an image on", host); err != nil {
 		return false, err
@@ -108,7 +135,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	return nil
 }
 
-// Yield implements driver.Yielder: it ends what is left of the nodes.
+// Yield implements driver.VolumeReuse: it ends what is left of the nodes.
 func (l *lease) Yield(ctx context.Context) error {
 	unlock, err := leasedir.Lock(ctx, l.dir, false)
 	if err != nil {
@@ -130,7 +157,7 @@ func (l *lease) Yield(ctx context.Context) error {
 	return writeDetails(l.dir, l.details)
 }
 
-// Inherit implements driver.Heir.
+// Inherit implements driver.VolumeReuse.
 func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
 
 // Release ends the nodes or the emulated hosts, then removes the run's

@@ -48,6 +48,9 @@ type Settings struct {
 	Machine string
 	// HasImage asks the image cache in a directory; nil: it is never known.
 	HasImage func(cache, id string) bool
+	// TryRuntime names the runtime that works on this host, of that name or, for "auto",
+	// of all; nil: it is never known.
+	TryRuntime func(ctx context.Context, name string) (string, error)
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
 	// Ahead is a node that was started already, for the first that is launched on

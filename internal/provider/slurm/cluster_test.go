@@ -46,7 +46,7 @@ func waits(t *testing.T, l driver.Lease, words string) driver.Waiting {
 	t.Helper()
 	var w driver.Waiting
 	testkit.Eventually(t, 90*time.Second, func() (err error) {
-		w, err = l.(driver.Queued).Ready(t.Context())
+		w, err = l.Queue().Ready(t.Context())
 		if err == nil && (words == "") != w.Ready || !strings.Contains(w.Reason, words) {
 			err = fmt.Errorf("%+v", w)
 		}
@@ -58,7 +58,7 @@ func waits(t *testing.T, l driver.Lease, words string) driver.Waiting {
 // forecast checks when Slurm would start a job of one node, and why not at once.
 func forecast(t *testing.T, p driver.Provider, at time.Time, why string) {
 	t.Helper()
-	w, err := p.(driver.Forecaster).Forecast(t.Context(), want("forecast"))
+	w, err := p.Queue().Forecast(t.Context(), want("forecast"))
 	if err != nil || w.Expected.Sub(at).Abs() > reckons || !strings.HasPrefix(w.Reason, why) || why == "" && w.Reason != "" {
 		t.Errorf("want %v, %q; the forecast is %+v, %v", at, why, w, err)
 	}
@@ -159,13 +159,13 @@ func TestWhatSitesDo(t *testing.T) {
 		if s, err := l.Status(t.Context()); err != nil || !s.Live || !strings.Contains(s.Reason, "has suspended the job") {
 			t.Errorf("suspended: %+v, %v", s, err)
 		}
-		if alive, err := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || !core.IsKind(err, core.Transient) {
+		if alive, err := l.NodeAlive(t.Context(), 0); alive || !core.IsKind(err, core.Transient) {
 			t.Errorf("a node that stands still: %v, %v", alive, err)
 		}
 		scontrol(t, f, "resume", strings.TrimSpace(id))
 		testkit.Eventually(t, 30*time.Second, func() error {
 			s, err := l.Status(t.Context())
-			if alive, aerr := l.(driver.NodeChecker).NodeAlive(t.Context(), 0); err == nil && (!s.Live || s.Reason != "" || !alive || !s.Ends.After(l.Deadline())) {
+			if alive, aerr := l.NodeAlive(t.Context(), 0); err == nil && (!s.Live || s.Reason != "" || !alive || !s.Ends.After(l.Deadline())) {
 				err = fmt.Errorf("%+v, %v, %w", s, alive, aerr)
 			}
 			return err
@@ -199,7 +199,7 @@ func TestWhatSitesDo(t *testing.T) {
 				for i, l := range leases {
 					wg.Go(func() {
 						var w driver.Waiting
-						if w, errs[i] = l.(driver.Queued).Ready(t.Context()); w.Ready {
+						if w, errs[i] = l.Queue().Ready(t.Context()); w.Ready {
 							errs[i] = fmt.Errorf("run %d: %+v", i, w)
 						}
 					})

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// Forecast implements driver.Forecaster: Slurm tells when it would start such a
+// Forecast implements driver.SiteQueue: Slurm tells when it would start such a
 // job, as its queue is now.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (driver.Waiting, error) {
 	leave, err := p.s.Queue.enter(ctx)

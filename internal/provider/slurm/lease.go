@@ -69,7 +69,30 @@ func (l *lease) Hosts() []core.Host {
 	return l.provisional()
 }
 
-// KeepsFiles implements driver.FileKeeper: they lie in the shared scratch.
+// Disconnect implements driver.Lease: connections to agents are made for each call.
+func (l *lease) Disconnect() {}
+
+// TryRuntime implements driver.Lease: agents try none.
+func (l *lease) TryRuntime(context.Context, string) (works, host string, err error) {
+	return "", "", nil
+}
+
+// Queue implements driver.Lease.
+func (l *lease) Queue() driver.LeaseQueue { return l }
+
+// Autostart implements driver.Lease.
+func (l *lease) Autostart() driver.Autostart { return l }
+
+// DirectTransfer implements driver.Lease: the files are on this machine.
+func (l *lease) DirectTransfer() driver.DirectTransfer { return nil }
+
+// VolumeReuse implements driver.Lease.
+func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+
+// StoreAccess implements driver.Lease.
+func (l *lease) StoreAccess() driver.StoreAccess { return nil }
+
+// KeepsFiles implements driver.Lease: they lie in the shared scratch.
 func (l *lease) KeepsFiles() bool { return true }
 
 // Deadline implements driver.Lease: the end of the job's time.
@@ -150,7 +173,7 @@ func (l *lease) check(op string, host int) (*terms, error) {
 	return t, nil
 }
 
-// NodeAlive implements driver.NodeChecker.
+// NodeAlive implements driver.Lease.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	alive, err := ask(ctx, l, host, callAlive, rpc.None{})
 	if core.IsKind(err, core.Transient) {
@@ -161,7 +184,7 @@ func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	return alive, err
 }
 
-// HasImage implements driver.ImageHolder: all nodes share one cache.
+// HasImage implements driver.Lease: all nodes share one cache.
 func (l *lease) HasImage(_ context.Context, _ int, id string) (bool, error) {
 	return l.p.s.HasImage != nil && l.p.s.HasImage(l.provisional()[0].Cache, id), nil
 }
@@ -218,7 +241,7 @@ func (l *lease) Release(ctx context.Context) error {
 	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 
-// Yield implements driver.Yielder: it ends the job, and leaves its files.
+// Yield implements driver.VolumeReuse: it ends the job, and leaves its files.
 func (l *lease) Yield(ctx context.Context) error {
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
@@ -244,7 +267,7 @@ func (l *lease) Yield(ctx context.Context) error {
 	return writeJSON(filepath.Join(l.dir, detailsName), l.details)
 }
 
-// Inherit implements driver.Heir, in the shared scratch.
+// Inherit implements driver.VolumeReuse, in the shared scratch.
 func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
 
 // destroy ends the job and removes everything but the lease's own directory,

@@ -189,7 +189,7 @@ func stateIs(f *slurmfarm.Farm, job, want string) error {
 func lost(t *testing.T, l driver.Lease, words string) {
 	t.Helper()
 	testkit.Eventually(t, 60*time.Second, func() error {
-		w, err := l.(driver.Queued).Ready(t.Context())
+		w, err := l.Queue().Ready(t.Context())
 		if core.IsKind(err, core.Lost) && strings.Contains(err.Error(), words) {
 			return nil
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/leasedir"
 )
 
-// Entrust implements driver.Unattended: the orders lie in the lease's
+// Entrust implements driver.Autostart: the orders lie in the lease's
 // directory, for the user alone, under a name that no agent looks at.
 func (l *lease) Entrust(_ context.Context, orders []byte) error {
 	if err := fsutil.WriteFile(filepath.Join(l.dir, draftName), orders, 0o600); err != nil {
@@ -20,7 +20,7 @@ func (l *lease) Entrust(_ context.Context, orders []byte) error {
 	return nil
 }
 
-// Attend implements driver.Unattended. The first agent of the job finds the mark by
+// Attend implements driver.Autostart. The first agent of the job finds the mark by
 // its name.
 func (l *lease) Attend(context.Context) error {
 	mark := filepath.Join(l.dir, attendedName)
@@ -33,7 +33,7 @@ func (l *lease) Attend(context.Context) error {
 	return nil
 }
 
-// Commit implements driver.Unattended. The first agent of the job finds the
+// Commit implements driver.Autostart. The first agent of the job finds the
 // orders by their name, whether it runs already or will only in days.
 func (l *lease) Commit(context.Context) error {
 	orders := filepath.Join(l.dir, ordersName)

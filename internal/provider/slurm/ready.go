@@ -18,7 +18,7 @@ import (
 // that the node's disks or a prolog are in the way of may take long.
 const startTimeout = 5 * time.Minute
 
-// Ready implements driver.Queued. The nodes are there once the first agent has
+// Ready implements driver.LeaseQueue. The nodes are there once the first agent has
 // written down what was granted.
 func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	if err := l.away(); err != nil {

@@ -148,7 +148,15 @@ func (p *provider) try() error {
 	return os.Remove(tmp)
 }
 
-// Echo implements driver.Echoer, as far as the login node sees.
+// TryRuntime implements driver.Provider: before they are asked for there are no hosts.
+func (p *provider) TryRuntime(context.Context, string) (works, host string, err error) {
+	return "", "", nil
+}
+
+// Queue implements driver.Provider.
+func (p *provider) Queue() driver.SiteQueue { return p }
+
+// Echo implements driver.Provider, as far as the login node sees.
 func (p *provider) Echo(_ context.Context, data []byte) ([]byte, error) {
 	return leasedir.Echo(data, p.base, filepath.Join(p.base, cacheDir, "tmp")) // where images arrive
 }

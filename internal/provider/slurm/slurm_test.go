@@ -45,7 +45,6 @@ func TestMain(m *testing.M) {
 		case ssh.RemoteArg:
 			queue := &Queue{}
 			os.Exit(ssh.Agent{
-				HasImage: func(string, string) bool { return false },
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					var s Settings
 					if err := json.Unmarshal(raw, &s); err != nil {
@@ -161,7 +160,7 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.(driver.Unattended).Entrust(t.Context(), []byte("not in force")); err != nil {
+	if err := l.Autostart().Entrust(t.Context(), []byte("not in force")); err != nil {
 		t.Error(err)
 	}
 	verdict := filepath.Join(f.Dir, "scratch", "bee", leasesDir, leasedir.Name(owner), verdictName)
@@ -185,10 +184,10 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 		}
 		return err
 	})
-	if err := l.(driver.Unattended).Commit(t.Context()); err != nil {
+	if err := l.Autostart().Commit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if w, err := l.(driver.Queued).Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
+	if w, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
 		t.Errorf("%+v, %v", w, err)
 	} else if !w.Missed {
 		t.Error("it is not said that the nodes were there")
@@ -212,7 +211,7 @@ func TestAJobThatWaitsForItsControllerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := l.(driver.Unattended).Attend(t.Context()); err != nil {
+		if err := l.Autostart().Attend(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -223,7 +222,7 @@ func TestAJobThatWaitsForItsControllerAlone(t *testing.T) {
 		}
 		return err
 	})
-	if w, err := l.(driver.Queued).Ready(t.Context()); !core.IsKind(err, core.Lost) || !w.Missed || !strings.Contains(err.Error(), "no bee came within 2s") {
+	if w, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) || !w.Missed || !strings.Contains(err.Error(), "no bee came within 2s") {
 		t.Errorf("%+v, %v", w, err)
 	}
 	if err := l.Release(t.Context()); err != nil {

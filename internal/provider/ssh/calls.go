@@ -23,7 +23,7 @@ var protocol = rpc.Protocol{Name: "remote", Version: 2} //nolint:gochecknoglobal
 // again that an earlier agent made.
 var ( //nolint:gochecknoglobals // constants
 	callFacts    = rpc.Method[call, facts]{Name: "facts", By: rpc.Controller}
-	callEcho     = rpc.Method[call, echoed]{Name: "echo", By: rpc.Controller, Request: rpc.LargeSize, Reply: rpc.LargeSize} // see driver.Echoer
+	callEcho     = rpc.Method[call, echoed]{Name: "echo", By: rpc.Controller, Request: rpc.LargeSize, Reply: rpc.LargeSize} // see driver.Provider
 	callRuntime  = rpc.Method[call, runtimeName]{Name: "runtime", By: rpc.Controller, Within: rpc.Unlimited}
 	callAcquire  = rpc.Method[call, granted]{Name: "acquire", By: rpc.Controller, Reply: rpc.LargeSize, Within: rpc.Unlimited}
 	callReady    = rpc.Method[call, granted]{Name: "ready", By: rpc.Controller, Reply: rpc.LargeSize}

@@ -46,17 +46,17 @@ func (l *lease) far(i int) (link, host int, err error) {
 
 // refresh asks the login node's agent for the lease as it stands, dead or not.
 func (l *lease) refresh(ctx context.Context) error {
+	if l.p.info == nil {
+		return nil
+	}
 	if _, err := l.Ready(ctx); !core.IsKind(err, core.Lost) {
 		return err
 	}
 	return nil
 }
 
-// Ready implements driver.Queued.
+// Ready implements driver.LeaseQueue.
 func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
-	if l.p.info == nil {
-		return driver.Waiting{Ready: true}, nil
-	}
 	g, err := ask(ctx, l, 0, callReady, l.call(0, 0))
 	if err != nil {
 		return driver.Waiting{}, err
@@ -81,38 +81,53 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	return g.Waiting, nil
 }
 
-// errAttended: machines behind ssh alone are there at once, and so is whoever
-// asked for them.
-var errAttended = &core.Error{Kind: core.Unsupported, Op: "leave orders", Err: errors.New("this site starts nothing by itself")} //nolint:gochecknoglobals // a constant
-
-// Entrust implements driver.Unattended, where the login node's provider does.
+// Entrust implements driver.Autostart, where the login node's provider does.
 func (l *lease) Entrust(ctx context.Context, orders []byte) error {
-	if l.p.info == nil {
-		return errAttended
-	}
 	c := l.call(0, 0)
 	c.Config = orders
 	_, err := ask(ctx, l, 0, callEntrust, c)
 	return err
 }
 
-// Commit implements driver.Unattended.
+// Commit implements driver.Autostart.
 func (l *lease) Commit(ctx context.Context) error {
-	if l.p.info == nil {
-		return errAttended
-	}
 	_, err := ask(ctx, l, 0, callCommit, l.call(0, 0))
 	return err
 }
 
-// Attend implements driver.Unattended.
+// Attend implements driver.Autostart.
 func (l *lease) Attend(ctx context.Context) error {
-	if l.p.info == nil {
-		return errAttended
-	}
 	_, err := ask(ctx, l, 0, callAttend, l.call(0, 0))
 	return err
 }
+
+// KeepsFiles implements driver.Lease: not known.
+func (l *lease) KeepsFiles() bool { return false }
+
+// Queue implements driver.Lease: machines behind ssh alone are there at once.
+func (l *lease) Queue() driver.LeaseQueue {
+	if l.p.info == nil {
+		return nil
+	}
+	return l
+}
+
+// Autostart implements driver.Lease.
+func (l *lease) Autostart() driver.Autostart {
+	if l.p.info == nil {
+		return nil
+	}
+	return l
+}
+
+// DirectTransfer implements driver.Lease.
+func (l *lease) DirectTransfer() driver.DirectTransfer { return l }
+
+// VolumeReuse implements driver.Lease.
+func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+
+// StoreAccess implements driver.Lease.
+func (l *lease) StoreAccess() driver.StoreAccess { return l }
 
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
@@ -200,7 +215,7 @@ func transient(err error) error {
 	return err
 }
 
-// TryRuntime implements driver.RuntimeTrier. A login node is none of its hosts.
+// TryRuntime implements driver.Lease. A login node is none of its hosts.
 func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
 	if l.p.info != nil {
 		return "", "", nil
@@ -252,7 +267,7 @@ func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
 	return s, nil
 }
 
-// NodeAlive implements driver.NodeChecker.
+// NodeAlive implements driver.Lease.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	return about(ctx, l, host, callAlive, func(*call) {})
 }
@@ -304,7 +319,7 @@ func at(path string) func(*call) { return func(c *call) { c.Path = path } }
 // treeAt has a call be about what a transfer is of.
 func treeAt(t driver.Transfer) func(*call) { return func(c *call) { c.Path, c.Via = t.Remote, t.Via } }
 
-// HasImage implements driver.ImageHolder.
+// HasImage implements driver.Lease.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
 	return about(ctx, l, host, callImage, func(c *call) { c.Image = id })
 }
@@ -348,7 +363,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	}))
 }
 
-// Incoming implements driver.Streams.
+// Incoming implements driver.DirectTransfer.
 func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
 	s, err := l.open(ctx, ctx, t.Host, callStage, treeAt(t))
 	if err != nil {
@@ -357,7 +372,7 @@ func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receive
 	return &incoming{s, "copy to " + l.hosts[t.Host].Name, t.Remote}, nil
 }
 
-// Outgoing implements driver.Streams.
+// Outgoing implements driver.DirectTransfer.
 func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
 	return l.open(ctx, ctx, t.Host, callFetch, treeAt(t))
 }
@@ -429,15 +444,14 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	l.p.each(n-last, func(i int) { release(last + i) })
 	l.p.each(last, release)
-	l.Close()
+	l.Disconnect()
 	return errors.Join(errs...)
 }
 
-// Close implements io.Closer: see driver.LetGo.
-func (l *lease) Close() error {
+// Disconnect implements driver.Lease.
+func (l *lease) Disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	closeAll(l.links)
 	clear(l.links)
-	return nil
 }

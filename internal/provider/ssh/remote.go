@@ -16,16 +16,11 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// Agent is what `bee remote` needs on a host: the provider to speak for there
-// and the image cache. The agent keeps no state; all of it lies in the files
-// of that provider.
+// Agent is what `bee remote` needs on a host: the provider to speak for there. The agent
+// keeps no state; all of it lies in the files of that provider.
 type Agent struct {
 	// Provider gives the provider that a call's site (Settings.Site) means.
 	Provider func(site json.RawMessage) (driver.Provider, error)
-	// HasImage asks the image cache in a directory.
-	HasImage func(cache, id string) bool
-	// Runtime names the runtime that works on this host; see driver.RuntimeTrier.
-	Runtime  func(ctx context.Context, name string) (string, error)
 	meetings *meetings
 	wide     *wire.Lanes // the connection
 }
@@ -74,7 +69,7 @@ func (g *granted) matches(o core.Owner, asked int, before []core.Host, deadline 
 
 func grant(ctx context.Context, l driver.Lease) (granted, error) {
 	g := granted{Waiting: driver.Waiting{Ready: true}}
-	if q, ok := l.(driver.Queued); ok {
+	if q := l.Queue(); q != nil {
 		var err error
 		if g.Waiting, err = q.Ready(ctx); core.IsKind(err, core.Lost) {
 			g.Lost = err.Error()

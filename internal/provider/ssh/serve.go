@@ -45,14 +45,14 @@ func (a Agent) onSite(s *rpc.Server) {
 		if err != nil {
 			return nil, err
 		}
-		e, can := p.(driver.Echoer)
-		if !can {
-			return c.Config, nil
-		}
-		return e.Echo(ctx, c.Config)
+		return p.Echo(ctx, c.Config)
 	})
 	rpc.Handle(s, callRuntime, func(ctx context.Context, _ rpc.Caller, c call) (runtimeName, error) {
-		name, err := a.Runtime(ctx, c.Runtime)
+		p, err := a.Provider(c.Site)
+		if err != nil {
+			return "", err
+		}
+		name, _, err := p.TryRuntime(ctx, c.Runtime)
 		return runtimeName(name), err
 	})
 	rpc.HandleStream(s, callAcquire, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[granted]) error {
@@ -78,8 +78,8 @@ func (a Agent) onSite(s *rpc.Server) {
 			return waiting{}, err
 		}
 		w := driver.Waiting{Expected: time.Now()}
-		if fc, ok := p.(driver.Forecaster); ok {
-			w, err = fc.Forecast(ctx, c.Request)
+		if q := p.Queue(); q != nil {
+			w, err = q.Forecast(ctx, c.Request)
 		}
 		return waiting(w), err
 	})
@@ -123,44 +123,41 @@ func (a Agent) onLease(s *rpc.Server) {
 		st, err := l.Status(ctx)
 		return status(st), err
 	})
-	handleLease(a, s, callImage, func(_ context.Context, l driver.Lease, c call) (bool, error) {
-		return c.Host < len(l.Hosts()) && a.HasImage(l.Hosts()[c.Host].Cache, c.Image), nil
+	handleLease(a, s, callImage, func(ctx context.Context, l driver.Lease, c call) (bool, error) {
+		return l.HasImage(ctx, c.Host, c.Image)
 	})
 	handleLease(a, s, callAlive, func(ctx context.Context, l driver.Lease, c call) (bool, error) {
-		if checker, ok := l.(driver.NodeChecker); ok {
-			return checker.NodeAlive(ctx, c.Host)
-		}
-		return true, nil
+		return l.NodeAlive(ctx, c.Host)
 	})
 	handleLease(a, s, callLaunch, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
 		return done(l.Launch(ctx, driver.NodeCommand{Host: c.Host, Config: c.Config, Log: c.Path}))
 	})
-	unattended := func(do func(context.Context, driver.Unattended, call) error) func(context.Context, driver.Lease, call) (rpc.None, error) {
+	autostart := func(do func(context.Context, driver.Autostart, call) error) func(context.Context, driver.Lease, call) (rpc.None, error) {
 		return func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
-			u, ok := l.(driver.Unattended)
-			if !ok {
-				return rpc.None{}, errAttended
+			as := l.Autostart()
+			if as == nil {
+				return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "leave orders", Err: errors.New("this site starts nothing by itself")}
 			}
-			return done(do(ctx, u, c))
+			return done(do(ctx, as, c))
 		}
 	}
-	handleLease(a, s, callEntrust, unattended(func(ctx context.Context, u driver.Unattended, c call) error { return u.Entrust(ctx, c.Config) }))
-	handleLease(a, s, callCommit, unattended(func(ctx context.Context, u driver.Unattended, _ call) error { return u.Commit(ctx) }))
-	handleLease(a, s, callAttend, unattended(func(ctx context.Context, u driver.Unattended, _ call) error { return u.Attend(ctx) }))
+	handleLease(a, s, callEntrust, autostart(func(ctx context.Context, as driver.Autostart, c call) error { return as.Entrust(ctx, c.Config) }))
+	handleLease(a, s, callCommit, autostart(func(ctx context.Context, as driver.Autostart, _ call) error { return as.Commit(ctx) }))
+	handleLease(a, s, callAttend, autostart(func(ctx context.Context, as driver.Autostart, _ call) error { return as.Attend(ctx) }))
 	handleLease(a, s, callYield, func(ctx context.Context, l driver.Lease, c call) (granted, error) {
-		y, ok := l.(driver.Yielder)
-		if !ok {
+		reuse := l.VolumeReuse()
+		if reuse == nil {
 			return granted{}, &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
 		}
-		err := y.Yield(ctx)
+		err := reuse.Yield(ctx)
 		return granted{Handle: l.Handle(), Hosts: l.Hosts()}, err
 	})
 	handleLease(a, s, callInherit, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
-		heir, ok := l.(driver.Heir)
-		if !ok {
+		reuse := l.VolumeReuse()
+		if reuse == nil {
 			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot")}
 		}
-		return done(heir.Inherit(ctx, c.From, c.Path))
+		return done(reuse.Inherit(ctx, c.From, c.Path))
 	})
 	rpc.Handle(s, callRelease, func(ctx context.Context, _ rpc.Caller, c call) (rpc.None, error) {
 		l, err := a.lease(ctx, c)

@@ -133,7 +133,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	return f.Facts, nil
 }
 
-// Echo implements driver.Echoer on the first host.
+// Echo implements driver.Provider on the first host.
 func (p *provider) Echo(ctx context.Context, data []byte) ([]byte, error) {
 	l, err := p.connect(ctx, p.s.Hosts[0])
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *provider) Echo(ctx context.Context, data []byte) ([]byte, error) {
 	return got, transient(err)
 }
 
-// TryRuntime implements driver.RuntimeTrier on the first host; behind a login node
+// TryRuntime implements driver.Provider on the first host; behind a login node
 // there are no hosts before they are asked for.
 func (p *provider) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
 	if p.info != nil {
@@ -163,12 +163,16 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	return string(found), NameOf(p.s.Hosts[0]), transient(err)
 }
 
-// Forecast implements driver.Forecaster for a login node; hosts of a rack are
-// there at once.
-func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
+// Queue implements driver.Provider: hosts of a rack are there at once.
+func (p *provider) Queue() driver.SiteQueue {
 	if p.info == nil {
-		return driver.Waiting{Expected: time.Now()}, nil
+		return nil
 	}
+	return p
+}
+
+// Forecast implements driver.SiteQueue for a login node.
+func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
 	l, err := p.connect(ctx, p.s.Hosts[0])
 	if err != nil {
 		return w, err
@@ -369,7 +373,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if p.info != nil {
 		// What is known of it is kept on the login node.
 		if err := l.refresh(ctx); err != nil {
-			l.Close()
+			l.Disconnect()
 			return nil, err
 		}
 		return l, nil
@@ -378,11 +382,11 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	// one answers. Which of the others are lost, it knows.
 	status, err := l.status(ctx, 0)
 	if err != nil {
-		l.Close()
+		l.Disconnect()
 		return nil, err
 	}
 	if !status.Live {
-		l.Close()
+		l.Disconnect()
 		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New(status.Reason)}
 	}
 	return l, nil

@@ -37,9 +37,11 @@ func TestMain(m *testing.M) {
 			os.Exit(drivertest.StandInNode())
 		case RemoteArg:
 			os.Exit(Agent{
-				HasImage: func(_, id string) bool { return id == "here" }, Runtime: standInRuntime,
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
-					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}}
+					s := local.Settings{
+						NodeArgv: []string{"/proc/self/exe", nodeArg}, TryRuntime: standInRuntime,
+						HasImage: func(_, id string) bool { return id == "here" },
+					}
 					if err := json.Unmarshal(raw, &s); err != nil {
 						return nil, err
 					}
@@ -118,7 +120,7 @@ func TestRuntimesAreTriedOnAllHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, host, err := l.(driver.RuntimeTrier).TryRuntime(t.Context(), filepath.Join(t.TempDir(), "once"))
+		got, host, err := l.TryRuntime(t.Context(), filepath.Join(t.TempDir(), "once"))
 		if got != works || host == "" || core.IsKind(err, core.Unsupported) != (works == "") {
 			t.Errorf("of %d hosts one can: %q, %q, %v", n, got, host, err)
 		}
@@ -347,7 +349,7 @@ func TestRecoverWhereAHostIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if alive, err := again.(driver.NodeChecker).NodeAlive(t.Context(), 0); alive || err != nil {
+	if alive, err := again.NodeAlive(t.Context(), 0); alive || err != nil {
 		t.Errorf("the first host does not answer: %v, %v", alive, err)
 	}
 	if err := again.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "h1") || strings.Contains(err.Error(), "h0") {

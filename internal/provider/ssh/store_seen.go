@@ -9,12 +9,12 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// Sees implements driver.StoreHost.
+// Sees implements driver.StoreAccess.
 func (l *lease) Sees(ctx context.Context, path string) (bool, error) {
 	return about(ctx, l, 0, callSees, at(path))
 }
 
-// Serve implements driver.StoreHost.
+// Serve implements driver.StoreAccess.
 func (l *lease) Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error) {
 	k, err := l.link(ctx, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ func (l *lease) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) 
 	return l.p.meet(ctx, k, m)
 }
 
-// Yield implements driver.Passer, on all hosts at once.
+// Yield implements driver.VolumeReuse, on all hosts at once.
 func (l *lease) Yield(ctx context.Context) error {
 	n := len(l.h.Leases)
 	errs, left := make([]error, n), make([]granted, n)
@@ -51,12 +51,12 @@ func (l *lease) Yield(ctx context.Context) error {
 	return nil
 }
 
-// Inherit implements driver.Heir.
+// Inherit implements driver.VolumeReuse.
 func (l *lease) Inherit(ctx context.Context, from, to string) error {
 	return l.order(ctx, 0, callInherit, func(c *call) { c.From, c.Path = from, to })
 }
 
-// Pass implements driver.Passer.
+// Pass implements driver.DirectTransfer.
 func (l *lease) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver, cut func()) error {
 	from, err := l.Outgoing(ctx, t)
 	if err != nil {

@@ -24,15 +24,15 @@ import (
 )
 
 // meeting has a listener and a caller meet.
-func meeting(t testing.TB, listener, caller any) (name string, cut func()) {
+func meeting(t testing.TB, listener, caller driver.Meeter) (name string, cut func()) {
 	t.Helper()
 	ca, err := wire.NewAuthority()
 	must(t, err)
 	name = rand.Text()
-	join := func(m any, as string, addrs []string) driver.End {
+	join := func(m driver.Meeter, as string, addrs []string) driver.End {
 		cert, key, err := ca.Issue(as)
 		must(t, err)
-		e, err := m.(driver.Meeter).Meet(t.Context(), driver.Meeting{Name: name, Addrs: addrs, CA: ca.Certificate(), Cert: cert, Key: key, Limit: 20 * time.Second})
+		e, err := m.Meet(t.Context(), driver.Meeting{Name: name, Addrs: addrs, CA: ca.Certificate(), Cert: cert, Key: key, Limit: 20 * time.Second})
 		must(t, err)
 		return e
 	}
@@ -54,7 +54,7 @@ func must(t testing.TB, err error) {
 
 // farTree is a directory on the host of a lease.
 type farTree struct {
-	driver.Streams
+	driver.DirectTransfer
 	path string
 	way  *checkpoint.Way
 }
@@ -96,7 +96,7 @@ func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	t.Cleanup(func() { l.Release(context.Background()) })
 	p := archive(t, f, "h1", filepath.Join(f.Private, "bee-h1"))
 	s := &far{Farm: f, lease: l.(*lease), place: p.(*place), store: p.Run("u@far"), data: make([]byte, size)}
-	s.tree = farTree{Streams: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
+	s.tree = farTree{DirectTransfer: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
 	rand.Read(s.data)
 	must(t, s.store.Note(t.Context(), []byte("{}")))
 	must(t, os.Mkdir(s.tree.path, 0o755))
@@ -118,7 +118,7 @@ func (s *far) kept() string {
 
 func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 	s := newFar(t, sshfarm.Start(t, 2), 32<<20)
-	for name, ends := range map[string][2]any{"the receiver listens": {s.place, s.lease}, "the sender listens": {s.lease, s.place}} {
+	for name, ends := range map[string][2]driver.Meeter{"the receiver listens": {s.place, s.lease}, "the sender listens": {s.lease, s.place}} {
 		t.Run(name, func(t *testing.T) {
 			begun, told := s.Carried(t), int64(0)
 			via, end := meeting(t, ends[0], ends[1])
@@ -135,7 +135,7 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 				t.Fatalf("kept %v, %v", list, err)
 			}
 			via, end = meeting(t, ends[0], ends[1])
-			to := farTree{Streams: s.lease, path: s.tree.path + "-back", way: &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}}
+			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", way: &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}}
 			must(t, s.store.Restore(t.Context(), list[0], to))
 			end()
 			s.same(t, to.path)
@@ -156,9 +156,9 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	t.Cleanup(func() { next.Release(context.Background()) })
 	must(t, s.lease.Yield(t.Context()))
 	begun, told := s.Carried(t), int64(0)
-	via, end := meeting(t, next, s.lease)
+	via, end := meeting(t, next.DirectTransfer(), s.lease)
 	to := driver.Transfer{Remote: filepath.Join(next.Hosts()[0].Dir, "volume"), Via: via}
-	in, err := next.(driver.Streams).Incoming(t.Context(), to)
+	in, err := next.DirectTransfer().Incoming(t.Context(), to)
 	must(t, err)
 	from := driver.Transfer{Remote: filepath.Join(s.lease.Hosts()[0].Dir, "volume"), Via: via, Progress: func(n int64) { told = n }}
 	must(t, s.lease.Pass(t.Context(), from, in, func() {}))
@@ -171,7 +171,7 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	same := func(m checkpoint.Manifest) error {
 		raw, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: to.Remote, Kept: checkpoint.Kept{Manifest: m}})
 		must(t, err)
-		_, err = checkpoint.Answer(next.(driver.StoreHost).Serve(t.Context(), raw))
+		_, err = checkpoint.Answer(next.StoreAccess().Serve(t.Context(), raw))
 		return err
 	}
 	sum := sha256.Sum256(s.data)
