@@ -1,0 +1,68 @@
+package docs
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// TestLinksLeadSomewhere follows every relative link, with its anchor.
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := regexp.MustCompile(`\]\(([^):]*)\)`)
+	root, texts := testkit.Root(t), documents(t)
+	for file, text := range texts {
+		for _, m := range links.FindAllStringSubmatch(withoutCode(text), -1) {
+			name, anchor, _ := strings.Cut(m[1], "#")
+			target := file
+			if name != "" {
+				target = path.Join(path.Dir(file), name)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", file, m[1])
+			}
+			if anchor != "" && !anchors(texts[target])[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", file, m[1])
+			}
+		}
+	}
+}
+
+// TestEveryPageIsListed: docs/README.md and docs/adr/README.md link to every page.
+func TestEveryPageIsListed(t *testing.T) {
+	texts := documents(t)
+	for file := range texts {
+		dir, index := path.Dir(file), "docs/README.md"
+		if dir == "docs/adr" {
+			index = "docs/adr/README.md"
+		}
+		if !strings.HasPrefix(file, "docs/") || path.Base(file) == "README.md" {
+			continue
+		}
+		rel, err := filepath.Rel(path.Dir(index), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(texts[index], "]("+rel+")") {
+			t.Errorf("%s does not link to %s", index, file)
+		}
+	}
+}
+
+// anchors are the ids of headings, as GitHub makes them.
+func anchors(text string) map[string]bool {
+	ids := map[string]bool{}
+	drop := regexp.MustCompile("[^\\pL\\pN _-]")
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(text), -1) {
+		ids[strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return ids
+}
+
+func withoutCode(text string) string {
+	return regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "")
+}
