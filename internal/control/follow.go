@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // How long a head may take to come up, and a lost line to it to come back
@@ -33,6 +34,8 @@ const (
 	// for a lone node on an overloaded host.
 	answerTimeout = 3 * time.Second // less than a silent connection lives
 	silentTries   = 4
+	// silentProofs is the same for connections that get no proof of the attempt's key.
+	silentProofs = 2
 	// maxStumbles is how often a head may answer and then break the line at once: one
 	// that ends does so once, and leaves a result.
 	maxStumbles = 20
@@ -229,7 +232,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				a.c.say("", fmt.Sprintf("the node on %s does not answer: is it stopped, or its host overloaded? Waiting for it", a.lease.Hosts()[0].Name))
 			}
 			if silent == silentTries {
-				return nil, errHung(a.lease.Hosts()[0].Name)
+				return nil, errHung(a.lease.Hosts()[0].Name, silentTries*answerTimeout)
 			}
 			continue
 		}
@@ -275,9 +278,9 @@ func hangs(ctx context.Context, head Head) bool {
 	return err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-func errHung(host string) error {
+func errHung(host string, silence time.Duration) error {
 	return &core.Error{
-		Kind: core.Lost, Op: "watch the head node on", Object: host, Err: errors.New("it has not answered for " + (silentTries * answerTimeout).String()),
+		Kind: core.Lost, Op: "watch the head node on", Object: host, Err: fmt.Errorf("it has not answered for %s", silence),
 		Remedy: "It was stopped, or its host hangs. Its processes are ended; run the job again.",
 	}
 }
@@ -390,12 +393,19 @@ func (a *attempt) connect(ctx context.Context) (Head, error) {
 func reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(context.Context, net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
 	host := lease.Hosts()[0]
 	deadline := time.Now().Add(patience)
+	silent := 0
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err == nil {
 			head, err := connect(ctx, conn)
 			if _, told := errors.AsType[*core.Error](err); err == nil || told || ctx.Err() != nil {
 				return head, err
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				silent++
+			}
+			if silent == silentProofs {
+				return nil, errHung(host.Name, silentProofs*wire.HandshakeTimeout)
 			}
 			pause = max(pause, 10*time.Millisecond) // it ended just then, perhaps
 		} else if !core.IsKind(err, core.NotFound) {
