@@ -16,6 +16,7 @@ import (
 func TestDoctorBringsSomethingThereAndBack(t *testing.T) {
 	t.Parallel()
 	b, farm, _ := rack(t, 1, "run: 'true'")
+	b.Env = append(b.Env, "PATH="+farm.Bin) // a trial of podman would leave files of other users in HOME
 	ok := func() (ok bool) {
 		var d struct {
 			Findings []struct {
