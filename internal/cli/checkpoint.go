@@ -33,18 +33,17 @@ func (a *app) newCheckpointCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
-		Long: `Take a checkpoint of a run now. The job goes on where it is, and the checkpoint
-comes home meanwhile, where one can be taken of a job that runs. What is done is
-told by the Beefile's checkpoint:
+		Long: `Take a checkpoint of a run now. Where the Beefile allows it, the job continues
+meanwhile. The method depends on the Beefile's checkpoint:
 
-  mode: vm        the virtual machines stand still while they are saved
-  command:        it is run, and what it has the job write is copied
-  every:          what the job has last written by itself is copied
+  mode: vm        the virtual machines are halted while they are saved
+  command:        it is run, and the files that the job writes are copied
+  every:          the files that the job wrote last are copied
   otherwise       the job gets its signal or its stop file, writes its checkpoint
-                  and ends, and the run goes on from there in another attempt, on
-                  the next site that can take it
+                  and ends; the run continues in another attempt, on the next
+                  site that can take it
 
-"bee move" has the run go on elsewhere in each case.`,
+"bee move" continues the run on another site in each case.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, goesOn, err := a.checkpoint(c.Context(), args[0])
@@ -85,14 +84,13 @@ func (a *app) newMoveCommand() *cobra.Command {
 		asJSON bool
 	)
 	c := &cobra.Command{
-		Use: "move RUN", Short: "Have a run save itself now, and go on on another site",
-		Long: `Have a run save itself now, as it does before its time slot ends: the job gets
-the signal that the Beefile names, its volume comes home, and the run goes on
-from there on the next site that can take it, or on those of --site. With
-checkpoint: {mode: vm} the job is not asked: its virtual machines are saved as
-they are, and go on there.
+		Use: "move RUN", Short: "Ask a run for a checkpoint now, and continue it on another site",
+		Long: `Ask a run for a checkpoint now, as before its time slot ends. The job gets the
+signal that the Beefile names, and its volume is transferred. The run continues on
+the next site that can take it, or on those of --site. With
+checkpoint: {mode: vm} the virtual machines are saved and resume there.
 
-A run that waits in a queue, or for any site to take it, goes to the sites of --site.`,
+A run that waits in a queue, or for any site, is sent to the sites of --site.`,
 		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -16,7 +16,7 @@ import (
 func commandsPage() string {
 	root := (&app{}).newRoot()
 	var b strings.Builder
-	b.WriteString("# Commands\n\nAll of them, with their flags, from the program's own help: `bee help COMMAND` tells more.\nEach command has `--help`, and these:\n\n")
+	b.WriteString("# Commands\n\nAll commands with their flags and an example, made of the program's own help. `bee help COMMAND` prints more.\nRUN is a run's id, the first letters of it, or its name.\nEach command has `--help`, and these flags:\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	for _, g := range root.Groups() {
 		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(g.Title, ":"))
@@ -46,6 +46,10 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 	fmt.Fprintf(b, "### %s\n\n%s.\n\n", strings.Replace(c.UseLine(), " [flags]", "", 1), c.Short)
 	writeFlags(b, c.NonInheritedFlags())
+	for line := range strings.Lines(c.Example) {
+		b.WriteString("    " + strings.TrimSpace(line) + "\n")
+	}
+	b.WriteString("\n")
 }
 
 func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
@@ -68,12 +72,12 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(text, "|", `\|`)))
 	})
 	if len(rows) > 0 {
-		b.WriteString("| | |\n|---|---|\n" + strings.Join(rows, "") + "\n")
+		b.WriteString("| flag | meaning |\n|---|---|\n" + strings.Join(rows, "") + "\n")
 	}
 }
 
 // TestCommandsPage holds docs/reference/commands.md against the program. BEE_TEST_WRITE=1
-// writes it anew.
+// writes it.
 func TestCommandsPage(t *testing.T) {
 	file := filepath.Join(testkit.Root(t), "docs", "reference", "commands.md")
 	want := commandsPage()
@@ -83,7 +87,25 @@ func TestCommandsPage(t *testing.T) {
 		}
 	}
 	raw, err := os.ReadFile(file)
-	if err != nil || string(raw) != want {
-		t.Errorf("docs/reference/commands.md is not what the program says (%v): write it anew with `BEE_TEST_WRITE=1 go test -run CommandsPage ./internal/cli`", err)
+	for _, c := range leaves((&app{}).newRoot()) {
+		if c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
 	}
+	if err != nil || string(raw) != want {
+		t.Errorf("docs/reference/commands.md is not what the program says (%v): run `BEE_TEST_WRITE=1 go test -run CommandsPage ./internal/cli`", err)
+	}
+}
+
+func leaves(c *cobra.Command) []*cobra.Command {
+	if !c.HasAvailableSubCommands() {
+		return []*cobra.Command{c}
+	}
+	var all []*cobra.Command
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			all = append(all, leaves(s)...)
+		}
+	}
+	return all
 }

@@ -14,10 +14,10 @@ import (
 func (a *app) newConvertCommand() *cobra.Command {
 	var out, sites string
 	c := &cobra.Command{
-		Use: "convert OLD.json", Short: "Turn a Beefile of the original BEE launcher into ours", Args: cobra.ExactArgs(1),
-		Long: `Turn the JSON Beefile of the original BEE launcher into a Beefile, and its
-machines into a sites file. Its scripts are expected beside the new Beefile. What
-could not be carried over is said, with the reason, on standard error.`,
+		Use: "convert OLD.json", Short: "Convert a Beefile of the original BEE launcher", Args: cobra.ExactArgs(1),
+		Long: `Convert the JSON Beefile of the original BEE launcher into a Beefile, and its
+machines into a sites file. Its scripts are expected beside the new Beefile. Parts
+that cannot be converted are listed, with the reason, on standard error.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {

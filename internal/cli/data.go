@@ -21,7 +21,7 @@ import (
 
 func (a *app) newDataCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Fill, empty and look into data images: volumes in one file", Args: cobra.NoArgs,
+		Use: "data", Short: "Fill, empty and list data images: volumes in one file", Args: cobra.NoArgs,
 		Long: `A data image is a disk image with an ext4 file system: a directory in one file,
 which a virtual machine can attach. These commands need neither root nor a
 virtual machine. Loading needs e2fsprogs.`,
@@ -46,7 +46,7 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 	var asJSON, force bool
 	var size string
 	c := &cobra.Command{
-		Use: "load IMAGE DIR", Short: "Make a data image of a directory, and tell the digest of what it holds",
+		Use: "load IMAGE DIR", Short: "Make a data image of a directory, and print the digest of its contents",
 		Example: "  bee data load --size 50G inputs.img ./inputs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
@@ -137,7 +137,7 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 	var digest string
 	var paths []string
 	c := &cobra.Command{
-		Use: "unload IMAGE DIR", Short: "Copy what a data image holds into a directory",
+		Use: "unload IMAGE DIR", Short: "Copy the contents of a data image into a directory",
 		Example: "  bee data unload volume.img ./results\n  bee data unload --path '*.log' volume.img ./logs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
@@ -182,8 +182,8 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 			return a.tellData(v, asJSON)
 		},
 	}
-	c.Flags().StringVar(&digest, "digest", "", "refuse an image that holds something else than this `digest` of load tells")
-	c.Flags().StringArrayVar(&paths, "path", nil, "only what this `pattern` matches, and what is below it (may be given again)")
+	c.Flags().StringVar(&digest, "digest", "", "refuse an image whose contents have another `digest`, as load prints it")
+	c.Flags().StringArrayVar(&paths, "path", nil, "only files that match this `pattern`, and files below them (repeatable)")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	return c
 }
@@ -229,7 +229,7 @@ func somethingMatches(ctx context.Context, i *dataimage.Image, image string, pat
 func (a *app) newDataLsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "ls IMAGE", Short: "List what a data image holds", Args: cobra.ExactArgs(1),
+		Use: "ls IMAGE", Short: "List the contents of a data image", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			tools := dataimage.Tools{}
 			i, err := tools.OpenRecovered(c.Context(), args[0])

@@ -44,7 +44,7 @@ type diagnosis struct {
 func (a *app) newDoctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "doctor", Short: "Tell what this machine and your sites can do, and what would be chosen", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check what this machine and your sites can do, and what would be chosen", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d, err := a.diagnose(c.Context())
 			if err != nil {

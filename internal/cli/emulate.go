@@ -18,9 +18,9 @@ import (
 
 func (a *app) newEmulateCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "emulate", Short: "Try out trouble on the emulated hosts of a run", Args: cobra.NoArgs,
-		Long: `Try out trouble on the emulated hosts of a run, as a local site with hosts: N
-makes them: cut links, kill hosts, look around. HOST is a host's name or number.`,
+		Use: "emulate", Short: "Cause failures on the emulated hosts of a run", Args: cobra.NoArgs,
+		Long: `Cause failures on the emulated hosts of a run, which a local site with hosts: N
+makes: cut links, kill hosts, run commands. HOST is a host's name or number.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newEmulateHostsCommand(), a.newEmulateLinkCommand(), a.newEmulateKillCommand(), a.newEmulateExecCommand(), a.newEmulateDialCommand())
@@ -90,7 +90,7 @@ func (a *app) newEmulateHostsCommand() *cobra.Command {
 
 func (a *app) newEmulateLinkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "link RUN HOST down|up", Short: "Cut a host off, or heal its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
+		Use: "link RUN HOST down|up", Short: "Cut a host off, or restore its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
 		ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[2] != "up" && args[2] != "down" {

@@ -13,7 +13,7 @@ import (
 
 func (a *app) newFabricCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "fabric", Short: "Look into the network between a run's virtual machines", Args: cobra.NoArgs,
+		Use: "fabric", Short: "Inspect the network between a run's virtual machines", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newFabricStatsCommand())
@@ -23,7 +23,7 @@ func (a *app) newFabricCommand() *cobra.Command {
 func (a *app) newFabricStatsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "stats RUN", Short: "Show what has passed the switches of a run, and what was dropped", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "stats RUN", Short: "Show the traffic and dropped frames of a run's switches", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := readSwitches(func(rank int) (fabric.Stats, error) {
 				node, done, err := a.dialNode(c.Context(), args[0], rank)

@@ -14,7 +14,7 @@ import (
 
 func (a *app) newImageCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "image", Aliases: []string{"images"}, Short: "Look after the image cache", Args: cobra.NoArgs,
+		Use: "image", Aliases: []string{"images"}, Short: "Manage the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	all := anyImage()
@@ -80,7 +80,7 @@ func imageViews(s *image.Store, list ...core.Image) ([]imageView, error) {
 type naming struct{ name, platform string }
 
 func (n *naming) flag(c *cobra.Command) {
-	c.Flags().StringVar(&n.name, tagName, "", "`NAME` by which Beefiles find the image, such as my-app:1.0; what was called so is not any more")
+	c.Flags().StringVar(&n.name, tagName, "", "`NAME` for the image in Beefiles, such as my-app:1.0; another image loses the name")
 }
 
 const tagName = "tag"

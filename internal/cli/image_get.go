@@ -17,7 +17,7 @@ func (a *app) newImagePullCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	o := image.PullOptions{Policy: "always"}
 	c := &cobra.Command{
-		Use: "pull IMAGE", Short: "Fetch an image, or look whether its tag means another now", Args: cobra.ExactArgs(1),
+		Use: "pull IMAGE", Short: "Pull an image, or check whether its tag has changed", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
 				return err
@@ -42,16 +42,16 @@ func platformFlag(c *cobra.Command, o *image.PullOptions) {
 }
 
 func insecureFlag(c *cobra.Command, o *image.PullOptions) {
-	c.Flags().BoolVar(&o.Insecure, "insecure", false, "allow a registry without TLS, or with a certificate that nobody vouches for")
+	c.Flags().BoolVar(&o.Insecure, "insecure", false, "allow a registry without TLS, or with an unknown certificate")
 }
 
 func (a *app) newImageImportCommand() *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
 	c := &cobra.Command{
-		Use: "import FILE", Short: "Take in the images of an archive of docker or podman, or of an OCI layout directory", Args: cobra.ExactArgs(1),
-		Long: `Take in the images of an archive of docker or podman, or of an OCI layout
-directory, under the names that they have there. FILE:NAME takes one alone.`,
+		Use: "import FILE", Short: "Import the images of an archive of docker or podman, or of an OCI layout", Args: cobra.ExactArgs(1),
+		Long: `Import the images of an archive of docker or podman, or of an OCI layout
+directory, under their names there. FILE:NAME imports one image.`,
 		Example: "  bee image import ./app.tar\n  bee image import ./apps.tar:app:1.0",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
@@ -110,10 +110,10 @@ func (a *app) newImageBuildCommand() *cobra.Command {
 	var t trust
 	c := &cobra.Command{
 		Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
-		Long: `Build the image that a Beefile's build: describes. Debian packages are put together
-by mmdebstrap; a Dockerfile is built by buildah, podman or docker, whichever is
-installed here, or by the docker of a virtual machine where none is, or where the
-Beefile says so (build: {builder: vm}). None of that needs root.`,
+		Long: `Build the image that a Beefile's build: describes. mmdebstrap builds images of
+Debian packages. The first of buildah, podman and docker that is installed builds
+a Dockerfile. Without one, or with build: {builder: vm}, Docker in a virtual
+machine builds it. Nothing of that needs root.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			job, err := spec.LoadJob(args[0])
 			if err != nil {

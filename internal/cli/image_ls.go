@@ -45,7 +45,7 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 
 func (a *app) newImageShowCommand(g imageGroup) *cobra.Command {
 	c := &cobra.Command{
-		Use: "show IMAGE", Short: "Show what an image is, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages(g),
+		Use: "show IMAGE", Short: "Show an image's properties, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {

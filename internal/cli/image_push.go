@@ -11,7 +11,7 @@ func (a *app) newImagePushCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	var o image.PullOptions
 	c := &cobra.Command{
-		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and tell its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages(g),
+		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and print its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImages()
 			if err != nil {

@@ -52,7 +52,7 @@ func (a *app) openImagesToRemove(ctx context.Context) (*image.Store, error) {
 func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "rm IMAGE...", Short: "Remove images that no run uses or goes on with", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
+		Use: "rm IMAGE...", Short: "Remove images that no run uses or continues with", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.openImagesToRemove(c.Context())
 			if err != nil {
@@ -82,7 +82,7 @@ func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
 func (a *app) newImagePruneCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "prune", Short: "Remove every image that no run uses or goes on with, and what died in the making", Args: cobra.NoArgs,
+		Use: "prune", Short: "Remove every image that no run uses or continues with, and unfinished ones", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.openImagesToRemove(c.Context())
 			if err != nil {

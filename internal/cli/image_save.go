@@ -18,8 +18,8 @@ func (a *app) newImageSaveCommand(g imageGroup) *cobra.Command {
 	var file, format string
 	c := &cobra.Command{
 		Use: "save IMAGE --output FILE", Short: "Write a cached image as an archive, for docker, podman and others", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages(g),
-		Long: `Write a cached image as an archive under the name by which it is given: an image of a
-registry with its own layers, any other as one layer. "docker load" and "podman load"
+		Long: `Write a cached image as an archive under the given name. An image of a registry
+keeps its own layers; any other is written as one layer. "docker load" and "podman load"
 read docker-archive; oci-archive is an archive of an OCI layout.`,
 		Example: "  bee image save tool:1 -o tool.tar\n  bee image save tool:1 --format oci-archive -o - | ssh host podman load",
 		RunE: func(c *cobra.Command, args []string) error {

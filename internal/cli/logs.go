@@ -34,14 +34,14 @@ func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
 		Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
-		Long: `Show the output of a run's task: its standard output on ours, its standard
-error on ours. A run that moved or was tried again has several attempts, which
-follow one another. With --node the log of one of BEE's own nodes instead.`,
+		Long: `Show the output of a run's task, on standard output and standard error. A run
+that moved or was retried has several attempts, which are shown in order. With
+--node, show the log of one of BEE's nodes.`,
 		Example: "  bee logs -f lysozyme\n  bee logs --attempt 2 lysozyme",
 		RunE:    func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) },
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
+	f.BoolVarP(&o.follow, "follow", "f", false, "continue until the run ends")
 	f.BoolVarP(&o.timestamps, "timestamps", "t", false, "put the time before each piece")
 	f.IntVar(&o.attempt, "attempt", 0, "show the attempt with this `number`, with --follow those after it, too (default all; with --node the last)")
 	f.IntVar(&o.node, "node", -1, "show the log of the node with this `rank`")

@@ -18,11 +18,11 @@ func (a *app) newPlanCommand() *cobra.Command {
 		asJSON bool
 	)
 	c := &cobra.Command{
-		Use: "plan BEEFILE", Short: "Say where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
-		Long: `Ask every site what it would do with a job submitted now: whether it can take
-it, when it would start it, how much of its time slot is left for computing, and
-what an hour costs; and try the store of its checkpoints. Sites come in the order in
-which a run would try them. Nothing is submitted.`,
+		Use: "plan BEEFILE", Short: "Show where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
+		Long: `Ask every site what it would do with a job submitted now. Show whether it can
+take the job, when it would start it, how much of its time slot is left to compute,
+and the price of an hour. Try the store of its checkpoints. Sites are listed in the
+order in which a run would try them. Nothing is submitted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
 			return a.plan(c.Context(), args[0], o, asJSON)

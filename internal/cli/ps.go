@@ -46,7 +46,7 @@ func (a *app) newPsCommand() *cobra.Command {
 			return a.listRuns(views)
 		},
 	}
-	c.Flags().BoolVarP(&all, "all", "a", false, "also those that are over")
+	c.Flags().BoolVarP(&all, "all", "a", false, "also runs that are over")
 	c.Flags().IntVar(&limit, "limit", 0, "show at most this `many`, the newest (0: all)")
 	c.Flags().BoolVarP(&ids, "quiet", "q", false, "ids only")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")

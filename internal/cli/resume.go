@@ -22,20 +22,20 @@ func (a *app) newResumeCommand() *cobra.Command {
 		t      trust
 	)
 	c := &cobra.Command{
-		Use: "resume RUN", Short: "Go on with a suspended run from its checkpoint, or send one that waits to other sites",
-		Long: `Go on with a run that is suspended: no site could take it any more, and its
-checkpoint is at home or in its store. It goes on in the background.
+		Use: "resume RUN", Short: "Continue a suspended run from its checkpoint, or send a waiting run to other sites",
+		Long: `Continue a suspended run from its checkpoint, in the background. A run is
+suspended when it has a checkpoint and no site can take it.
 
-A run that waits in a queue, or for any site to take it, goes to the sites of --site
-instead: nothing of it has run, and it leaves that queue.
+A run that waits in a queue, or for any site, leaves the queue and is sent to the
+sites of --site.
 
-With --site-lost it goes on that waits for a site which does not answer: from its last
-checkpoint, or anew where there is none. Whatever still computes on that site then
-computes twice, until it answers again: it is told what that may be.
+With --site-lost, continue a run that waits for a site that does not answer. It
+starts from its last checkpoint, or from the beginning where there is none. Until
+the site answers, the job may compute twice: what that may be is printed.
 
-With --from it takes over, from a store, a run that was submitted on another
-machine which is gone: there it cannot go on any more. What its job does on this
-machine outside of the current directory is shown, and has to be agreed to.`,
+With --from, take over from a store a run that was submitted on another machine.
+The run cannot continue there any more. Each thing that its job does on this
+machine outside the current directory is shown, and you are asked.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,7 +47,7 @@ machine outside of the current directory is shown, and has to be agreed to.`,
 	a.siteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
 	t.flag(c.Flags(), "the record of --from")
-	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: go on without it")
+	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: continue without it")
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
 	c.MarkFlagsMutuallyExclusive("from", "site-lost")
 	return c

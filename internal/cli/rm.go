@@ -21,17 +21,16 @@ type rmOptions struct {
 func (a *app) newRmCommand() *cobra.Command {
 	var o rmOptions
 	c := &cobra.Command{
-		Use: "rm RUN...", Short: "Forget runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
-		Long: `Forget runs: their records, logs and checkpoints. Their results, wherever they
-were brought, stay. A run of which a site may still hold something is kept until
-that is removed. A run that has the only copy of something, such as a volume of
-which no output was there, or checkpoints of a run that did not succeed, is kept
-unless --force is given. A run is named by its id, by four or more letters that the id
-begins with, or by a name that no other run has.`,
+		Use: "rm RUN...", Short: "Remove runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
+		Long: `Remove runs: their records, logs and checkpoints. Collected results stay. A run is
+kept as long as a site may have files of it. Without --force, a run is kept that
+has the only copy of something. Examples are the volume of a run without outputs,
+and checkpoints of a run that did not succeed. RUN is an id, its first letters (four
+or more), or a name that no other run has.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) },
 	}
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run that is not over first, remove what exists nowhere else, and leave behind what a site does not give back")
-	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave what is in a store of checkpoints, such as one that is gone")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run first if it is not over; remove only copies; leave what a site does not release")
+	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave checkpoints in their store, for example a store that is lost")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
 	return c

@@ -52,15 +52,15 @@ func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bee",
 		Short: "Run Docker images of MPI applications, unmodified, wherever you have an account",
-		Long: `bee runs a Docker image of an MPI application, unmodified, on the machines that
-you have accounts on: this one, several emulated hosts on it, machines behind
-ssh, or clusters under Slurm. It needs no root and nothing installed but itself.
+		Long: `bee runs a Docker image of an MPI application, unmodified, on machines where
+you have accounts. They are this one, emulated hosts on it, machines behind ssh,
+or Slurm clusters. It needs no root and no installation but itself.
 
 A Beefile describes the job, a sites file your machines:
 
-  bee run job.yaml        run it, and bring the results home
-  bee ps                  what is running
-  bee doctor              what this machine can do`,
+  bee run job.yaml        run it, and collect its results
+  bee ps                  list runs
+  bee doctor              check this machine and your sites`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -70,7 +70,7 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.stateDir, "state", "", "`directory` of run records (default $BEE_STATE, else $XDG_STATE_HOME/bee)")
 	flags.StringVar(&a.cacheDir, "cache", "", "`directory` of the image cache (default $BEE_CACHE, else $XDG_CACHE_HOME/bee)")
 	flags.StringVar(&a.sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log what happens inside, to standard error")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "write a debug log to standard error")
 	root.SetFlagErrorFunc(wrongFlags)
 	// A template for it would keep all methods of all types in the binary.
 	root.Version = versionText()
@@ -89,6 +89,7 @@ A Beefile describes the job, a sites file your machines:
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(newHelpCommand(root))
 	refuseWrongArguments(root)
+	addExamples(root)
 	return root
 }
 

@@ -41,12 +41,12 @@ func (a *app) newRunCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run BEEFILE",
-		Short: "Run a job and bring its results home",
+		Short: "Run a job and collect its results",
 		Long: `Run the job that a Beefile describes, on the first of its sites that can take it.
 
-bee run shows the task's output, brings its outputs home and ends with the
-task's own exit code. The job does not depend on this process: it goes on when
-the terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
+bee run shows the task's output, collects its outputs and ends with the task's
+own exit code. The job does not depend on this process: it continues when the
+terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
 Ctrl-C asks what to do.`,
 		Example: "  bee run job.yaml\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml",
 		Args:    cobra.ExactArgs(1),
@@ -56,7 +56,7 @@ Ctrl-C asks what to do.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and go on in the background")
+	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
 	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
 	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
@@ -64,7 +64,7 @@ Ctrl-C asks what to do.`,
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
-	f.DurationVar(&o.wait, "wait", 0, "go on asking for that `long` when no site can take the run, instead of the Beefile's wait")
+	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
 	o.trust.flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")

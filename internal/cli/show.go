@@ -180,7 +180,7 @@ func timePointer(t time.Time) *time.Time {
 func (a *app) newShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show RUN", Short: "Tell what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
+		Use: "show RUN", Short: "Show what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.runsTo(state.ToSee),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context())

@@ -38,12 +38,12 @@ func (a *app) newSSHCommand() *cobra.Command {
 	var o sshOptions
 	c := &cobra.Command{
 		Use: "ssh RUN [NODE] [flags] [-- COMMAND...]", Short: "Log in to a run's virtual machine by ssh",
-		Long: `Log in to a run's virtual machine by ssh, with keys made for the run alone. The
-connection goes through BEE's own, to whatever site; in the guest no daemon runs
-and nothing listens. With --config the settings are printed by which ssh, scp,
-rsync and editors reach all guests of the run; with --forward a port of this
-machine's loopback leads to the guest as long as the command runs, for tools that
-want one, and only the run's key opens it.`,
+		Long: `Log in to a run's virtual machine by ssh, with keys made for the run. The
+connection uses BEE's own, on every site. No daemon listens in the guest.
+
+With --config, print settings by which ssh, scp, rsync and editors reach all guests
+of the run. With --forward, a port of this machine's loopback leads to the guest
+while the command runs. Only the run's key opens it.`,
 		Example: "  bee ssh lysozyme\n  bee ssh lysozyme 1 -- uptime\n  bee ssh --config lysozyme >> ~/.ssh/config",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {

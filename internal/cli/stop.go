@@ -24,26 +24,24 @@ type stopOptions struct {
 func (a *app) newStopCommand() *cobra.Command {
 	var o stopOptions
 	c := &cobra.Command{
-		Use: "stop RUN...", Short: "End runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
-		Long: `End runs: the task gets TERM, after a grace KILL; outputs that are there come
-home; hosts are given back. A run is named by its id, by four or more letters
-that the id begins with, or by its name, which means the run of that name that
-is not over.
+		Use: "stop RUN...", Short: "Stop runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
+		Long: `Stop runs: the task gets TERM, and KILL after a grace. Existing outputs are
+collected, and hosts are released. RUN is an id, its first letters (four or more),
+or the name of a run that is not over.
 
-A run whose site does not answer ends once it does. With --site-lost it ends now:
-what may go on there, and what is lost, is told, and what is left there is ended and
-removed when the site answers again.
+A run whose site does not answer ends once it does. With --site-lost it ends now.
+What may continue there, and what is lost, is printed. It is removed when the site
+answers again.
 
-A run is kept, with its site, until its outputs are at home. Where they can never come
-to the place that the Beefile names for them, --without-outputs ends it all the same:
-what it has written and is not at home yet is removed.`,
+A run keeps its hosts until its outputs are stored. Where they can never be stored,
+--without-outputs ends the run and removes them.`,
 		Args: cobra.ArbitraryArgs, // see namesOr
 		RunE: func(c *cobra.Command, args []string) error { return a.stop(c.Context(), args, o) },
 	}
 	c.Flags().BoolVar(&o.noWait, "no-wait", false, "do not wait for the end")
 	c.Flags().BoolVar(&o.all, "all", false, "every run that is not over")
 	c.Flags().BoolVar(&o.siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
-	c.Flags().BoolVar(&o.without, "without-outputs", false, "do not bring outputs home: they are removed")
+	c.Flags().BoolVar(&o.without, "without-outputs", false, "do not collect outputs: they are removed")
 	c.MarkFlagsMutuallyExclusive("all", "without-outputs") // of one run at a time one knows what is lost
 	c.MarkFlagsMutuallyExclusive("site-lost", "without-outputs")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)

@@ -16,16 +16,15 @@ func (a *app) newSweepCommand() *cobra.Command {
 		stores []string
 	)
 	c := &cobra.Command{
-		Use: "sweep", Short: "Remove what no live run owns, from all sites and stores", Args: cobra.NoArgs,
-		Long: `Look on every site for what this installation of bee made (hosts, nodes,
-directories) and no live run owns, and remove it; likewise in the stores of
-checkpoints what is of runs that it has begun, carries and has no record of, and
-here what lies in directories of such runs (home). Every bee command
-takes over runs whose controller died; sweep finds what even that could not.
+		Use: "sweep", Short: "Remove leftovers of ended runs from all sites and stores", Args: cobra.NoArgs,
+		Long: `Search every site for hosts, nodes and directories that this installation of bee
+made and no live run owns, and remove them. Search stores for checkpoints of runs
+without a record, and this machine for directories of such runs (home). Every bee
+command takes over runs whose controller died; sweep finds the rest.
 
-What cannot be explained, as no record tells of its run and nobody has removed it
-with bee rm, is listed with the reason and kept, unless --force is given. A run
-whose record is lost here, and lies beside its files still, is taken over.`,
+Things that no record explains, and that bee rm did not leave, are listed with the
+reason and kept, unless --force is given. A run whose record is lost, but has a
+copy beside its files, is taken over.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := a.open(c.Context())
 			if err != nil {
@@ -64,8 +63,8 @@ whose record is lost here, and lies beside its files still, is taken over.`,
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&how.Dry, "dry-run", "n", false, "only tell")
-	c.Flags().BoolVarP(&how.Force, "force", "f", false, "remove also what cannot be explained, and what was left in a store on purpose: it may be the only copy")
+	c.Flags().BoolVarP(&how.Dry, "dry-run", "n", false, "only print")
+	c.Flags().BoolVarP(&how.Force, "force", "f", false, "also remove things without explanation, and checkpoints left by bee rm --leave-store; they may be the only copy")
 	c.Flags().StringSliceVar(&stores, "store", nil, "`store` to look in, besides that of the sites file and those of recorded runs")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c

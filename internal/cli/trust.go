@@ -19,7 +19,7 @@ import (
 type trust struct{ given bool }
 
 func (t *trust) flag(f *pflag.FlagSet, of string) {
-	f.BoolVar(&t.given, "trust", false, "do what "+of+" says outside of its own directory, without asking")
+	f.BoolVar(&t.given, "trust", false, "allow "+of+" to leave its own directory, without asking")
 }
 
 // allow shows what a job does on this machine outside of its own directory. Where somebody

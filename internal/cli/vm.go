@@ -22,7 +22,7 @@ import (
 
 func (a *app) newVMCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "vm", Short: "Look into virtual machines, and build what they boot", Args: cobra.NoArgs,
+		Use: "vm", Short: "Inspect virtual machines, and build guest images", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newVMBuildCommand(), a.newVMBundleCommand(), a.newVMImageCommand(), a.newVMShellCommand(), a.newVMConsoleCommand(),
@@ -34,7 +34,7 @@ func (a *app) newVMCommand() *cobra.Command {
 // like any other in the cache.
 func (a *app) newVMImageCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "image", Short: "Look after guest images, which lie in the image cache", Args: cobra.NoArgs,
+		Use: "image", Short: "Manage guest images in the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	g := guestImages()
@@ -53,10 +53,9 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
 		Long: `Build a guest image of Debian packages, without root and without a virtual
-machine: kernel, Docker, NFS and RDMA. Runs build the one they need by
-themselves; this is for building ahead, and for images of one's own, which a
-Beefile names (vm: {image: NAME}) by what --tag calls them here, by what they were
-pushed as, or by id.`,
+machine: kernel, Docker, NFS and RDMA. Runs build the default image by themselves.
+Use this to build ahead, or for your own images. A Beefile names such an image
+(vm: {image: NAME}) by its --tag, by its pushed reference, or by its id.`,
 		Example: "  bee vm build\n  bee vm build --package htop --snapshot 20250520T000000Z --tag guest-with-htop",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -130,9 +129,9 @@ func (a *app) newVMBundleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "bundle DIRECTORY", Short: "Write a QEMU that runs from any directory of any Linux host",
 		Long: `Write a QEMU that runs from any directory of any Linux host of this
-architecture: with its own loader, libraries, modules and firmware, of Debian's
-packages. Runs need no such thing: one travels with the guest image, and is used
-on hosts that have none. This is for trying it by hand.`,
+architecture. It has its own loader, libraries, modules and firmware, of Debian's
+packages. Runs do not need it: the guest image has one, for hosts without QEMU.
+Use this to try it by hand.`,
 		Example: "  bee vm bundle ./qemu && ./qemu/qemu-system-x86_64 --version",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -175,7 +174,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "shell RUN [NODE] [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
-		Long:    "Run a command, or a shell, as root in a run's virtual machine: around the container, where docker is yours to use.",
+		Long:    "Run a command, or a shell, as root in a run's virtual machine, outside the container. Docker is available there.",
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme 1 -- dmesg",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -197,8 +196,8 @@ func (a *app) newVMShellCommand() *cobra.Command {
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
 	c := &cobra.Command{
-		Use: "console RUN [NODE]", Short: "Show what the kernel of a run's virtual machine has said", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
-		Long:    "Show what the kernel of a run's virtual machine has said, also of one that still boots.",
+		Use: "console RUN [NODE]", Short: "Show the kernel messages of a run's virtual machine", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Long:    "Show the kernel messages of a run's virtual machine, also while it boots.",
 		Example: "  bee vm console lysozyme\n  bee vm console lysozyme 1",
 		RunE: func(c *cobra.Command, args []string) error {
 			rank, _, err := guestArgs(c, args, rank)

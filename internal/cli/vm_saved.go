@@ -14,12 +14,11 @@ import (
 func (a *app) newVMSnapshotCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, which then goes on",
-		Long: `Save all virtual machines of a run together: they are halted, their memory,
-devices and disks are written into a directory, and they go on. The run's
-Beefile has vm: and checkpoint: {mode: vm}. A directory may be used again: the
-last two are kept. What is in it has everything that the machines knew, secrets
-too.`,
+		Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, and continue it",
+		Long: `Save all virtual machines of a run together. They are halted, their memory,
+devices and disks are written to a directory, and they continue. The run's Beefile
+needs vm: and checkpoint: {mode: vm}. A directory keeps the last two snapshots.
+They contain all memory of the machines, secrets too.`,
 		Example: "  bee vm snapshot lysozyme ./saved",
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,24 +63,23 @@ func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) err
 func (a *app) newVMRestoreCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
-		Use: "restore DIRECTORY", Short: "Bring up the virtual machines that were saved in a directory, as a new run",
-		Long: `Bring up the virtual machines that bee vm snapshot has saved in a directory, as
-a new run: they go on where they were, on other hosts perhaps. The run that they
-were of has to be over, and so has each that was made of them before. The sites are
-those of your sites file with the names that the run had, or those of --site. Where
-this installation has not saved them, what they do on this machine is shown, and has
-to be agreed to.`,
+		Use: "restore DIRECTORY", Short: "Restore saved virtual machines from a directory, as a new run",
+		Long: `Restore the virtual machines that bee vm snapshot saved in a directory, as a new
+run. The original run must be over, and each other run that was made of them. Sites
+are those of your sites file with the original names, or those of --site. If
+another installation saved them, each thing that they do on this machine is shown,
+and you are asked.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) },
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
-	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and return; it goes on in the background")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing but the task's own output")
+	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the task's output")
 	f.BoolVar(&o.asJSON, "json", false, jsonHelp)
 	a.siteFlag(c)
-	o.trust.flag(f, "what lies in the directory")
+	o.trust.flag(f, "the saved machines")
 	return c
 }
 
