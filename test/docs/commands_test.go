@@ -47,6 +47,7 @@ func checkCommand(t *testing.T, file, shown string) {
 	shown, _, _ = strings.Cut(shown, " # ")
 	shown, _, _ = strings.Cut(shown, " > ")
 	shown, _, _ = strings.Cut(shown, "|")
+	shown, _, _ = strings.Cut(shown, " && ")
 	words := strings.Fields(strings.ReplaceAll(shown, "`", ""))[1:]
 	if len(words) > 0 && (internal[words[0]] || words[0] == "help") {
 		return
