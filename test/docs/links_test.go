@@ -56,7 +56,7 @@ func TestEveryPageIsListed(t *testing.T) {
 // anchors are the ids of headings, as GitHub makes them.
 func anchors(text string) map[string]bool {
 	ids := map[string]bool{}
-	drop := regexp.MustCompile("[^\\pL\\pN _-]")
+	drop := regexp.MustCompile(`[^\pL\pN _-]`)
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(text), -1) {
 		ids[strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
 	}

@@ -35,6 +35,35 @@ func TestTheReadmesFirstBeefile(t *testing.T) {
 	}
 }
 
+// TestTheFirstRunOfTheTutorial runs docs/tutorial/first-run.md with another image.
+func TestTheFirstRunOfTheTutorial(t *testing.T) {
+	t.Parallel()
+	_, rest, found := strings.Cut(shown(t, "tutorial/first-run.md", "yaml", "name: hello\n"), "image: docker.io/library/debian:12\n")
+	if !found {
+		t.Fatal("the tutorial has another image")
+	}
+	b, job := busyboxJob(t, strings.TrimSuffix(rest, "\n"))
+	b.File("names.txt", shown(t, "tutorial/first-run.md", "text", "Ada\n"))
+	b.Must("run", job)
+	if got := b.Read("results/greetings.txt"); got != "hello Ada\nhello Grace\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTheMPITutorial runs the files of docs/tutorial/mpi.md.
+func TestTheMPITutorial(t *testing.T) {
+	t.Parallel()
+	testkit.RequireTool(t, "mmdebstrap")
+	b := testkit.NewBee(t)
+	b.File("sites.yaml", shown(t, "tutorial/mpi.md", "yaml", "sites:\n  - {name: lab, "))
+	b.File("input/hello.py", shown(t, "tutorial/mpi.md", "python", "from mpi4py"))
+	job := b.File("job.yaml", shown(t, "tutorial/mpi.md", "yaml", "name: hello-mpi\n"))
+	out := b.Must("--sites", "sites.yaml", "run", job)
+	if got := b.Read("results/sum.txt"); got != "6\n" || !strings.Contains(out, "rank 3 of 4 on lab-1\n") {
+		t.Errorf("the sum is %q, the output: %s", got, out)
+	}
+}
+
 func TestExampleGROMACS(t *testing.T) {
 	log := testkit.Example(t, "gromacs").Read("gromacs/results/md.log")
 	if drift := testkit.Number(t, log, `Conserved energy drift: (\S+) kJ/mol/ps per atom`); math.Abs(drift) > 0.02 {
