@@ -20,8 +20,8 @@ func (a *app) newPlanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan BEEFILE", Short: "Show where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
 		Long: `Ask every site what it would do with a job submitted now. Show whether it can
-take the job, when it would start it, how much of its time slot is left to compute,
-and the price of an hour. Try the store of its checkpoints. Sites are listed in the
+take the job and when it would start it. Show the time that its slot leaves to
+compute, and the price of an hour. Try the store of its checkpoints. Sites are listed in the
 order in which a run would try them. Nothing is submitted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
