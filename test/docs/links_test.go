@@ -53,6 +53,36 @@ func TestEveryPageIsListed(t *testing.T) {
 	}
 }
 
+// TestPagesThatCodeNamesExist: messages and comments name pages as docs/….md.
+func TestPagesThatCodeNamesExist(t *testing.T) {
+	page := regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
+	root, count := testkit.Root(t), 0
+	for _, dir := range []string{"cmd", "hack", "internal", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(name string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".sh" {
+				return err
+			}
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			for _, named := range page.FindAllString(string(raw), -1) {
+				count++
+				if _, err := os.Stat(filepath.Join(root, named)); err != nil {
+					t.Errorf("%s names %s, which does not exist", name, named)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if count < 10 {
+		t.Errorf("only %d pages found: is the pattern right?", count)
+	}
+}
+
 // anchors are the ids of headings, as GitHub makes them.
 func anchors(text string) map[string]bool {
 	ids := map[string]bool{}
