@@ -90,11 +90,7 @@ func (d *decoder) oneOf(at, value string) {
 	if _, given := d.places[at]; value == "" && !given || slices.Contains(choice, value) {
 		return
 	}
-	hint := "one of " + strings.Join(choice, ", ")
-	if near := nearest(value, choice); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	d.at(at, hint, "%s: %q is not known", at, value)
+	d.at(at, didYouMean(value, choice), "%s: %q is not known", at, value)
 }
 
 // within refuses numbers beyond a key's limits; such a value counts as none. A

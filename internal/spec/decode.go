@@ -2,9 +2,11 @@ package spec
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,9 @@ type decoder struct {
 	failed   map[string]bool         // paths whose values could not be read
 	flags    map[string]string       // what gave a path's value in place of the file
 	merges   int                     // how many mappings were merged into others
+
+	variables map[string]string // what ${NAME} stands for; nil: nothing is replaced
+	used      map[string]bool   // the variables that were replaced
 }
 
 func newDecoder(file string, data []byte) *decoder {
@@ -181,7 +186,7 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 		case *ast.TagNode:
 			n = x.Value
 		default:
-			return n
+			return d.replaced(n)
 		}
 	}
 	d.problem(begins(n), "", "aliases that go round in a circle")
@@ -270,6 +275,14 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	}
 	if own, ok := v.Addr().Interface().(decodable); ok {
 		own.decode(d, n, path)
+		return
+	}
+	if own, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if s, ok := d.text(n, path); ok {
+			if err := own.UnmarshalText([]byte(s)); err != nil {
+				d.problem(begins(n), "", "%s%v", prefix(path), err)
+			}
+		}
 		return
 	}
 	switch v.Interface().(type) {
@@ -391,6 +404,7 @@ const extension = "x-"
 
 func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	index := fieldIndex(v.Type())
+	inline, keys := inlineOf(v), keysOf(v.Type())
 	seen := map[string]bool{}
 	var meant []string
 	for _, f := range d.fields(n, path) {
@@ -399,9 +413,14 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 		if path == "" && strings.HasPrefix(key, extension) {
 			continue
 		}
+		if !known && inline != nil && slices.Contains(keys, key) {
+			d.place(f, join(path, key))
+			inline.fields = append(inline.fields, f)
+			continue
+		}
 		if !known {
 			hint := ""
-			if near := nearest(key, keysOf(v.Type())); near != "" {
+			if near := nearest(key, keys); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 				meant = append(meant, near)
 			}
@@ -420,10 +439,31 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+// inlineTag marks a field of type Part that takes the keys of a Beefile.
+const inlineTag = ",inline"
+
+// inlineOf returns the part of a struct that takes the keys of a Beefile, or nil.
+func inlineOf(v reflect.Value) *Part {
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("yaml") == inlineTag {
+			return v.Field(i).Addr().Interface().(*Part)
+		}
+	}
+	return nil
+}
+
+// keyOf is the key of a field, or "".
+func keyOf(f reflect.StructField) string {
+	if key := f.Tag.Get("yaml"); key != "-" && key != inlineTag {
+		return key
+	}
+	return ""
+}
+
 func fieldIndex(t reflect.Type) map[string]int {
 	index := make(map[string]int, t.NumField())
 	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+		if key := keyOf(t.Field(i)); key != "" {
 			index[key] = i
 		}
 	}
@@ -433,8 +473,11 @@ func fieldIndex(t reflect.Type) map[string]int {
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+		if key := keyOf(t.Field(i)); key != "" {
 			keys = append(keys, key)
+		}
+		if t.Field(i).Tag.Get("yaml") == inlineTag {
+			keys = append(keys, keysOf(reflect.TypeFor[Job]())...)
 		}
 	}
 	return keys

@@ -11,9 +11,9 @@ import (
 //go:embed keys.yaml
 var keysFile []byte
 
-// A keyTable explains the keys of one mapping of the Beefile or the sites file.
+// A keyTable explains the keys of one mapping of the Beefile, the sites file or a study file.
 type keyTable struct {
-	File string // beefile or sites
+	File string // beefile, sites or study
 	At   string // path of the mapping without indexes
 	Keys []struct{ Key, Text, Default string }
 }
@@ -28,17 +28,20 @@ func keyTables() ([]keyTable, error) {
 }
 
 // meanings are the texts of keys, by their path without indexes.
-type meanings map[string]string
+type meanings struct {
+	texts  map[string]string
+	inline map[string]any // schemas of the keys of a Part
+}
 
-// meaningsOf returns the meanings of the keys of beefile or sites, without the targets
+// meaningsOf returns the meanings of the keys of beefile, sites or study, without the targets
 // of links.
 func meaningsOf(file string) (meanings, error) {
 	tables, err := keyTables()
 	if err != nil {
-		return nil, err
+		return meanings{}, err
 	}
 	link := regexp.MustCompile(`\[([^]]+)\]\([^)]+\)`)
-	m := meanings{}
+	m := meanings{texts: map[string]string{}}
 	for _, t := range tables {
 		if t.File != file {
 			continue
@@ -48,7 +51,7 @@ func meaningsOf(file string) (meanings, error) {
 			if k.Default != "" {
 				text += "; default: " + k.Default
 			}
-			m[join(t.At, k.Key)] = link.ReplaceAllString(text, "$1")
+			m.texts[join(t.At, k.Key)] = link.ReplaceAllString(text, "$1")
 		}
 	}
 	return m, nil

@@ -26,12 +26,17 @@ func Schema(which string) (map[string]any, error) {
 		root = m.schemaOf(reflect.TypeFor[SitesFile](), "")
 		root["required"] = []string{"sites"}
 	default:
-		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile or sites."}
+		return nil, &core.Error{Kind: core.Invalid, Op: "find schema", Object: which, Err: errors.New("there is none of that name"), Remedy: "Ask for beefile, sites or study."}
 	}
+	return finished(which, root), nil
+}
+
+// finished adds what the schema of every file has.
+func finished(which string, root map[string]any) map[string]any {
 	root["patternProperties"] = map[string]any{"^" + extension: map[string]any{}}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = which
-	return root, nil
+	return root
 }
 
 // schemaOf is the schema of the values of a type, at a path without indexes.
@@ -40,6 +45,12 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 		t = t.Elem()
 	}
 	text := map[string]any{"type": []string{"string", "number", "boolean"}}
+	if own, ok := reflect.New(t).Interface().(interface{ Pattern() string }); ok {
+		if pattern := own.Pattern(); pattern != "" {
+			text["pattern"] = pattern
+		}
+		return text
+	}
 	switch t {
 	case reflect.TypeFor[Command]():
 		words := map[string]any{"type": "array", "items": text}
@@ -111,9 +122,16 @@ func oneOf(forms ...any) map[string]any { return map[string]any{"oneOf": forms} 
 func (m meanings) objectSchema(t reflect.Type, at string) map[string]any {
 	properties := map[string]any{}
 	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
+		if t.Field(i).Tag.Get("yaml") == inlineTag {
+			for key, p := range m.inline {
+				if _, own := properties[key]; !own {
+					properties[key] = p
+				}
+			}
+		}
+		if key := keyOf(t.Field(i)); key != "" {
 			p := m.schemaOf(t.Field(i).Type, join(at, key))
-			if says := m[join(at, key)]; says != "" {
+			if says := m.texts[join(at, key)]; says != "" {
 				p["description"] = says
 			}
 			properties[key] = p
