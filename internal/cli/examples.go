@@ -27,6 +27,7 @@ var examples = map[string]string{ //nolint:gochecknoglobals // a constant
 	"show":                  "bee show pi",
 	"stop":                  "bee stop pi",
 	"sweep":                 "bee sweep --dry-run",
+	"bench check":           "bee bench check study.yaml",
 	"check":                 "bee check job.yaml",
 	"convert":               "bee convert old.json -o job.yaml",
 	"data ls":               "bee data ls inputs.img",

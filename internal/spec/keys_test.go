@@ -23,7 +23,7 @@ func TestReferenceTables(t *testing.T) {
 		want[strings.TrimSpace(k.File+" "+k.At)] = keysInMarkdown(k)
 	}
 	block := regexp.MustCompile(`(?s)(<!-- keys: (.*?) -->\n)(.*?)(<!-- end -->)`)
-	for _, page := range []string{"beefile.md", "sites.md"} {
+	for _, page := range []string{"beefile.md", "sites.md", "study-file.md"} {
 		file := filepath.Join(testkit.Root(t), "docs", "reference", page)
 		raw, err := os.ReadFile(file)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -46,6 +47,12 @@ func TestFilesShownAreValid(t *testing.T) {
 			count++
 			if strings.HasPrefix(m[1], "sites:\n") {
 				if _, err := spec.ParseSites(file, []byte(m[1])); err != nil {
+					t.Errorf("%s: %v\n%s", file, err, m[1])
+				}
+				continue
+			}
+			if strings.HasPrefix(m[1], "study:") {
+				if _, err := study.Parse(file, []byte(m[1]), t.TempDir()); err != nil {
 					t.Errorf("%s: %v\n%s", file, err, m[1])
 				}
 				continue

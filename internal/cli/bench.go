@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newBenchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "bench", Short: "Check studies that compare environments", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.newBenchCheckCommand())
+	return c
+}
+
+func (a *app) newBenchCheckCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "check FILE", Short: "Check a study file, and the job of every environment at every point", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := study.Load(args[0])
+			if asJSON {
+				return a.writeProblems(err)
+			}
+			if err != nil {
+				return err
+			}
+			points, err := s.Points(c.Context(), "")
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s in %s, compared with %s\n", args[0], s.Name,
+				countText(len(points), "point"), countText(len(s.EnvironmentNames), "environment"), s.Baseline)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+// writeProblems writes the problems of a file as JSON. Any other error is returned.
+func (a *app) writeProblems(err error) error {
+	problems := []spec.Problem{}
+	if all, ok := errors.AsType[*spec.Errors](err); ok {
+		problems = all.Problems
+	} else if err != nil {
+		return err
+	}
+	if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems}); werr != nil || err == nil {
+		return werr
+	}
+	return exitError{exitInvalid}
+}
