@@ -25,12 +25,8 @@ type Runtime interface {
 	// (`/.bee/bee init`, see package pid1), ready for Exec. The container
 	// ends, with all its processes, when the calling process dies.
 	Start(ctx context.Context, s ContainerSpec) (Container, error)
-	// Recover gives the running container of a handle, or NotFound.
-	Recover(ctx context.Context, h core.Handle) (Container, error)
-	// List gives the owner's containers on this host, running or not.
-	List(ctx context.Context, q core.Owner) ([]core.Handle, error)
-	// Remove ends a container and removes what is left of it. Idempotent.
-	Remove(ctx context.Context, h core.Handle) error
+	// VM returns what a runtime of virtual machines can further; nil: it is none.
+	VM() VMRuntime
 }
 
 // ImageForm is a form in which an image lies on a host.
@@ -127,7 +123,6 @@ type Mount struct {
 
 // Container is a running container.
 type Container interface {
-	Handle() core.Handle
 	// Exec starts a process inside. It runs in a session of its own.
 	Exec(ctx context.Context, c Command) (Process, error)
 	// Wait returns when the container has ended.
@@ -135,40 +130,8 @@ type Container interface {
 	// Stop ends all processes inside (TERM, then KILL after grace) and the
 	// container, and undoes what Start did. Idempotent.
 	Stop(ctx context.Context, grace time.Duration) error
-}
-
-// Guest is a container with a virtual machine around it.
-type Guest interface {
-	Container
-	// ExecInGuest starts a process in the machine itself, as its root.
-	ExecInGuest(ctx context.Context, c Command) (Process, error)
-	// InGuest gives where the target of one of the container's mounts lies as
-	// ExecInGuest's commands see it; "": there is no such mount.
-	InGuest(target string) string
-	// Console gives the last of what the machine's kernel said.
-	Console() (string, error)
-	// Login is the account in the machine of the user outside.
-	Login() string
-	// Ended tells why a container has ended by itself, for people: what the
-	// machine said last.
-	Ended() string
-}
-
-// Booter is a Runtime whose containers have virtual machines around them.
-type Booter interface {
-	// BootConsole gives the last of what the kernel of a machine has said that Start
-	// boots, or has booted, for the container of a StateDir.
-	BootConsole(stateDir string) (string, error)
-}
-
-// VolumeServer is a container whose machine has the run's volume on a disk of
-// its own, where the host does not see it.
-type VolumeServer interface {
-	// Freeze has all that was written be on the disk, which is whole then, and
-	// further writes wait until thaw is called.
-	Freeze(ctx context.Context) (thaw func(), err error)
-	// Full tells whether the volume has been full at any time.
-	Full(ctx context.Context) (bool, error)
+	// Guest returns the virtual machine around the container; nil: there is none.
+	Guest() Guest
 }
 
 // Command is a process to start inside a container. It has init's ids: nothing in a

@@ -114,7 +114,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	spec.TimerSlack = mpi.TimerSlack(job)
-	if m, ok := rt.(driver.Booter); ok {
+	if m := rt.VM(); m != nil {
 		n.mu.Lock()
 		n.booting = func() (string, error) { return m.BootConsole(spec.StateDir) }
 		n.mu.Unlock()
@@ -261,7 +261,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 	if kills := killsNow().since(n.kills); kills.own > 0 {
 		why = fmt.Sprintf("the container on %s ended, as the kernel killed %d of its processes for want of memory", n.config.Host.Name, kills.own)
 	}
-	if g, ok := b.Container.(driver.Guest); ok {
+	if g := b.Guest(); g != nil {
 		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
 	}
 	if n.head != nil {
@@ -289,7 +289,7 @@ func (n *node) endBox(grace time.Duration) protocol.NodeReport {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace+10*time.Second)
 	defer cancel()
-	if _, guest := b.Container.(driver.Guest); guest { // before its disks go
+	if b.Guest() != nil { // before its disks go
 		r.Full = full(filepath.Join(protocol.NodeDir(c.Host.Dir, c.Rank), "state"))
 	}
 	kills := killsNow().since(n.kills)

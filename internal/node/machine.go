@@ -270,7 +270,7 @@ func (h *head) fabricNetwork() networkInfo {
 
 // guest gives the container's virtual machine.
 func (b *box) guest() (driver.Guest, error) {
-	if g, ok := b.Container.(driver.Guest); ok {
+	if g := b.Guest(); g != nil {
 		return g, nil
 	}
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}

@@ -12,7 +12,12 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-func (m *fakeMachine) Login() string { return "ann" }
+func (fakeGuest) Login() string { return "ann" }
+
+// bare is a container without a virtual machine.
+type bare struct{ driver.Container }
+
+func (bare) Guest() driver.Guest { return nil }
 
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
 func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
@@ -22,7 +27,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 		kind core.Kind
 	}{
 		{&box{Container: &fakeMachine{}}, "ann", 0},
-		{&box{Container: struct{ driver.Container }{}}, "", core.NotFound},
+		{&box{Container: bare{}}, "", core.NotFound},
 		{nil, "", core.Transient},
 	} {
 		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, box: c.box}

@@ -34,13 +34,13 @@ func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
 }
 
 // movable gives this node's machine as one that can be saved.
-func (n *node) movable() (driver.Movable, error) {
+func (n *node) movable() (driver.Snapshot, error) {
 	n.mu.Lock()
 	b := n.box
 	n.mu.Unlock()
 	if b != nil {
-		if m, ok := b.Container.(driver.Movable); ok {
-			return m, nil
+		if g := b.Guest(); g != nil && g.Snapshot() != nil {
+			return g.Snapshot(), nil
 		}
 	}
 	return nil, &core.Error{Kind: core.NotFound, Op: "save virtual machine of", Object: n.config.Host.Name, Err: errors.New("there is none that can be saved (yet, or any more)")}
@@ -64,8 +64,8 @@ func (n *node) volume() string {
 
 // restoreBox brings this node's machine up from what was saved of it, halted.
 func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.ContainerSpec) (driver.Container, error) {
-	mover, ok := rt.(driver.Mover)
-	if !ok {
+	mover := rt.VM()
+	if mover == nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: n.config.Host.Name, Err: errors.New("its runtime knows no saved ones")}
 	}
 	part := protocol.SavedPart(protocol.RestoreDir(n.config.Host.Dir), n.config.Rank)
@@ -353,7 +353,7 @@ func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, err
 	case c.Args == nil:
 		return m.Task(ctx, c)
 	case h.n.health().Phase == protocol.PhaseSetup:
-		return m.Exec(ctx, c)
+		return h.n.box.Exec(ctx, c)
 	}
 	return m.StartTask(ctx, c)
 }

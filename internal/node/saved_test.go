@@ -18,11 +18,22 @@ import (
 
 // fakeMachine is a guest that notes what is done with it.
 type fakeMachine struct {
-	driver.Movable // whose other methods nobody calls
-	done           []string
-	saving, going  error
-	meanwhile      func() // while it is saved
+	driver.Container // and what else is below it: its other methods nobody calls
+	driver.Snapshot
+	done          []string
+	saving, going error
+	meanwhile     func() // while it is saved
 }
+
+// fakeGuest is the guest that a fakeMachine is.
+type fakeGuest struct {
+	driver.Guest
+	m *fakeMachine
+}
+
+func (g fakeGuest) Snapshot() driver.Snapshot { return g.m }
+
+func (m *fakeMachine) Guest() driver.Guest { return fakeGuest{m: m} }
 
 func (m *fakeMachine) Pause(context.Context) error { m.done = append(m.done, "pause"); return nil }
 func (m *fakeMachine) Resume(context.Context) error {

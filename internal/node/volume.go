@@ -267,14 +267,14 @@ func (n *node) machineVolume(plan *protocol.Plan) *MachineVolume {
 	return v
 }
 
-// server is the container whose machine has the data image.
-func (h *head) server() (driver.VolumeServer, error) {
+// server returns the machine that has the data image.
+func (h *head) server() (driver.Guest, error) {
 	h.n.mu.Lock()
 	b := h.n.box
 	h.n.mu.Unlock()
 	if b != nil {
-		if s, ok := b.Container.(driver.VolumeServer); ok {
-			return s, nil
+		if g := b.Guest(); g != nil && g.VolumeDisk() != nil {
+			return g, nil
 		}
 	}
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach the volume", Err: errors.New("its virtual machine does not run (yet, or any more)")}
@@ -282,13 +282,9 @@ func (h *head) server() (driver.VolumeServer, error) {
 
 // inVolume runs a command of the guest's own on a file of the volume.
 func (h *head) inVolume(ctx context.Context, command ...string) error {
-	s, err := h.server()
+	g, err := h.server()
 	if err != nil {
 		return err
-	}
-	g, ok := s.(driver.Guest)
-	if !ok {
-		return errors.New("it runs in no virtual machine")
 	}
 	last := len(command) - 1
 	rel, _ := h.plan.InVolume(command[last])
@@ -329,13 +325,13 @@ func (h *head) warnOfFullVolume() {
 	if !h.hasVolumeImage() || h.snapshot > 0 { // then its guest is halted
 		return
 	}
-	s, err := h.server()
+	g, err := h.server()
 	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	if full, err := s.Full(ctx); err == nil && full {
+	if full, err := g.VolumeDisk().Full(ctx); err == nil && full {
 		h.journal.say(protocol.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
 	}
 }
@@ -399,8 +395,8 @@ func (h *head) unloadVolume() error {
 
 // tryImage copies what the data image holds at one moment, and tells whether nobody
 // had written to the files of a checkpoint for a while then. Meanwhile writes wait.
-func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string) (done bool, err error) {
-	thaw, err := s.Freeze(ctx)
+func (h *head) tryImage(ctx context.Context, g driver.Guest, fresh string) (done bool, err error) {
+	thaw, err := g.VolumeDisk().Freeze(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -426,11 +422,11 @@ func (h *head) tryImage(ctx context.Context, s driver.VolumeServer, fresh string
 // newestNow is newestOf for the data image as it is now, which its guest holds still
 // meanwhile.
 func (h *head) newestNow(ctx context.Context) (newest time.Time, found bool, err error) {
-	s, err := h.server()
+	g, err := h.server()
 	if err != nil {
 		return newest, false, err
 	}
-	thaw, err := s.Freeze(ctx)
+	thaw, err := g.VolumeDisk().Freeze(ctx)
 	if err != nil {
 		return newest, false, err
 	}

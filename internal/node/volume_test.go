@@ -162,12 +162,20 @@ type server struct {
 	frozen, times int
 }
 
+// serving is its machine.
+type serving struct {
+	driver.Guest
+	s *server
+}
+
+func (s *server) Guest() driver.Guest           { return serving{s: s} }
+func (g serving) VolumeDisk() driver.VolumeDisk { return g.s }
+
 func (s *server) Freeze(context.Context) (func(), error) {
 	s.frozen++
 	s.times++
 	return func() { s.frozen-- }, nil
 }
-func (s *server) InVolume(rel string) string         { return rel }
 func (s *server) Full(context.Context) (bool, error) { return false, nil }
 
 // A copy of the volume is taken while nobody writes, and not before the

@@ -3,7 +3,6 @@ package vm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +39,6 @@ type container struct {
 	halts atomic.Int64
 }
 
-// Handle implements driver.Container.
-func (c *container) Handle() core.Handle {
-	data, _ := json.Marshal(map[string]int{"pid": c.machine.PID()}) //nolint:errchkjson // a number
-	return core.Handle{Driver: name, Version: 1, Owner: c.spec.Owner, Data: data}
-}
-
 // lost explains an error by the machine's end, where that is the reason.
 func (c *container) lost(err error) error {
 	if err == nil {
@@ -69,6 +62,12 @@ func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Proces
 	return execute(c.machine.hand, cmd)
 }
 
+// Guest implements driver.Container.
+func (c *container) Guest() driver.Guest { return c }
+
+// Snapshot implements driver.Guest: the machine uses directories of the host.
+func (c *container) Snapshot() driver.Snapshot { return nil }
+
 // ExecInGuest implements driver.Guest.
 func (c *container) ExecInGuest(_ context.Context, cmd driver.Command) (driver.Process, error) {
 	return execute(c.machine.root, cmd)
@@ -90,7 +89,7 @@ const maxConsole = 1 << 20
 // Console implements driver.Guest.
 func (c *container) Console() (string, error) { return readConsole(c.spec.StateDir) }
 
-// BootConsole implements driver.Booter.
+// BootConsole implements driver.VMRuntime.
 func (r *Runtime) BootConsole(stateDir string) (string, error) { return readConsole(stateDir) }
 
 func readConsole(dir string) (string, error) {

@@ -59,7 +59,13 @@ func newMovable(c *container, b boot, sums map[string]string) *movable {
 	return m
 }
 
-// Pause implements driver.Movable.
+// Guest implements driver.Container.
+func (m *movable) Guest() driver.Guest { return m }
+
+// Snapshot implements driver.Guest.
+func (m *movable) Snapshot() driver.Snapshot { return m }
+
+// Pause implements driver.Snapshot.
 func (m *movable) Pause(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +80,7 @@ func (m *movable) Pause(ctx context.Context) error {
 	return nil
 }
 
-// Resume implements driver.Movable.
+// Resume implements driver.Snapshot.
 func (m *movable) Resume(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,7 +227,7 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 	return nil
 }
 
-// Put implements driver.Movable.
+// Put implements driver.Snapshot.
 func (m *movable) Put(ctx context.Context, target, source string) error {
 	if err := m.await(ctx); err != nil {
 		return err
@@ -233,7 +239,7 @@ func (m *movable) Put(ctx context.Context, target, source string) error {
 	return m.lost(m.machine.fill(ctx, inner, source))
 }
 
-// Get implements driver.Movable.
+// Get implements driver.Snapshot.
 func (m *movable) Get(ctx context.Context, target string, patterns []string, into string) error {
 	m.mu.Lock()
 	halted := m.halted

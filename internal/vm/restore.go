@@ -22,8 +22,8 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// Restore implements driver.Mover.
-func (r *Runtime) Restore(ctx context.Context, s driver.ContainerSpec, dir string) (driver.Movable, error) {
+// Restore implements driver.VMRuntime.
+func (r *Runtime) Restore(ctx context.Context, s driver.ContainerSpec, dir string) (driver.Container, error) {
 	if r.o.Fabric != nil && r.o.Fabric.Socket != nil {
 		defer r.o.Fabric.Socket.Close()
 	}

@@ -52,7 +52,7 @@ type Options struct {
 	Bridge bool
 	// Fabric is this host's place in the network of the guests; nil: none.
 	Fabric *Fabric
-	// Peers makes guests that are driver.Movable; nil: they use directories of
+	// Peers makes guests with a driver.Snapshot; nil: they use directories of
 	// the host.
 	Peers *driver.Peers
 	// Volume is the run's volume where it is no directory of this host; nil:
@@ -395,14 +395,5 @@ func runFiles(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Recover implements driver.Runtime.
-func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, &core.Error{Kind: core.NotFound, Op: "recover virtual machine of", Object: h.Owner.String(), Err: errors.New("a machine ends with the node that started it")}
-}
-
-// List implements driver.Runtime: machines die with the node that started
-// them, so there are none left.
-func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
-
-// Remove implements driver.Runtime.
-func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }
+// VM implements driver.Runtime.
+func (r *Runtime) VM() driver.VMRuntime { return r }

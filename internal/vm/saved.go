@@ -63,7 +63,7 @@ type savedDisk struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Save implements driver.Movable. Memory and disks go side by side.
+// Save implements driver.Snapshot. Memory and disks go side by side.
 func (m *movable) Save(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -19,7 +18,7 @@ const lockedConsole = "Booting from ROM..[   28.825519] watchdog: BUG: soft lock
 // TestTheConsoleIsReadWhileAMachineBoots: nobody has been told of its container yet.
 func TestTheConsoleIsReadWhileAMachineBoots(t *testing.T) {
 	dir := t.TempDir()
-	var b driver.Booter = New(Options{})
+	b := New(Options{}).VM()
 	if _, err := b.BootConsole(dir); err == nil {
 		t.Error("there is a console of no machine")
 	}

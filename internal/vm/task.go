@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
-// StartTask implements driver.Movable.
+// StartTask implements driver.Snapshot.
 func (m *movable) StartTask(ctx context.Context, c driver.Command) (driver.Process, error) {
 	reply, err := call(ctx, m.container, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir})
 	if err != nil {
@@ -24,7 +24,7 @@ func (m *movable) StartTask(ctx context.Context, c driver.Command) (driver.Proce
 	return m.Task(ctx, c)
 }
 
-// Task implements driver.Movable.
+// Task implements driver.Snapshot.
 func (m *movable) Task(ctx context.Context, c driver.Command) (driver.Process, error) {
 	if err := m.await(ctx); err != nil {
 		return nil, err

@@ -65,7 +65,15 @@ func (v *Volume) room() error {
 // hasVolume tells whether this machine has the volume's disk.
 func (c *container) hasVolume() bool { return c.volume.here() }
 
-// Freeze implements driver.VolumeServer.
+// VolumeDisk implements driver.Guest.
+func (c *container) VolumeDisk() driver.VolumeDisk {
+	if !c.hasVolume() {
+		return nil
+	}
+	return c
+}
+
+// Freeze implements driver.VolumeDisk.
 func (c *container) Freeze(ctx context.Context) (thaw func(), err error) {
 	done, err := c.freeze(ctx)
 	if err != nil {
@@ -112,7 +120,7 @@ func (c *container) thaw(ctx context.Context) {
 	rpc.Call(ctx, c.machine.root, agent.CallThaw, rpc.None{}) //nolint:errcheck // a guest that does not answer is ended by watch
 }
 
-// Full implements driver.VolumeServer.
+// Full implements driver.VolumeDisk.
 func (c *container) Full(ctx context.Context) (bool, error) {
 	if !c.hasVolume() {
 		return false, nil

@@ -46,8 +46,9 @@ type RuntimeSuite struct {
 	Filters bool
 	// Only names the cases to run; none: all.
 	Only []string
-	// Lists tells that List gives running containers.
-	Lists bool
+	// Names returns the names of all containers, running or not, that carry the label of
+	// an owner; nil: what is left of one is to be seen by its processes and mounts alone.
+	Names func(t testing.TB, o core.Owner) []string
 	// AtOnce is the number of containers to start at the same time; 0 is 4.
 	AtOnce int
 
@@ -100,7 +101,6 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Scratch", s.scratch},
 		{"Filter", s.filter},
 		{"Stop", s.stop},
-		{"List", s.list},
 		{"AtOnce", s.atOnce},
 		{"Root", s.root},
 		{"KillOwner", s.killOwner},
@@ -148,7 +148,7 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 	if _, err := p.Wait(ctx); !core.IsKind(err, core.Lost) {
 		t.Errorf("its process: %v", err)
 	}
-	if why := box.(driver.Guest).Ended(); !strings.Contains(why, "answered nothing") {
+	if why := box.Guest().Ended(); !strings.Contains(why, "answered nothing") {
 		t.Errorf("it ended because: %s", why)
 	}
 }
@@ -184,18 +184,20 @@ func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
 	if err := letGo(); err != nil {
 		t.Fatal(err)
 	}
-	goes(t, rt, c.Owner)
+	s.goes(t, c.Owner)
 }
 
-// goes waits until the runtime lists no container of a run.
-func goes(t *testing.T, rt driver.Runtime, o core.Owner) {
+// goes waits until there is no container of an owner.
+func (s RuntimeSuite) goes(t *testing.T, o core.Owner) {
 	t.Helper()
+	if s.Names == nil {
+		return
+	}
 	testkit.Eventually(t, 20*time.Second, func() error {
-		left, err := rt.List(t.Context(), core.Owner{User: o.User, Run: o.Run})
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("removed, and still there: %+v", left)
+		if left := s.Names(t, o); len(left) > 0 {
+			return fmt.Errorf("still there: %q", left)
 		}
-		return err
+		return nil
 	})
 }
 
@@ -406,32 +408,5 @@ func (s RuntimeSuite) stop(t *testing.T) {
 	}
 	if _, err := box.Exec(ctx, driver.Command{Args: []string{"true"}}); err == nil {
 		t.Error("a stopped container executes")
-	}
-}
-
-func (s RuntimeSuite) list(t *testing.T) {
-	c := s.spec(t)
-	box := s.start(t, c)
-	rt := s.New(t)
-	if _, err := rt.Recover(t.Context(), box.Handle()); !core.IsKind(err, core.NotFound) {
-		t.Errorf("recover: %v, want NotFound", err)
-	}
-	found, err := rt.List(t.Context(), core.Owner{User: c.Owner.User, Run: c.Owner.Run})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Lists && (len(found) != 1 || found[0].Owner != c.Owner || found[0].Driver != rt.Info().Name) {
-		t.Errorf("list: %+v", found)
-	}
-	if none, err := rt.List(t.Context(), core.Owner{User: "somebody else"}); err != nil || len(none) != 0 {
-		t.Errorf("list of somebody else: %+v, %v", none, err)
-	}
-	for _, h := range found { // twice: it is idempotent
-		if err := errors.Join(rt.Remove(t.Context(), h), rt.Remove(t.Context(), h)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.Lists {
-		goes(t, rt, c.Owner)
 	}
 }

@@ -34,17 +34,15 @@ const (
 func (s RuntimeSuite) Moved(t *testing.T) {
 	s.image = localImage(t)
 	c := s.spec(t)
-	box, ok := s.start(t, c).(driver.Movable)
-	if !ok {
-		t.Fatal("the container cannot be moved")
-	}
+	box := s.start(t, c)
+	saved := func() driver.Snapshot { return box.Guest().Snapshot() }
 	ctx, cancel := context.WithTimeout(t.Context(), 2*suiteTimeout)
 	defer cancel()
 	var out collector
 	count := fmt.Sprintf("cd /work; i=0; while [ $i -lt %d ]; do echo $i | tee -a log; i=$((i+1)); sleep 0.05; done; cat /a/deep/fixed/text; exit 7", lines)
 	task := out.run(t, func(c driver.Command) (driver.Process, error) {
 		c.Args, c.Env = []string{"sh", "-c", count}, []string{"PATH=/bin"}
-		return box.StartTask(ctx, c)
+		return saved().StartTask(ctx, c)
 	})
 	saves := t.TempDir()
 	must := func(err error) {
@@ -55,26 +53,26 @@ func (s RuntimeSuite) Moved(t *testing.T) {
 	}
 	for round := range 2 {
 		out.await(t, 40+80*round)
-		must(box.Pause(ctx))
-		must(box.Save(ctx, filepath.Join(saves, strconv.Itoa(round), "kept")))
-		must(box.Resume(ctx))
+		must(saved().Pause(ctx))
+		must(saved().Save(ctx, filepath.Join(saves, strconv.Itoa(round), "kept")))
+		must(saved().Resume(ctx))
 		out.await(t, 60+80*round)
 		stood := time.Now()
-		must(box.Pause(ctx))
+		must(saved().Pause(ctx))
 		last := filepath.Join(saves, strconv.Itoa(round), "last")
-		must(box.Save(ctx, last))
+		must(saved().Save(ctx, last))
 		must(box.Stop(ctx, time.Second))
 		if _, err := task.Wait(ctx); !core.IsKind(err, core.Lost) {
 			t.Errorf("the command of an ended guest: %v", err)
 		}
 		c = s.spec(t)
-		again, err := s.New(t).(driver.Mover).Restore(ctx, c, last)
+		again, err := s.New(t).VM().Restore(ctx, c, last)
 		must(err)
 		box = again
 		t.Cleanup(func() { again.Stop(context.Background(), time.Second) }) //nolint:errcheck // most have ended
 		time.Sleep(time.Until(stood.Add(standstill)))
-		must(box.Resume(ctx))
-		task = out.run(t, func(c driver.Command) (driver.Process, error) { return box.Task(ctx, c) })
+		must(saved().Resume(ctx))
+		task = out.run(t, func(c driver.Command) (driver.Process, error) { return saved().Task(ctx, c) })
 		asked := time.Now()
 		seconds, err := strconv.ParseInt(strings.TrimSpace(want(t, box, "date +%s")), 10, 64)
 		must(err)
@@ -90,7 +88,7 @@ func (s RuntimeSuite) Moved(t *testing.T) {
 		fmt.Fprintln(&all, i)
 	}
 	into := t.TempDir()
-	must(box.Get(ctx, "/work", []string{"*"}, into))
+	must(saved().Get(ctx, "/work", []string{"*"}, into))
 	raw, err := os.ReadFile(filepath.Join(into, "log"))
 	must(err)
 	Same(t, all.String(), string(raw))

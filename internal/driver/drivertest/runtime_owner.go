@@ -94,6 +94,9 @@ func (s RuntimeSuite) killOwner(t *testing.T) {
 	if len(processesNaming(c.Name)) == 0 {
 		t.Fatal("no process of the container is to be seen")
 	}
+	if s.Names != nil {
+		Same(t, []string{c.Name}, s.Names(t, c.Owner))
+	}
 	owner.Process.Kill()
 	owner.Wait() //nolint:errcheck // it was killed
 	testkit.Eventually(t, 20*time.Second, func() error {
@@ -106,15 +109,7 @@ func (s RuntimeSuite) killOwner(t *testing.T) {
 	if err != nil || bytes.Contains(mounts, []byte(c.StateDir)) {
 		t.Errorf("a mount is left: %v", err)
 	}
-	if s.Lists {
-		testkit.Eventually(t, 20*time.Second, func() error {
-			left, err := s.New(t).List(t.Context(), core.Owner{User: c.Owner.User, Run: c.Owner.Run})
-			if err == nil && len(left) > 0 {
-				err = fmt.Errorf("container left: %+v", left)
-			}
-			return err
-		})
-	}
+	s.goes(t, c.Owner)
 }
 
 func processesNaming(words ...string) []string {

@@ -132,13 +132,5 @@ func bindOption(m driver.Mount) string {
 	return strings.TrimSuffix(command.MountOption(m), "\n") + ",ro"
 }
 
-// Recover implements driver.Runtime.
-func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, command.NoRecovery(h)
-}
-
-// List implements driver.Runtime: containers die with who started them.
-func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
-
-// Remove implements driver.Runtime; see List.
-func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }
+// VM implements driver.Runtime.
+func (r *Runtime) VM() driver.VMRuntime { return nil }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -60,38 +59,6 @@ func (c *container) failed(ctx context.Context, err error) error {
 	return StartError(c.l, err)
 }
 
-// record is a handle's data.
-type record struct {
-	Name string `json:"name"`
-}
-
-// Handle makes the handle of a container.
-func Handle(driverName string, o core.Owner, name string) core.Handle {
-	data, _ := json.Marshal(record{name}) //nolint:errchkjson // a string
-	return core.Handle{Driver: driverName, Version: 1, Owner: o, Data: data}
-}
-
-// NameOf gives the container's name in a handle.
-func NameOf(h core.Handle) (string, error) {
-	var r record
-	if err := json.Unmarshal(h.Data, &r); err != nil || r.Name == "" {
-		return "", &core.Error{Kind: core.Invalid, Op: "read handle of", Object: h.Owner.String(), Err: errors.New("it names no container")}
-	}
-	return r.Name, nil
-}
-
-// NoRecovery is what Recover answers: init ends a container when whoever
-// started it goes, so another process finds none.
-func NoRecovery(h core.Handle) error {
-	return &core.Error{
-		Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
-		Err: errors.New("a container ends with the node that started it"),
-	}
-}
-
-// Handle implements driver.Container.
-func (c *container) Handle() core.Handle { return Handle(c.l.Driver, c.l.Owner, c.l.Name) }
-
 // Exec implements driver.Container.
 func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
 	return c.client.Exec(ctx, cmd)
@@ -133,3 +100,6 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	}
 	return errors.Join(err, c.l.clean())
 }
+
+// Guest implements driver.Container.
+func (c *container) Guest() driver.Guest { return nil }

@@ -237,27 +237,3 @@ func HostsFile(s driver.ContainerSpec) (string, error) {
 	path := filepath.Join(s.StateDir, "hosts")
 	return path, os.WriteFile(path, []byte(text), 0o644)
 }
-
-// ParseList reads lines of a name, a tab and an owner, as List of podman and
-// docker prints them, and gives the handles of those that answer the query.
-func ParseList(driverName, text string, q core.Owner) []core.Handle {
-	var found []core.Handle
-	for line := range strings.Lines(text) {
-		name, label, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if o, ok := parseOwner(label); ok && o.Matches(q) {
-			found = append(found, Handle(driverName, o, name))
-		}
-	}
-	return found
-}
-
-// parseOwner is the inverse of core.Owner.String.
-func parseOwner(s string) (core.Owner, bool) {
-	last := strings.LastIndexByte(s, '/')
-	if last < 0 {
-		return core.Owner{}, false
-	}
-	attempt, err := strconv.Atoi(s[last+1:])
-	user, run, ok := strings.Cut(s[:last], "/")
-	return core.Owner{User: user, Run: run, Attempt: attempt}, err == nil && ok
-}

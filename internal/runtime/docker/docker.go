@@ -189,33 +189,6 @@ func user(s driver.ContainerSpec, h command.Host) string {
 // dropsAll tells whether a container gets no capabilities at all.
 func (r *Runtime) dropsAll(s driver.ContainerSpec) bool { return !s.Root || r.o.Own == nil }
 
-// Recover implements driver.Runtime.
-func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, command.NoRecovery(h)
-}
-
-// List implements driver.Runtime.
-func (r *Runtime) List(ctx context.Context, q core.Owner) ([]core.Handle, error) {
-	text, err := command.Output(ctx, nil, listCommand(r.o.Program)...)
-	if core.IsKind(err, core.Unsupported) { // not installed: there are none
-		return nil, nil
-	}
-	return command.ParseList(name, text, q), explain(err)
-}
-
-func listCommand(program string) []string {
-	return []string{program, "ps", "--all", "--filter", "label=" + command.Label, "--format", `{{.Names}}{{"\t"}}{{.Label "` + command.Label + `"}}`}
-}
-
-// Remove implements driver.Runtime.
-func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
-	n, err := command.NameOf(h)
-	if err != nil {
-		return err
-	}
-	return r.remove(ctx, n)
-}
-
 func (r *Runtime) remove(ctx context.Context, container string) error {
 	if r.o.Own != nil {
 		return r.o.Own.Remove(ctx, container)
@@ -235,3 +208,6 @@ func unlessGone(err error) error {
 func removeCommand(program, container string) []string {
 	return []string{program, "rm", "--force", container}
 }
+
+// VM implements driver.Runtime.
+func (r *Runtime) VM() driver.VMRuntime { return nil }

@@ -154,33 +154,6 @@ func zeroIDs(uid, gid, count int) []string {
 	return append(append(one("--uidmap", uid), one("--gidmap", gid)...), "--user", fmt.Sprintf("%d:%d", uid, gid))
 }
 
-// Recover implements driver.Runtime.
-func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, command.NoRecovery(h)
-}
-
-// List implements driver.Runtime.
-func (r *Runtime) List(ctx context.Context, q core.Owner) ([]core.Handle, error) {
-	text, err := command.Output(ctx, nil, listCommand(r.o.Program)...)
-	if core.IsKind(err, core.Unsupported) { // not installed: there are none
-		return nil, nil
-	}
-	return command.ParseList(name, text, q), err
-}
-
-func listCommand(program string) []string {
-	return []string{program, "ps", "--all", "--filter", "label=" + command.Label, "--format", `{{.Names}}{{"\t"}}{{index .Labels "` + command.Label + `"}}`}
-}
-
-// Remove implements driver.Runtime.
-func (r *Runtime) Remove(ctx context.Context, h core.Handle) error {
-	n, err := command.NameOf(h)
-	if err != nil {
-		return err
-	}
-	return r.remove(ctx, n)
-}
-
 func (r *Runtime) remove(ctx context.Context, container string) error {
 	return command.Remove(ctx, removeCommand(r.o.Program, container)...)
 }
@@ -188,3 +161,6 @@ func (r *Runtime) remove(ctx context.Context, container string) error {
 func removeCommand(program, container string) []string {
 	return []string{program, "rm", "--force", "--ignore", "--time=0", container}
 }
+
+// VM implements driver.Runtime.
+func (r *Runtime) VM() driver.VMRuntime { return nil }

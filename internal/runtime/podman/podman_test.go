@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -67,12 +68,22 @@ func ownStore(t *testing.T) {
 	})
 }
 
+// names are those of the containers of an owner.
+func names(t testing.TB, o core.Owner) []string {
+	t.Helper()
+	out, err := command.Output(context.WithoutCancel(t.Context()), nil, "podman", "ps", "--all", "--filter", "label="+command.Label+"="+o.String(), "--format", "{{.Names}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(out)
+}
+
 func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "podman")
 	binary := testkit.Binary(t)
 	ownStore(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Filters: true, Lists: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Filters: true, Names: names}.Run(t)
 }
 
 func TestCommandLines(t *testing.T) {
@@ -107,6 +118,5 @@ func TestCommandLines(t *testing.T) {
 	}
 	drivertest.Same(t, "--uidmap 0:1:7 --uidmap 7:0:1 --uidmap 8:8:65529 --gidmap 0:0:65537 --user 7:0", strings.Join(zeroIDs(7, 0, mapped("0 1000 1\n1 100000 65536\n0 1000 1\n1 100000 65536\n")), " "))
 	drivertest.Same(t, "--uidmap 0:1:9 --uidmap 70000:0:1 --gidmap 0:0:10 --user 70000:0", strings.Join(zeroIDs(70000, 0, 10), " "))
-	drivertest.Same(t, []string{"podman", "ps", "--all", "--filter", "label=bee.owner", "--format", `{{.Names}}{{"\t"}}{{index .Labels "bee.owner"}}`}, listCommand("podman"))
 	drivertest.Same(t, []string{"podman", "rm", "--force", "--ignore", "--time=0", "x"}, removeCommand("podman", "x"))
 }

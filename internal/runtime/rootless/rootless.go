@@ -204,21 +204,6 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	return c, nil
 }
 
-// Recover implements driver.Runtime. A container lives and dies with the
-// process that started it, so another process finds none.
-func (r *Runtime) Recover(_ context.Context, h core.Handle) (driver.Container, error) {
-	return nil, &core.Error{
-		Kind: core.NotFound, Op: "recover container of", Object: h.Owner.String(),
-		Err: errors.New("a rootless container ends with the node that started it"),
-	}
-}
-
-// List implements driver.Runtime; see Recover.
-func (r *Runtime) List(context.Context, core.Owner) ([]core.Handle, error) { return nil, nil }
-
-// Remove implements driver.Runtime; see Recover.
-func (r *Runtime) Remove(context.Context, core.Handle) error { return nil }
-
 // container is a running container.
 type container struct {
 	name     string
@@ -242,12 +227,6 @@ func (c *container) wait() {
 		c.exit.UserTime, c.exit.SystemTime = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
 		c.exit.MaxRSS = usage.Maxrss * 1024
 	}
-}
-
-// Handle implements driver.Container.
-func (c *container) Handle() core.Handle {
-	data, _ := json.Marshal(map[string]any{"name": c.name, "pid": c.cmd.Process.Pid})
-	return core.Handle{Driver: "rootless", Version: 1, Owner: c.owner, Data: data}
 }
 
 // Exec implements driver.Container.
@@ -288,3 +267,9 @@ func cleanState(dir string) error {
 	}
 	return nil
 }
+
+// VM implements driver.Runtime.
+func (r *Runtime) VM() driver.VMRuntime { return nil }
+
+// Guest implements driver.Container.
+func (c *container) Guest() driver.Guest { return nil }
