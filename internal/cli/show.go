@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -17,24 +18,26 @@ import (
 // runView is a run as `show --json` and `ps --json` give it. Its fields are a
 // promise to scripts (docs/reference/json.md): they are added to, never changed.
 type runView struct {
-	ID       string         `json:"id"`
-	Name     string         `json:"name"`
-	State    state.RunState `json:"state"`
-	ExitCode *int           `json:"exit_code"`
-	Error    *errorView     `json:"error,omitempty"`
-	Image    string         `json:"image,omitempty"`
-	Nodes    int            `json:"nodes"`
-	Created  time.Time      `json:"created"`
-	Ended    *time.Time     `json:"ended,omitempty"`
-	Attempts []attemptView  `json:"attempts"`
+	ID    string         `json:"id"`
+	Name  string         `json:"name"`
+	State state.RunState `json:"state"`
+	// Suspended is why a run is, in that state.
+	Suspended state.SuspendReason `json:"suspended,omitempty"`
+	ExitCode  *int                `json:"exit_code"`
+	Error     *errorView          `json:"error,omitempty"`
+	Image     string              `json:"image,omitempty"`
+	Nodes     int                 `json:"nodes"`
+	Created   time.Time           `json:"created"`
+	Ended     *time.Time          `json:"ended,omitempty"`
+	Attempts  []attemptView       `json:"attempts"`
 	// Cost is that of all attempts so far, by the prices in the sites file.
 	Cost float64 `json:"cost,omitempty"`
 	// Time is what its time went to, in seconds.
 	Time map[spentOn]float64 `json:"time,omitempty"`
 	// Checkpoints are those that are at home, oldest first.
 	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
-	// History tells what it waited for, and why sites were passed over.
-	History []state.Note `json:"history,omitempty"`
+	// History has why it waited, why sites were skipped, why it moved.
+	History []report.Event `json:"history,omitempty"`
 }
 
 type errorView struct {
@@ -106,14 +109,15 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
 		return v, err
 	}
-	v.History, err = s.Store.Notes(ctx, r.ID)
+	events, err := s.Store.Events(ctx, r.ID)
+	v.History = report.History(events)
 	return v, err
 }
 
 // summary is a run without what only matters to who looks at that one.
 func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 	v := runView{
-		ID: r.ID, Name: r.Name, State: r.State, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
+		ID: r.ID, Name: r.Name, State: r.State, Suspended: r.Suspended, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
 		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{},
 	}
 	prices := map[string]float64{}

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // TestShowSaysEachThingOnce: the only attempt of a run fails for the reason for
@@ -26,7 +27,7 @@ func TestShowSaysEachThingOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.store.AddNote(t.Context(), "aaaa1111", "it waited"); err != nil {
+	if _, err := d.store.AddEvent(t.Context(), event.Event{Run: "aaaa1111", Fields: event.Note{Text: "it waited"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.bee("show", "pi"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -184,7 +185,7 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		begun   = time.Now()
 		started time.Time // a controller, of tries, that has not shown up yet
 		tries   int
-		last    string
+		last    int64
 	)
 	for wait := time.Millisecond; !run.State.Final(); wait = min(2*wait, 200*time.Millisecond) {
 		if err := pause(ctx, wait); err != nil {
@@ -197,16 +198,16 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		if run.State.Final() || wait <= 100*time.Millisecond {
 			continue
 		}
-		notes, err := s.Store.Notes(ctx, run.ID)
+		e, is, err := s.Store.LastEvent(ctx, run.ID)
 		if err != nil {
 			return run, err
 		}
-		if n := len(notes); n > 0 && (tries > 1 || notes[n-1].Time.After(begun)) && notes[n-1].Text != last {
-			last = notes[n-1].Text
-			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, last)
-		} else if last == "" && time.Since(begun) > silence {
-			last = s.endingText(ctx, run)
-			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, last)
+		if is && (tries > 1 || e.Time.After(begun)) && e.Seq != last {
+			last = e.Seq
+			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, report.Sentence(e))
+		} else if last == 0 && time.Since(begun) > silence {
+			last = -1
+			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, s.endingText(ctx, run))
 		}
 		if s.Store.Controlled(run.ID) {
 			started = time.Time{}

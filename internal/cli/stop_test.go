@@ -70,7 +70,7 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 func TestACommandFindsNewSites(t *testing.T) {
 	sites := filepath.Join(t.TempDir(), "sites.yaml")
 	d := newDesk(t, state.Run{
-		ID: "aaaa1111", Name: "pi", State: state.Suspended, Message: "no site",
+		ID: "aaaa1111", Name: "pi", State: state.Suspended, Suspended: state.ReasonNoSite, Message: "no site",
 		Submission: []byte(`{"version": 1, "sites": [{"Name": "a", "Provider": "local"}], "sites_file": "` + sites + `"}`),
 	})
 	for _, c := range []struct{ text, state, told string }{

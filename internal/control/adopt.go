@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // adopt goes on with an attempt that another controller began.
@@ -107,7 +108,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 				return false, nil
 			}
 			if err := core.CheckHosts(a.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
-				a.note(ctx, fmt.Sprintf("warning: site %s is not believed: %v", a.site.Name, err))
+				a.event(ctx, event.SiteInvalid{Site: a.site.Name, Cause: event.CauseOf(err)})
 				a.lease = nil
 			} else if len(a.lease.Hosts()) == 0 { // it was half made
 				a.lease = nil

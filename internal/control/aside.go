@@ -10,7 +10,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // maxText bounds a text of somebody else that goes into a record.
@@ -109,9 +111,9 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 			return run, context.Cause(ctx)
 		}
 		if err != nil {
-			text := fmt.Sprintf("warning: what attempt %d has on site %s could not be removed (%s)", rec.N, rec.Site, core.Printable(oneLine(err), maxText))
-			c.say(protocol.PhaseRelease, text)
-			if err := c.Store.AddNote(ctx, run.ID, text); err != nil {
+			e := event.Event{Run: run.ID, Attempt: rec.N, Fields: event.RemovalFailed{Site: rec.Site, Cause: event.CauseOf(err)}}
+			c.say(protocol.PhaseRelease, report.Sentence(e))
+			if _, err := c.Store.AddEvent(ctx, e); err != nil {
 				return run, err
 			}
 		}

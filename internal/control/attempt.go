@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // attempt is one stretch of a run on one lease, as this controller sees it.
@@ -170,7 +171,7 @@ func (a *attempt) warnOfPreemption(ctx context.Context) {
 		a.warned = map[string]bool{}
 	}
 	a.warned[a.site.Name] = true
-	a.note(ctx, fmt.Sprintf("on site %s the job may have to make way for one that comes first (preemption): it is killed %s after it was told so, and a checkpoint may take longer (`grace: %s`); `checkpoint: {every: …}` keeps copies meanwhile", a.site.Name, left, checkpointGrace(&a.sub.Job)))
+	a.record(ctx, event.Preemption{Site: a.site.Name, Notice: event.Seconds(left), Grace: event.Seconds(checkpointGrace(&a.sub.Job))})
 }
 
 // fits holds what a site has against what a job wants.
@@ -340,7 +341,7 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 			try >= releaseTries && time.Since(begun) >= patience:
 			return a.leave(ctx, err)
 		case try == 1 && patience > 0:
-			a.note(ctx, fmt.Sprintf("site %s could not be released (%v); it is tried for up to %s before the run goes on, as the attempt may still compute there", a.site.Name, oneLine(err), patience))
+			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Patience: event.Seconds(patience)})
 		}
 		sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}

@@ -3,14 +3,15 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // A site may stop answering for good while it still holds something of a run:
@@ -36,39 +37,34 @@ func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) 
 		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
 	}
 	a.tellWaiting(ctx, cause)
-	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.site.Name, Err: cause, Remedy: a.withoutSite()}
+	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
 }
 
 // tellWaiting notes that the run waits for its site, why, and what its user can do.
 func (a *attempt) tellWaiting(ctx context.Context, cause error) {
-	a.note(ctx, fmt.Sprintf("site %s does not answer (%v); the run waits for it, as %s. %s", a.site.Name, oneLine(cause), a.waitsAs(ctx), a.withoutSite()))
+	u := a.waitsFor(ctx)
+	u.Site, u.Cause = a.site.Name, event.CauseOf(cause)
+	a.event(ctx, u)
 }
 
-// withoutSite is what a user can do about a site that does not answer.
-func (a *attempt) withoutSite() string {
-	return fmt.Sprintf("If it is gone for good, `bee resume --site-lost %s` has the run go on without it, and `bee stop --site-lost %s` end", a.run.ID, a.run.ID)
-}
-
-// waitsAs is why the run does not go on without its site.
-func (a *attempt) waitsAs(ctx context.Context) string {
+// waitsFor returns why the run does not continue without its site.
+func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 	switch {
 	case a.entrusted() && !a.rec.Launched:
-		return "it may start the job there by itself"
+		return event.Unreachable{Wait: event.WaitAutostart}
 	case a.rec.Over && a.rec.Saved:
-		return "what the job has saved is not all at home"
+		return event.Unreachable{Wait: event.WaitCheckpoint}
 	case a.rec.Over:
-		return "the job has ended, and its outputs are there"
+		return event.Unreachable{Wait: event.WaitOutputs}
 	}
 	left, bounded := a.canComputeFor(ctx)
-	switch until := time.Now().Add(left).Format(time.DateTime); {
+	switch {
 	case !bounded:
-		return "the job may still run there"
-	case left > 0 && a.sub.Job.Checkpoint != nil:
-		return "the job may still run there until its slot is over, at " + until + " at the latest; where a checkpoint is at home then, the run goes on from it"
+		return event.Unreachable{Wait: event.WaitTask}
 	case left > 0:
-		return "the job may still run there until its slot is over, at " + until + " at the latest, and its outputs may be there then"
+		return event.Unreachable{Wait: event.WaitTask, Until: time.Now().Add(left), Checkpoints: a.sub.Job.Checkpoint != nil}
 	}
-	return "its slot is over, but no checkpoint is at home, and its outputs may be there"
+	return event.Unreachable{Wait: event.WaitResult}
 }
 
 // letGoUnanswered lets go of an attempt whose site is known not to answer.
@@ -118,12 +114,10 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	if a.away.IsZero() {
 		a.away = time.Now()
-		ended, without := "the job has ended there, and its checkpoint is "+a.storeText(), "what the attempt has printed, and its other outputs"
-		if !a.rec.Over {
-			ended, without = "its slot is over, so that the job cannot compute there any more, and a checkpoint is "+a.storeText(), "what the attempt has computed since"
-		}
-		a.note(ctx, fmt.Sprintf("site %s does not answer (%v); %s: if the site does not answer until %s (for %s), the run goes on without %s",
-			a.site.Name, oneLine(cause), ended, time.Now().Add(awayPatience).Format("15:04:05"), awayPatience, without))
+		a.event(ctx, event.Unneeded{
+			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Over, Store: a.sub.Job.Store,
+			Until: time.Now().Add(awayPatience), Patience: event.Seconds(awayPatience),
+		})
 	}
 	if time.Since(a.away) < awayPatience {
 		return false, nil
@@ -187,14 +181,14 @@ func (a *attempt) harmless(ctx context.Context) bool {
 // leave leaves what could not be released on its site. It is tried again while
 // this controller carries the run on, and by later ones.
 func (a *attempt) leave(ctx context.Context, why error) error {
-	safe := "it has been tried for long enough"
+	safe := event.SafeTried
 	switch {
 	case a.harmless(ctx):
-		safe = "nothing of the run computes there, so that it is not waited for"
+		safe = event.SafeIdle
 	case a.rec.GivenUp:
-		safe = "it is held for lost"
+		safe = event.SafeLost
 	}
-	a.note(ctx, fmt.Sprintf("warning: site %s could not be cleaned up now (%v); %s; it is tried again later", a.site.Name, oneLine(why), safe))
+	a.event(ctx, event.ReleaseFailed{Site: a.site.Name, Cause: event.CauseOf(why), Safe: safe})
 	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again
 		a.rec.Ended = a.rec.ReleaseTried
 	}
@@ -213,7 +207,7 @@ func (d *drive) releaseLater(rec state.Attempt) {
 			for pause := firstRest; sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
 				err := d.cleanUp(d.during, rec)
 				if err == nil {
-					d.note(d.during, fmt.Sprintf("site %s answers again; what attempt %d had left there is removed", rec.Site, rec.N))
+					d.recordOf(d.during, rec.N, event.ReleasedLate{Site: rec.Site})
 					return
 				}
 				d.c.Log.Debug("what was left behind is still there", "run", d.run.ID, "site", rec.Site, "err", err)

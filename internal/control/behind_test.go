@@ -78,10 +78,10 @@ func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 				if took := time.Since(begun); took > c.dies+awayPatience+11*time.Minute {
 					t.Errorf("it took %v", took)
 				}
-				if !strings.Contains(text, "if the site does not answer until") {
+				if !strings.Contains(text, "site_unneeded ") {
 					t.Errorf("nobody was told: %s", text)
 				}
-				if attempts[0].GivenUp != (c.site == "b") || attempts[0].Fetched != (c.site == "a") || strings.Contains(text, "given up as lost") != (c.site == "b") {
+				if attempts[0].GivenUp != (c.site == "b") || attempts[0].Fetched != (c.site == "a") || strings.Contains(text, "site_lost ") != (c.site == "b") {
 					t.Errorf("attempt %+v\n%s", attempts[0], text)
 				}
 				if c.back == 0 { // it comes back when the run is over
@@ -110,7 +110,7 @@ func TestASiteThatDiesWithTheCheckpoint(t *testing.T) {
 			}
 			time.Sleep(2 * awayPatience) // in virtual time, as all here
 		}
-		if text := history(t, w, run.ID); !strings.Contains(text, "what the job has saved is not all at home") {
+		if text := history(t, w, run.ID); !strings.Contains(text, `"wait":"checkpoint"`) {
 			t.Errorf("nobody was told: %s", text)
 		}
 		a.onFetch = nil
@@ -160,14 +160,14 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 		state state.RunState // "": it waits
 		says  string
 	}{
-		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, "nothing of the run computes there"},
-		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, "nothing of the run computes there"},
-		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, "nothing of the run computes there"},
-		{"all was fetched, and the run goes on", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.Moved = true, true, true, true }, false, time.Second, state.Succeeded, "nothing of the run computes there"},
-		{"all was fetched, and it may still run", func(a *state.Attempt) { a.Launched, a.Fetched, a.Moved = true, true, true }, false, releasePatience + 10*time.Second, state.Succeeded, "it is tried for up to 2m0s"},
-		{"all was fetched, and the run is over", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.ExitCode = true, true, true, new(int) }, false, time.Second, state.Succeeded, "nothing of the run computes there"},
-		{"it may run there", func(a *state.Attempt) { a.Launched = true }, false, time.Second, "", "the job may still run there"},
-		{"it has failed there", func(a *state.Attempt) { a.Launched, a.Over, a.ExitCode = true, true, &failed }, false, time.Second, "", "its outputs are there"},
+		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, `"safe":"idle"`},
+		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"all was fetched, and the run goes on", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.Moved = true, true, true, true }, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"all was fetched, and it may still run", func(a *state.Attempt) { a.Launched, a.Fetched, a.Moved = true, true, true }, false, releasePatience + 10*time.Second, state.Succeeded, `"patience_seconds":120`},
+		{"all was fetched, and the run is over", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.ExitCode = true, true, true, new(int) }, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"it may run there", func(a *state.Attempt) { a.Launched = true }, false, time.Second, "", `"wait":"task"`},
+		{"it has failed there", func(a *state.Attempt) { a.Launched, a.Over, a.ExitCode = true, true, &failed }, false, time.Second, "", `"wait":"outputs"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestWhatIsLeftBehindIsReleasedWhileTheRunGoesOn(t *testing.T) {
 				if err != nil || len(attempts) != 2 || !attempts[0].Released || !attempts[1].Released {
 					t.Errorf("attempts %+v, %v", attempts, err)
 				}
-				if text := history(t, w, run.ID); !strings.Contains(text, "site a answers again") {
+				if text := history(t, w, run.ID); !strings.Contains(text, `released_late {"site":"a"}`) {
 					t.Errorf("its history: %s", text)
 				}
 				w.nothingHeld(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // keep brings what an attempt has left, its volume or its machines, to the run's
@@ -37,10 +38,10 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 			return err
 		}
 		if !a.storeAway(ctx) {
-			a.note(ctx, fmt.Sprintf("the checkpoint stays on site %s: %v", a.site.Name, err))
+			a.event(ctx, event.CheckpointStuck{Site: a.site.Name, Cause: event.CauseOf(err)})
 			return err
 		}
-		a.note(ctx, fmt.Sprintf("the checkpoint waits on site %s (%v); trying again at %s", a.site.Name, err, time.Now().Add(pause).Format("15:04:05")))
+		a.event(ctx, event.CheckpointDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
 		begun := time.Now()
 		if sleep(work, pause) != nil {
 			return err
@@ -164,11 +165,11 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			}
 		}
 		if errors.Is(err, checkpoint.ErrDamaged) {
-			text := fmt.Sprintf("warning: the checkpoint of attempt %d is damaged and not used", k.Attempt)
+			damaged := event.CheckpointDamaged{Of: k.Attempt}
 			if i > 0 {
-				text += fmt.Sprintf("; the one before, of attempt %d, is tried", list[i-1].Attempt)
+				damaged.Next = list[i-1].Attempt
 			}
-			a.note(ctx, text)
+			a.event(ctx, damaged)
 			continue
 		}
 		if err == nil {
@@ -182,7 +183,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 	if len(list) == 0 {
 		return false, nil
 	}
-	a.note(ctx, "warning: no checkpoint is undamaged; the run begins anew")
+	a.event(ctx, event.CheckpointsDamaged{})
 	// An earlier controller may have brought a part of one there.
 	empty, err := os.MkdirTemp(a.c.Store.RunDir(a.run.ID), "empty-")
 	if err != nil {
@@ -261,6 +262,6 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 	if err := a.keepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}
-	a.note(ctx, fmt.Sprintf("the job has not saved itself in time, and there is no checkpoint to go on from; what it has left in its volume, perhaps half written, is kept in %s until `bee rm`", volume))
+	a.event(ctx, event.VolumeKept{Path: volume})
 	return nil
 }

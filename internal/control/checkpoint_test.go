@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 func saving() *fakeHead {
@@ -55,8 +56,8 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 // TestWhyARunMovedIsInItsHistory, with what had its job save itself.
 func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 	for message, want := range map[string]string{
-		"the site's time slot has ended before the job": "site a: the site's time slot has ended before the job: the job has written its checkpoint",
-		"": "site a: exit code 85: the job has written its checkpoint",
+		"the site's time slot has ended before the job": "the site's time slot has ended before the job: the job has written its checkpoint",
+		"": "exit code 85: the job has written its checkpoint",
 	} {
 		w := newWorld(t, "a", "b")
 		w.sites["a"].head = events(protocol.Result{Continue: true, Kind: core.Lost.String(), Message: message, Remedy: "Raise it.", Outputs: []protocol.OutputMatch{}})
@@ -72,9 +73,9 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 		if !strings.HasSuffix(meanwhile, "the job has written its checkpoint; its checkpoint is being fetched") {
 			t.Errorf("as the checkpoint is on its way: %q", meanwhile)
 		}
-		notes, err := w.Store.Notes(t.Context(), run.ID)
-		if err != nil || len(notes) == 0 || !strings.HasPrefix(notes[0].Text, want) {
-			t.Errorf("history %+v, %v, want %q", notes, err, want)
+		list := eventsOf(t, w, run.ID)
+		if moved, is := list[0].Fields.(event.Moved); !is || list[0].Attempt != 1 || moved.Site != "a" || !strings.HasPrefix(moved.Cause.Message, want) {
+			t.Errorf("history %+v, want %q", list, want)
 		}
 	}
 }
@@ -141,9 +142,8 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	notes, err := w.Store.Notes(t.Context(), run.ID)
-	if err != nil || len(notes) != 1 || notes[0].Text != "site a, attempt 1: nothing is kept" {
-		t.Errorf("the history has %+v, %v", notes, err)
+	if list := eventsOf(t, w, run.ID); len(list) != 1 || list[0].Attempt != 1 || list[0].Fields != (event.Remark{Site: "a", Message: "nothing is kept"}) {
+		t.Errorf("the history has %+v", list)
 	}
 }
 
@@ -199,8 +199,8 @@ func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
 			if got.State != c.state || string(left) != c.left {
 				t.Errorf("got %+v, and %q is left", got, left)
 			}
-			if notes, err := w.Store.Notes(t.Context(), run.ID); err != nil || slices.ContainsFunc(notes, func(n state.Note) bool { return strings.Contains(n.Text, "until `bee rm`") }) != (c.left != "") {
-				t.Errorf("its history has %+v, %v", notes, err)
+			if kept := eventsOf(t, w, run.ID, event.KindVolumeKept); (len(kept) > 0) != (c.left != "") {
+				t.Errorf("its history has %+v", kept)
 			}
 			w.nothingHeld(t)
 		})
@@ -491,9 +491,8 @@ func TestDamagedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	notes, err := w.Store.Notes(t.Context(), run.ID)
-	if err != nil || len(notes) == 0 || !strings.Contains(notes[0].Text, "of attempt 3 is damaged and not used; the one before, of attempt 2, is tried") {
-		t.Errorf("history %+v, %v", notes, err)
+	if list := eventsOf(t, w, run.ID, event.KindCheckpointDamaged); len(list) == 0 || list[0].Fields != (event.CheckpointDamaged{Of: 3, Next: 2}) {
+		t.Errorf("history %+v", list)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // logTimeout bounds how long nodes' logs are waited for.
@@ -60,7 +61,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		a.rec.Outputs = nil // an earlier try may have brought some
 		if a.doesWithout(ctx) {
 			a.clearArrivals()
-			a.note(ctx, "warning: its outputs were not brought home, as its user wanted it to end without them")
+			a.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
 		if r.Outputs == nil && r.Exit == nil {
@@ -70,7 +71,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			a.note(ctx, "warning: "+oneLine(err))
+			a.event(ctx, event.CollectFailed{Cause: event.CauseOf(err)})
 		}
 		return err
 	}
@@ -235,7 +236,7 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 	}
 	found, lost := resolved(tree, matches)
 	if len(lost) > 0 {
-		a.note(ctx, fmt.Sprintf("warning: not brought home: %d links among the outputs %s that lead to nothing there, %.200q first", len(lost), p.from, lost[0]))
+		a.event(ctx, event.DanglingLinks{From: p.from, Count: len(lost), First: lost[0]})
 	}
 	sharing := map[string]int{}
 	for _, m := range found {

@@ -105,14 +105,6 @@ const (
 	releasePatience = 2 * time.Minute
 )
 
-// note says something that also belongs into the run's history.
-func (d *drive) note(ctx context.Context, text string) {
-	d.c.say(protocol.PhaseQueue, text)
-	if err := d.c.Store.AddNote(context.WithoutCancel(ctx), d.run.ID, text); err != nil {
-		d.c.Log.Warn("the run's history could not be written", "err", err)
-	}
-}
-
 // Progress gives what is told how far something of a phase is: of what, how much is
 // done, and of how much in all, 0 where that is not known.
 func (c *Controller) Progress(p protocol.Phase) func(what string, done, total int64) {

@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // digestsName, in a run's directory, is the note of what its checkpoints elsewhere are: a
@@ -137,17 +138,10 @@ func (d *drive) compared(ctx context.Context, list []checkpoint.Kept) ([]checkpo
 		case k.Broken || noted && want == "" || noted && want == k.Manifest.Digest():
 		default:
 			list[i].Broken = true
-			d.noteSeen(ctx, fmt.Sprintf("warning: %s is not the checkpoint that was kept there, and is not used", k.Place))
+			d.recordSeen(ctx, event.CheckpointChanged{Place: k.Place})
 		}
 	}
 	return list, nil
-}
-
-// noteSeen is note for what is found again and again.
-func (d *drive) noteSeen(ctx context.Context, text string) {
-	if _, noted := d.noted.LoadOrStore(text, true); !noted {
-		d.note(ctx, text)
-	}
 }
 
 // sameKept compares what a store says that it has kept with the tree on the site.

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
@@ -26,8 +26,10 @@ type outcome struct {
 	// this one has left at home.
 	moved bool
 	state state.RunState
-	exit  *int
-	err   error // why, where exit is nil
+	// suspended is why, in that state.
+	suspended state.SuspendReason
+	exit      *int
+	err       error // why, where exit is nil
 }
 
 // Drive carries a run to its end, whatever an earlier controller did of it
@@ -129,7 +131,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		case out.next:
 			d.first = d.follower(attempts[n-1].Site)
 			if len(sub.Sites) > 1 || missed(out.err) {
-				d.note(ctx, passing(attempts[n-1].Site, out.err))
+				d.recordOf(ctx, attempts[n-1].N, skipped(attempts[n-1].Site, out.err))
 			}
 		case !out.again:
 			return d.finish(ctx, out)
@@ -194,9 +196,9 @@ type drive struct {
 	asked     time.Time        // since when no site has taken the run
 	unsent    time.Time        // when its user had last not sent it elsewhere
 	avoid     string           // the site that he has sent it away from just now
-	told      map[string]bool  // why no site has taken it, as its history says since then
+	told      map[string]bool  // keys of the events that recordOnce has recorded since then
 	warned    map[string]bool  // of preemption, by site
-	noted     sync.Map         // what noteSeen has put into the history
+	noted     sync.Map         // keys of the events that recordSeen has recorded
 	digesting sync.Mutex       // guards the note of digests
 	image     *core.Image      // once it is there
 	where     checkpoint.Place // of its checkpoints, once it is opened
@@ -243,7 +245,7 @@ func (d *drive) getImage(ctx context.Context) error {
 			}
 		}
 		if was := d.run.Image; d.attempts > 0 && was != "" && was != image.ID {
-			d.note(ctx, fmt.Sprintf("warning: the image that the run began with, %s, is not in the cache any more: it goes on with %s", was, image.ID))
+			d.record(ctx, event.ImageReplaced{Was: was, Is: image.ID})
 		}
 	}
 	d.imageTook = time.Since(begun)
@@ -325,7 +327,7 @@ func (d *drive) untilStop(ctx context.Context) (context.Context, context.CancelF
 
 // finish writes the run's end.
 func (c *Controller) finish(ctx context.Context, run state.Run, out outcome) (state.Run, error) {
-	run.State, run.ExitCode = out.state, out.exit
+	run.State, run.Suspended, run.ExitCode = out.state, out.suspended, out.exit
 	if out.state.Final() {
 		run.Ended = time.Now()
 	}

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // SendElsewhere notes, in its user's name, that a run which waits for hosts shall
@@ -112,9 +112,9 @@ func (d *drive) heed(ctx context.Context, from string) (bool, error) {
 	}
 	if len(sites) == 0 {
 		d.avoid = firstOf(from, d.movedFrom) // the one that an earlier controller had seen it leave
-		d.note(ctx, "sent by its user away from site "+d.avoid)
+		d.record(ctx, event.MoveRequested{From: d.avoid})
 	} else {
-		d.note(ctx, "sent by its user to "+namesOf(sites))
+		d.record(ctx, event.MoveRequested{Sites: siteNames(sites)})
 		if err := d.reroute(ctx, sites, from); err != nil {
 			return false, err
 		}
@@ -123,12 +123,12 @@ func (d *drive) heed(ctx context.Context, from string) (bool, error) {
 	return true, recorded(d.c.Store.SaySite(ctx, d.run.ID, nil))
 }
 
-func namesOf(sites []spec.Site) string {
+func siteNames(sites []spec.Site) []string {
 	names := make([]string, len(sites))
 	for i, s := range sites {
 		names[i] = s.Name
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // reroute has the run go on on the sites that its user names before all others, and

@@ -71,7 +71,7 @@ func TestARunThatWaitsIsSentElsewhere(t *testing.T) {
 				if took := time.Since(begun); run.State != state.Succeeded || attempts[len(attempts)-1].Site != "b" || took > atMost || took < sent {
 					t.Errorf("%s after %v: %s\n%s", run.State, took, run.Message, history(t, w, run.ID))
 				}
-				if now, err := w.Store.Run(t.Context(), run.ID); err != nil || now.Said != nil || !strings.Contains(history(t, w, run.ID), "sent by its user to b") {
+				if now, err := w.Store.Run(t.Context(), run.ID); err != nil || now.Said != nil || !strings.Contains(history(t, w, run.ID), `move_requested {"sites":["b"]}`) {
 					t.Errorf("%v, said %s\n%s", err, now.Said, history(t, w, run.ID))
 				}
 				w.nothingHeld(t)

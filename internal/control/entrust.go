@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -133,7 +134,7 @@ func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 	} else if err != nil {
 		return err
 	}
-	a.note(ctx, fmt.Sprintf("site %s cannot start the run by itself, as its secrets are never written to a disk: bee has to be there when its hosts are, which are given back soon and asked for again if it is not", a.site.Name))
+	a.event(ctx, event.Attendance{Site: a.site.Name})
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting
 		a.committed = true
 		w, err := ready(ctx, q)
 		if err == nil && !w.Ready && !a.site.Granted() { // what was granted may end with us
-			a.note(ctx, fmt.Sprintf("site %s has all that the attempt needs, and starts it by itself: this machine may be switched off", a.site.Name))
+			a.event(ctx, event.Autostart{Site: a.site.Name})
 		}
 		return w, err
 	}
@@ -273,7 +274,12 @@ func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
 		}
 		if !told {
 			told = true
-			a.note(ctx, fmt.Sprintf("site %s may start the run by itself: it goes on elsewhere only once that is called off (%v)", a.site.Name, err))
+			called := event.Cancelling{Site: a.site.Name}
+			if err != nil {
+				c := event.CauseOf(err)
+				called.Cause = &c
+			}
+			a.event(ctx, called)
 		}
 		work, cancel := a.untilStop(ctx)
 		sleep(work, pause) //nolint:errcheck // why it ended is seen above

@@ -99,7 +99,7 @@ func TestAStopFindsWhatIsDone(t *testing.T) {
 		if run = w.drive(t, run, stop); run.State != state.Succeeded {
 			t.Errorf("got %+v", run)
 		}
-		if text := history(t, w, run.ID); !strings.Contains(text, "with nobody watching") {
+		if text := history(t, w, run.ID); !strings.Contains(text, "ran_unattended ") {
 			t.Errorf("its history: %s", text)
 		}
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
@@ -161,7 +161,7 @@ func TestSecretsAreNotLeftWithASite(t *testing.T) {
 	w.sites["a"].launch = nil
 	t.Setenv("BEE_TEST_SECRET", "s3cr3t")
 	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
-	if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, "never written to a disk") {
+	if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, `attendance_needed {"site":"a"}`) {
 		t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
 	}
 	w.nothingHeld(t)
@@ -218,7 +218,7 @@ func TestHostsThatNobodyCameFor(t *testing.T) {
 				if q := attempts[0].Phases[protocol.PhaseQueue]; c.dies && (q < 25*time.Hour-time.Minute || q > 25*time.Hour+time.Minute) {
 					t.Errorf("the first attempt is told to have waited for %s, it did for 25 hours", q)
 				}
-				if text := history(t, w, run.ID); !strings.Contains(text, "given back soon and asked for again if it is not") || !strings.Contains(text, "no bee came") {
+				if text := history(t, w, run.ID); !strings.Contains(text, `attendance_needed {"site":"a"}`) || !strings.Contains(text, "no bee came") {
 					t.Errorf("its history: %s", text)
 				}
 				w.nothingHeld(t)
@@ -263,7 +263,7 @@ func TestSecretsThatOnlyAnotherCanRead(t *testing.T) {
 		if run = w.drive(t, run, nil); run.State != state.Succeeded || asked != 2 {
 			t.Errorf("with it: %+v, asked for %d times", run, asked)
 		}
-		if text := history(t, w, run.ID); strings.Count(text, "its secrets cannot be read here") != 2 { // in the queue and after it, however often it was tried
+		if text := history(t, w, run.ID); strings.Count(text, "secrets_unreadable ") != 2 { // in the queue and after it, however often it was tried
 			t.Errorf("its history: %s", text)
 		}
 		w.nothingHeld(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -110,7 +111,11 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	case is:
 		out = on
 		a.blame(out)
-		a.note(ctx, fmt.Sprintf("site %s: %v", a.site.Name, out.err))
+		if out.moved {
+			a.event(ctx, event.Moved{Site: a.site.Name, Cause: event.CauseOf(out.err)})
+		} else {
+			a.event(ctx, event.Suspended{Site: a.site.Name, Reason: string(out.suspended), Cause: event.CauseOf(out.err)})
+		}
 	case a.stopAsked() && (result.Exit == nil || a.doesWithout(ctx)): // while the checkpoint came home, or cannot
 		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
 		a.blame(out)

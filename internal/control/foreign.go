@@ -59,7 +59,7 @@ func (r record) adopted(dir string) (state.Run, []state.Attempt, Submission, err
 		return state.Run{}, nil, sub, err
 	}
 	run := state.Run{
-		ID: r.Run.ID, Name: sub.Job.Name, State: state.Suspended, Created: began(r.Run.Created),
+		ID: r.Run.ID, Name: sub.Job.Name, State: state.Suspended, Suspended: state.ReasonAdopted, Created: began(r.Run.Created),
 		SetupDone: r.Run.SetupDone, Kind: core.Lost.String(),
 	}
 	if isImageID(r.Run.Image) {

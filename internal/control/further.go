@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +54,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 	if before == 0 || before%most != 0 {
 		return out, true, nil
 	}
-	return outcome{state: state.Suspended, err: &core.Error{
+	return outcome{state: state.Suspended, suspended: state.ReasonNoProgress, err: &core.Error{
 		Kind: core.Permanent, Op: "continue run", Object: a.run.ID,
 		Err:    fmt.Errorf("%d attempts in a row have not finished it, expected fewer", before+1),
 		Remedy: fmt.Sprintf("Does the job come closer to its end, and are the site's slots long enough? `bee logs %s` shows what the last attempt did; `bee resume %s` continues with %d more.", a.run.ID, a.run.ID, most),
@@ -117,7 +118,7 @@ func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, b
 	case last == 0:
 		return outcome{moved: true, err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, true, nil
 	case lost > lostInARow:
-		return outcome{state: state.Suspended, err: &core.Error{
+		return outcome{state: state.Suspended, suspended: state.ReasonLostTooOften, err: &core.Error{
 			Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", lostInARow, r.Message),
 			Remedy: "Its checkpoint is " + a.storeText() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on.",
@@ -134,18 +135,19 @@ func (a *attempt) onward(ctx context.Context, r *protocol.Result) (outcome, bool
 		return outcome{}, false, err
 	}
 	before := append(slices.DeleteFunc(all, func(rec state.Attempt) bool { return rec.N >= a.rec.N }), a.rec)
-	e := &core.Error{Kind: core.Permanent, Op: "go on from the checkpoint of run", Object: a.run.ID}
+	e, reason := &core.Error{Kind: core.Permanent, Op: "go on from the checkpoint of run", Object: a.run.ID}, state.ReasonNoProgress
 	switch {
 	case idle(before) >= idleInARow:
 		e.Err = fmt.Errorf("the last %d attempts changed nothing in it", idleInARow)
 		e.Remedy = "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough? `bee resume " + a.run.ID + "` goes on."
 	case short(before) >= shortInARow:
+		reason = state.ReasonTooShort
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", shortInARow, shortAttempt)
 		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
 	default:
 		return outcome{moved: true, err: errors.New(a.leftBehind(r) + "; the run continues from there")}, true, nil
 	}
-	return outcome{state: state.Suspended, err: e}, true, nil
+	return outcome{state: state.Suspended, suspended: reason, err: e}, true, nil
 }
 
 // leftBehind is the text of why a job ended that continues elsewhere, and of what it left.
@@ -205,7 +207,7 @@ func (d *drive) breathe(ctx context.Context) error {
 		return nil
 	}
 	pause := min(firstBreath<<(n-2), longestBreath)
-	d.note(ctx, fmt.Sprintf("the last %d attempts ended within %s each: the next one comes in %s", n, shortAttempt, pause))
+	d.record(ctx, event.Backoff{Attempts: n, Shorter: event.Seconds(shortAttempt), Pause: event.Seconds(pause)})
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	if d.restFor(work, pause) != nil && !d.stopAsked() {

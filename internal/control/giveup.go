@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // said is what a run's user says of the site of its present attempt while that goes
@@ -66,8 +67,8 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	}
 	d := &drive{c: c, run: run, sub: sub}
 	defer d.closeStore()
-	text := (&attempt{drive: d, rec: last}).whatIsLost(ctx)
-	return text, c.Store.SaySite(ctx, run.ID, raw)
+	loss := (&attempt{drive: d, rec: last}).loss(ctx)
+	return report.Loss(last.N, loss), c.Store.SaySite(ctx, run.ID, raw)
 }
 
 // answers tells whether the head's host of a run's present attempt can be reached.
@@ -117,9 +118,9 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 // giveUp leaves behind what an attempt holds on a site that does not answer: one
 // that is dispensable, after its patience, or one that its user holds for lost.
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
-	why := fmt.Sprintf("has not answered for %s, and is given up as lost", awayPatience)
+	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", awayPatience), event.SiteLost{Site: a.rec.Site, Patience: event.Seconds(awayPatience)}
 	if a.lost != nil {
-		why = "does not answer, and is held for lost by the run's user"
+		why, gone.Patience = "does not answer, and is held for lost by the run's user", 0
 	}
 	out := outcome{state: state.Stopped, err: errStopped()}
 	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {
@@ -128,7 +129,8 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	a.note(ctx, fmt.Sprintf("site %s %s: %s", a.rec.Site, why, a.whatIsLost(ctx)))
+	gone.Loss = a.loss(ctx)
+	a.event(ctx, gone)
 	a.blame(out)
 	a.rec.GivenUp, a.rec.Moved = true, goesOn(out)
 	if err := a.put(ctx); err != nil {
@@ -180,29 +182,23 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 	return out, nil
 }
 
-// whatIsLost tells what may go on on a site that is given up, and what a run loses
-// by it.
-func (a *attempt) whatIsLost(ctx context.Context) string {
-	there := fmt.Sprintf("nothing of attempt %d computes there any more", a.rec.N)
+// loss returns what may continue on a site that is given up, and what the run loses
+// with it.
+func (a *attempt) loss(ctx context.Context) event.Loss {
+	l := event.Loss{Store: a.sub.Job.Store}
 	if !a.harmless(ctx) {
-		there = fmt.Sprintf("attempt %d may still compute on %s", a.rec.N, firstOf(hostNames(a.rec.Hosts), "its hosts"))
+		l.Computes = true
+		for _, h := range a.rec.Hosts {
+			l.Hosts = append(l.Hosts, h.Name)
+		}
 		if left, bounded := a.canComputeFor(ctx); bounded {
-			there += ", until " + time.Now().Add(left).Format(time.DateTime) + " at the latest"
+			l.Until = time.Now().Add(left)
 		}
 	}
-	since := "all that the run has computed is lost, as no checkpoint of it is " + a.storeText()
 	if list, err := a.kept(ctx); err != nil {
-		since = "what it has computed there since its last checkpoint is lost"
+		l.CheckpointUnknown = true
 	} else if len(list) > 0 {
-		since = "what it has computed there since the checkpoint of " + list[len(list)-1].Manifest.Taken.Local().Format(time.DateTime) + " is lost"
+		l.Checkpoint = list[len(list)-1].Manifest.Taken
 	}
-	return there + "; " + since + ", with what it has printed; what is left there is ended and removed once the site answers"
-}
-
-func hostNames(hosts []core.Host) string {
-	names := make([]string, len(hosts))
-	for i, h := range hosts {
-		names[i] = h.Name
-	}
-	return strings.Join(names, ", ")
+	return l
 }

@@ -73,7 +73,7 @@ func newHome(t testing.TB, dir string) *home {
 	}
 	// A full disk is a table that is not empty: see disk.
 	statements := []string{"CREATE TABLE IF NOT EXISTS full (is_full INTEGER)"}
-	for _, table := range []string{"runs", "attempts", "history"} {
+	for _, table := range []string{"runs", "attempts", "events"} {
 		statements = append(statements, fmt.Sprintf("CREATE TRIGGER IF NOT EXISTS full_%s BEFORE INSERT ON %s WHEN EXISTS (SELECT 1 FROM full) BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END", table, table))
 	}
 	for _, s := range statements {

@@ -2,13 +2,13 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // inherited is a store whose newest checkpoint lies on the attempt's own machine still,
@@ -51,12 +51,12 @@ func (s inherited) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint
 	switch {
 	case err == nil:
 		s.before.lies = ""
-		s.a.note(ctx, fmt.Sprintf("going on with what attempt %d has left there", k.Attempt))
+		s.a.event(ctx, event.VolumeReused{Of: k.Attempt})
 		return nil
 	case core.IsKind(err, core.Lost), core.IsKind(err, core.Transient), ctx.Err() != nil:
 		return err
 	}
-	s.a.note(ctx, fmt.Sprintf("the checkpoint is brought, as what attempt %d has left there is no use: %v", k.Attempt, oneLine(err)))
+	s.a.event(ctx, event.VolumeNotReused{Of: k.Attempt, Cause: event.CauseOf(err)})
 	<-s.a.releaseBefore(ctx)
 	return s.Store.Restore(ctx, k, t)
 }

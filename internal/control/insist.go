@@ -3,10 +3,10 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // How lines that break are dealt with while something travels to or from a site: for how
@@ -37,7 +37,7 @@ func (a *attempt) insist(ctx context.Context, bring func() error) error {
 			if breaks++; breaks > lineBreaks {
 				return err
 			}
-			a.sayBroke(ctx, fmt.Sprintf("the line to site %s broke (%v); trying again for %s", a.site.Name, oneLine(err), linePatience))
+			a.sayBroke(ctx, event.ConnectionLost{Site: a.site.Name, Cause: event.CauseOf(err), Patience: event.Seconds(linePatience)})
 		}
 		if time.Since(since) >= linePatience {
 			return err
@@ -49,11 +49,11 @@ func (a *attempt) insist(ctx context.Context, bring func() error) error {
 }
 
 // sayBroke notes that the line broke, once for all that travelled over it.
-func (a *attempt) sayBroke(ctx context.Context, text string) {
+func (a *attempt) sayBroke(ctx context.Context, lost event.ConnectionLost) {
 	a.telling.Lock()
 	defer a.telling.Unlock()
 	if time.Since(a.broke) >= lineRest {
-		a.note(ctx, text)
+		a.event(ctx, lost)
 		a.broke = time.Now()
 	}
 }

@@ -31,7 +31,7 @@ func TestALineThatBreaksIsTriedAgain(t *testing.T) {
 		latest   time.Duration
 		noteSays string
 	}{
-		"it comes back":         {answer: func(_ int, since time.Duration) error { return until(since < 30*time.Second, broken) }, tries: 4, site: "a", soonest: 30 * time.Second, latest: time.Minute, noteSays: "the line to site a broke"},
+		"it comes back":         {answer: func(_ int, since time.Duration) error { return until(since < 30*time.Second, broken) }, tries: 4, site: "a", soonest: 30 * time.Second, latest: time.Minute, noteSays: "connection_lost "},
 		"there is none for now": {answer: func(n int, _ time.Duration) error { return until(n < 3, []error{broken, none, none}[min(n, 2)]) }, tries: 4, site: "a", latest: time.Minute},
 		"it holds for a while, time and again": {
 			answer: func(n int, _ time.Duration) error { return until(n < 20, broken) }, takes: 10 * time.Second, tries: 21, site: "a",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"time"
@@ -13,7 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
-	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
@@ -85,16 +85,16 @@ const maxRemarks = 100
 // remark takes into the run's history what the head wants its user to know, once:
 // another controller hears of it again.
 func (a *attempt) remark(ctx context.Context, e protocol.Event) {
-	text := core.Printable(fmt.Sprintf("site %s, attempt %d: %s", a.site.Name, a.rec.N, e.Message), state.MaxNote)
-	noted, _ := a.c.Store.Noted(ctx, a.run.ID, text) // else it is told twice
-	if noted {
+	remark := event.Event{Run: a.run.ID, Attempt: a.rec.N, Fields: event.Remark{Site: a.site.Name, Message: core.Printable(e.Message, event.MaxText)}}
+	known, _ := a.c.Store.HasEvent(ctx, remark) // else it is told twice
+	if known {
 		return
 	}
 	if a.remarks++; a.remarks > maxRemarks {
-		a.c.say("", text)
+		a.c.say("", report.Sentence(remark))
 		return
 	}
-	a.note(ctx, text)
+	a.event(ctx, remark.Fields)
 }
 
 // commits tells whether an event means that the attempt may have done what another
@@ -226,7 +226,6 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	}
 	a.rec.Phases[protocol.PhaseLaunch] = max(0, r.Started.Sub(begun))
 	if a.unseen {
-		a.note(ctx, fmt.Sprintf("site %s: the attempt began at %s and ended at %s, with nobody watching", a.site.Name,
-			r.Started.Local().Format(time.DateTime), r.Ended.Local().Format(time.DateTime)))
+		a.event(ctx, event.RanUnattended{Site: a.site.Name, Started: r.Started, Ended: r.Ended})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
@@ -32,14 +33,14 @@ func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
 	switch {
 	case err == nil && needed:
 		p.OnDemand = false // the nodes need not find it out again
-		a.note(ctx, "using virtual machines, as containers cannot run here: "+none.Error())
+		a.event(ctx, event.VMUsed{Cause: event.CauseOf(none)})
 		return p, nil
 	case err == nil || ctx.Err() != nil || core.IsKind(err, core.Invalid):
 		return p, err
 	case needed:
 		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, a.site.Name, none)
 	}
-	a.note(ctx, "no virtual machines are possible here, so the job runs in containers: "+err.Error())
+	a.event(ctx, event.VMImpossible{Cause: event.CauseOf(err)})
 	return nil, nil //nolint:nilnil // there can be none
 }
 

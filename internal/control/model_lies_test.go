@@ -273,7 +273,7 @@ func (m *model) standBy(ctx context.Context, c *Controller) error {
 func (m *model) asRecorded(ctx context.Context) []byte {
 	run, err := m.store.Run(ctx, m.bystander)
 	attempts, aerr := m.store.Attempts(ctx, m.bystander)
-	notes, nerr := m.store.Notes(ctx, m.bystander)
+	events, nerr := m.store.Events(ctx, m.bystander)
 	entries, derr := os.ReadDir(m.store.RunDir(m.bystander))
 	own, oerr := readSmall(filepath.Join(m.store.RunDir(m.bystander), "own"))
 	if err := errors.Join(err, aerr, nerr, derr, oerr); err != nil {
@@ -284,7 +284,7 @@ func (m *model) asRecorded(ctx context.Context) []byte {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	raw, err := json.Marshal([]any{run, attempts, notes, names, own})
+	raw, err := json.Marshal([]any{run, attempts, events, names, own})
 	if err != nil {
 		panic(err)
 	}
@@ -306,8 +306,8 @@ func (m *model) judgeLiars(ctx context.Context, run state.Run) {
 		stack, err := os.ReadFile(StackPath(m.store.RunDir(m.run)))
 		m.wrong("it ended as %s: %s (%v)", run.State, stack, err)
 	}
-	notes, err := m.store.Notes(ctx, m.run)
-	raw, jerr := json.Marshal([]any{run.Message, run.Remedy, m.attempts(), notes})
+	events, err := m.store.Events(ctx, m.run)
+	raw, jerr := json.Marshal([]any{run.Message, run.Remedy, m.attempts(), events})
 	if err := errors.Join(err, jerr); err != nil {
 		m.wrong("its records cannot be read: %v", err)
 	}

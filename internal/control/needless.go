@@ -2,11 +2,11 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // needless reports whether the checkpoints of a run hold nothing that is not here already:
@@ -57,8 +57,8 @@ func (d *drive) removeCheckpoints(ctx context.Context) {
 		err = d.remember(nil)
 	}
 	if err != nil {
-		d.note(ctx, fmt.Sprintf("warning: the run's checkpoints, which it needs no more, stay %s until `bee rm`: %v", d.storeText(), err))
+		d.record(ctx, event.CheckpointsStay{Store: d.sub.Job.Store, Cause: event.CauseOf(err)})
 		return
 	}
-	d.note(ctx, fmt.Sprintf("removed %d checkpoints of %d MB %s: all outputs are here (`checkpoint: {keep: true}` keeps them)", len(list), bytes/1e6, d.storeText()))
+	d.record(ctx, event.CheckpointsRemoved{Count: len(list), Bytes: bytes, Store: d.sub.Job.Store})
 }

@@ -15,11 +15,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -39,7 +39,7 @@ const outputsAtOnce = 8
 func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
 	list, refused := placed(&a.sub.Job, r.Outputs)
 	if len(refused) > 0 {
-		a.note(ctx, fmt.Sprintf("warning: site %s named %d outputs that were not asked for, %s first; they were ignored", a.site.Name, len(refused), refused[0]))
+		a.event(ctx, event.OutputsRefused{Site: a.site.Name, Count: len(refused), First: refused[0]})
 	}
 	at, errs := make([]string, len(list)), make([]error, len(list))
 	told := a.fetchingAll(list)
@@ -112,47 +112,26 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	for _, l := range r.Left {
 		a.rec.Unmatched = append(a.rec.Unmatched, l.Path)
 	}
-	var texts []string
-	if len(missing) > 0 {
-		texts = append(texts, "nothing was there of the outputs "+strings.Join(missing, ", "))
-	}
-	if len(r.Left) > 0 {
-		texts = append(texts, leftBehind(r.Left))
-	}
-	if len(texts) == 0 {
+	if len(missing)+len(r.Left) == 0 {
 		return nil
 	}
-	text := "warning: " + strings.Join(texts, "; ")
+	lacks := event.OutputsMissing{Missing: missing, More: max(0, len(r.Left)-namedLeft)}
+	for _, l := range r.Left[:min(len(r.Left), namedLeft)] {
+		lacks.Left = append(lacks.Left, event.LeftOutput{Path: l.Path, Why: l.Why})
+	}
 	if (len(came) == 0 || len(r.Left) > 0) && r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
 		if err := a.keepVolume(ctx, head, volume); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
-		text += "; what the run has left in its volume is kept in " + volume + " until `bee rm`"
+		lacks.Volume = volume
 	}
-	a.note(ctx, text)
+	a.event(ctx, lacks)
 	return nil
 }
 
 // namedLeft is how many things that stay in a volume are named.
 const namedLeft = 5
-
-// leftBehind names what outputs could not bring home.
-func leftBehind(left []protocol.LeftBehind) string {
-	why := map[filestream.Why]string{
-		filestream.WhyOutside: "its link leads out of the volume", filestream.WhyLoop: "its links lead in a circle",
-		filestream.WhyNothing: "its link leads to nothing", filestream.WhyUnreadable: "it cannot be read",
-		filestream.WhySpecial: "it is a FIFO, a socket or a device",
-	}
-	var texts []string
-	for _, l := range left[:min(len(left), namedLeft)] {
-		texts = append(texts, fmt.Sprintf("%.200q (%s)", l.Path, cmp.Or(why[filestream.Why(l.Why)], "its host could not read it")))
-	}
-	if more := len(left) - namedLeft; more > 0 {
-		texts = append(texts, fmt.Sprintf("%d more", more))
-	}
-	return "not brought home: " + strings.Join(texts, ", ")
-}
 
 // output is one that comes home, into a directory that the job names.
 type output struct {
@@ -295,7 +274,7 @@ func (a *attempt) settle(ctx context.Context, from, to, name string) error {
 	m := merger{root: root, suffix: "." + a.run.ID, changed: map[string]bool{}}
 	err = errors.Join(m.place(from, name), m.sync())
 	for _, name := range m.beside {
-		a.note(ctx, fmt.Sprintf("warning: an output came to %s, as something else is where it belongs", root.Path(name)))
+		a.event(ctx, event.OutputRenamed{Path: root.Path(name)})
 	}
 	if err != nil {
 		return a.fetchFailed(err)

@@ -135,7 +135,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			if got := listed(t, results); run.State != state.Succeeded || !same(got, after) {
 				t.Errorf("%s: got %q, want %q", run.State, got, after)
 			}
-			if text := history(t, w, run.ID); strings.Contains(text, "something else is where it belongs") != c.warns {
+			if text := history(t, w, run.ID); strings.Contains(text, "output_renamed ") != c.warns {
 				t.Errorf("its history: %s", text)
 			}
 		})
@@ -162,7 +162,7 @@ func TestOutputsThatWereNotThere(t *testing.T) {
 				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
 				Outputs: []spec.Copy{{From: "/data/resluts/*", To: results}, {From: "/data/x.*", To: results}},
 			}), nil)
-			if text := history(t, w, run.ID); !strings.Contains(text, "nothing was there of the outputs /data/resluts/*") {
+			if text := history(t, w, run.ID); !strings.Contains(text, `"missing":["/data/resluts/*"`) {
 				t.Errorf("its history: %s", text)
 			}
 			raw, _ := os.ReadFile(filepath.Join(UnnamedVolume(w.Store.RunDir(run.ID)), "x.csv"))

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // An attempt that has saved itself, and whose checkpoint is in the run's store, may leave
@@ -104,7 +104,7 @@ func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
 	if from == nil || to == nil || a.sub.Job.Store != "" { // which has ways of its own
 		return store
 	}
-	return passedOn{store, a, a.before, route{from, to, "from " + a.before.site.Name + " to " + a.site.Name}}
+	return passedOn{store, a, a.before, route{from, to, a.before.site.Name, a.site.Name}}
 }
 
 // passedOn is a store whose newest checkpoint lies on another site, too.
@@ -128,7 +128,7 @@ func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 		if err == nil || core.IsKind(err, core.Lost) || ctx.Err() != nil {
 			return err
 		}
-		s.a.note(ctx, fmt.Sprintf("the checkpoint comes from home, as it could not be had %s: %v", s.route.text, oneLine(err)))
+		s.a.event(ctx, event.DirectFailed{From: s.route.fromName, To: s.route.toName, Cause: event.CauseOf(err)})
 		t.way = nil
 		return s.fromHome(ctx, k, t)
 	})

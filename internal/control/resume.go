@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // NotSuspended says why a run cannot be resumed.
@@ -44,7 +45,7 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return run, err
 	}
-	run.State, run.Kind, run.Message, run.Remedy = state.Queued, "", "", ""
+	run.State, run.Suspended, run.Kind, run.Message, run.Remedy = state.Queued, "", "", "", ""
 	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
 	return run, c.Store.PutRun(ctx, run)
 }
@@ -83,6 +84,9 @@ func (c *Controller) Awaken(ctx context.Context) ([]state.Run, error) {
 		errs  []error
 	)
 	for _, run := range runs {
+		if run.Suspended != state.ReasonNoSite {
+			continue
+		}
 		if sub, err := SubmissionOf(run); err != nil || len(sub.newSites(load)) == 0 {
 			continue // no bee of this version's, or one that waits on
 		}
@@ -105,29 +109,19 @@ func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, er
 	}
 	defer lock.Unlock() //nolint:errcheck // it was only held
 	run, err := c.Store.Run(ctx, id)
-	if err != nil || run.State != state.Suspended || run.StopAsked {
-		return run, false, err
-	}
-	attempts, err := c.Store.Attempts(ctx, id)
-	if err != nil || !wantsSite(run, attempts) {
+	if err != nil || run.State != state.Suspended || run.Suspended != state.ReasonNoSite || run.StopAsked {
 		return run, false, err
 	}
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return run, false, err
 	}
-	names := namesOf(sub.newSites(spec.LoadSites))
+	sites := sub.newSites(spec.LoadSites)
 	if run, err = c.Resume(ctx, run, nil); err != nil {
 		return run, false, err
 	}
-	return run, true, c.Store.AddNote(ctx, id, "it goes on, as "+sub.SitesFile+" has new sites for it: "+names)
-}
-
-// wantsSite tells whether a suspended run waits for a site, and not, as its last attempt
-// says then, for its user to see what is wrong with it.
-func wantsSite(run state.Run, attempts []state.Attempt) bool {
-	n := len(attempts)
-	return n == 0 || attempts[n-1].Message != run.Message
+	_, err = c.Store.AddEvent(ctx, event.Event{Run: id, Fields: event.NewSites{SitesFile: sub.SitesFile, Sites: siteNames(sites)}})
+	return run, true, err
 }
 
 // newSites gives the sites that a run's sites file has for it by now, and that it does not

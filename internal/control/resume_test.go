@@ -26,7 +26,7 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 		"a file that cannot be read":       {func(*Submission, *state.Run) {}, "  - {", false, "a"},
 		"no file":                          {func(s *Submission, _ *state.Run) { s.SitesFile = "" }, other, false, "a"},
 		"a run that shall end":             {func(_ *Submission, r *state.Run) { r.StopAsked = true }, other, false, ""},
-		"a job with which something wrong": {func(_ *Submission, r *state.Run) { r.Message = "" }, other, false, "c"},
+		"a job with which something wrong": {func(_ *Submission, r *state.Run) { r.Suspended = state.ReasonNoProgress }, other, false, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, run := savedWithNowhereToGo(t)
@@ -46,10 +46,6 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 			c.change(&sub, &run)
 			if run.Submission, err = json.Marshal(sub); err != nil {
 				t.Fatal(err)
-			}
-			if run.Message == "" { // as the attempt that was the last straw says
-				attempts := w.attempts(t, run)
-				run.Message = attempts[len(attempts)-1].Message
 			}
 			if err := w.Store.PutRun(t.Context(), run); err != nil {
 				t.Fatal(err)
@@ -84,7 +80,7 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 			switch {
 			case c.resumed == "a" && run.State != state.Suspended, c.resumed == "c" && run.State != state.Succeeded:
 				t.Errorf("it ended as %s: %s\n%s", run.State, run.Message, history(t, w, run.ID))
-			case c.goesOn && !strings.Contains(history(t, w, run.ID), file+" has new sites for it: c"):
+			case c.goesOn && !strings.Contains(history(t, w, run.ID), `new_sites {"sites":["c"],"sites_file":"`+file):
 				t.Errorf("its history does not say why:\n%s", history(t, w, run.ID))
 			}
 			w.nothingHeld(t)

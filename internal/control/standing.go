@@ -2,11 +2,11 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // What a site says of the hosts that it has given: that they stand still and go on, are
@@ -21,7 +21,7 @@ func (a *attempt) stand(ctx context.Context, why string) {
 	a.away, a.silent = time.Time{}, time.Time{}
 	if !a.still {
 		a.still = true
-		a.note(ctx, fmt.Sprintf("site %s: %s", a.site.Name, why))
+		a.event(ctx, event.HostsSuspended{Site: a.site.Name, Reason: why})
 	}
 }
 
@@ -31,11 +31,11 @@ func (a *attempt) proceed(ctx context.Context, status driver.Status) {
 		return
 	}
 	a.still = false
-	text := fmt.Sprintf("site %s: its hosts go on", a.site.Name)
+	resumed := event.HostsResumed{Site: a.site.Name}
 	if a.lengthen(ctx, status.Ends) {
-		text += ", and are taken back as much later, at " + status.Ends.Local().Format(time.DateTime)
+		resumed.Ends = status.Ends
 	}
-	a.note(ctx, text)
+	a.event(ctx, resumed)
 }
 
 // lengthen has the attempt take as much longer as its site now takes the hosts back

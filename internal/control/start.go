@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // begin carries an attempt from its lease to its launched nodes. Where a site
@@ -166,9 +167,9 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 	told, known, asked, begun := telling{}, true, time.Time{}, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(begun)) {
 		a.expect(ctx, w.Expected)
-		if text, is := told.news(w); is {
+		if news, is := told.news(w); is {
 			told = telling{w, time.Now()}
-			a.note(ctx, text)
+			a.event(ctx, news)
 		}
 		// What may start by itself is given up only when it is known not to have.
 		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.entrusted()) {
@@ -216,22 +217,22 @@ const leastMove = 10 * time.Minute
 // news tells what is waited for, and until when if the site says so, where that is
 // worth a line after what was told last. A site reckons anew all the time: in a
 // wait of days each little move would be one.
-func (t telling) news(w driver.Waiting) (string, bool) {
-	text, left, due := w.Reason, time.Until(w.Expected), time.Since(t.at) >= leastMove
+func (t telling) news(w driver.Waiting) (event.Queued, bool) {
+	news, left, due := event.Queued{Reason: w.Reason}, time.Until(w.Expected), time.Since(t.at) >= leastMove
 	far := left >= time.Minute // an expectation that is near says less than the reason
 	if far {
-		text = fmt.Sprintf("%s; expected to start at %s", w.Reason, w.Expected.Local().Format("2006-01-02 15:04"))
+		news.Expected = w.Expected
 	}
 	switch {
 	case w.Reason != t.Reason:
-		return text, w.Reason != ""
+		return news, w.Reason != ""
 	case far && t.Expected.IsZero():
-		return text, true
+		return news, true
 	case far:
 		moved := w.Expected.Sub(t.Expected).Abs()
-		return text, due && moved >= leastMove && moved > time.Until(t.Expected)/4
+		return news, due && moved >= leastMove && moved > time.Until(t.Expected)/4
 	}
-	return text, due && w.Expected.IsZero() && time.Until(t.Expected) > time.Minute
+	return news, due && w.Expected.IsZero() && time.Until(t.Expected) > time.Minute
 }
 
 // expect records when the hosts are expected, as the site says now: the history has

@@ -2,12 +2,11 @@ package control
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // straight gives the run's store as one that the site's host speaks with, where
@@ -32,7 +31,7 @@ type straight struct {
 // Keep implements checkpoint.Store.
 func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (m checkpoint.Manifest, made bool, err error) {
 	t := from.(tree)
-	err = s.a.carry(ctx, route{s.site, s.place, "from " + s.a.site.Name + " to the store"}, t, t.keeping(), func(t tree) error {
+	err = s.a.carry(ctx, route{s.site, s.place, s.a.site.Name, ""}, t, t.keeping(), func(t tree) error {
 		var err error
 		m, made, err = s.Store.Keep(ctx, g, site, t)
 		return err
@@ -43,7 +42,7 @@ func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string
 // Restore implements checkpoint.Store.
 func (s straight) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
 	t := to.(tree)
-	return s.a.carry(ctx, route{s.place, s.site, "from the store to " + s.a.site.Name}, t, t.bringing(), func(t tree) error {
+	return s.a.carry(ctx, route{s.place, s.site, "", s.a.site.Name}, t, t.bringing(), func(t tree) error {
 		return s.Store.Restore(ctx, k, t)
 	})
 }
@@ -51,7 +50,8 @@ func (s straight) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 // route is where something travels.
 type route struct {
 	from, to driver.Meeter
-	text     string // for people
+	// fromName and toName are the names of sites; "": the store.
+	fromName, toName string
 }
 
 // carry does something by which a tree travels. A way that breaks is not waited for:
@@ -59,13 +59,13 @@ type route struct {
 func (a *attempt) carry(ctx context.Context, r route, t tree, told func(int64), do func(tree) error) error {
 	way, err := a.c.Ways.open(ctx, r)
 	if core.IsKind(err, core.Unsupported) {
-		a.noteWay(ctx, r, "", err)
+		a.recordRoute(ctx, r.relayed(err))
 	}
 	if err != nil { // of an agent that does not answer now, it tells more
 		return do(t)
 	}
 	defer way.close()
-	a.noteWay(ctx, r, way.addr, nil)
+	a.recordRoute(ctx, event.Route{From: r.fromName, To: r.toName, Direct: true, Address: way.addr})
 	t.way = &checkpoint.Way{Name: way.name, Told: told, Cut: way.close}
 	err = do(t)
 	broke := core.IsKind(err, core.Lost) && ctx.Err() == nil
@@ -74,26 +74,13 @@ func (a *attempt) carry(ctx context.Context, r route, t tree, told func(int64), 
 		return err
 	}
 	way.close()
-	a.noteWay(ctx, r, "", &core.Error{Op: "the way between them broke", Err: err})
+	a.recordRoute(ctx, r.relayed(&core.Error{Op: "the connection between them broke", Err: err}))
 	t.way = nil
 	return do(t)
 }
 
-// noteWay tells which way a tree goes, unless the run's history says so already.
-func (d *drive) noteWay(ctx context.Context, r route, addr string, why error) {
-	straight, here := "straight "+r.text+" (", "through this machine "+r.text+": "
-	known, other, text := straight, here, straight+addr+")"
-	if why != nil {
-		known, other, text = here, straight, here+oneLine(why)
-	}
-	notes, _ := d.c.Store.Notes(ctx, d.run.ID) // else it is told twice
-	for _, n := range slices.Backward(notes) {
-		if strings.HasPrefix(n.Text, known) {
-			return
-		}
-		if strings.HasPrefix(n.Text, other) {
-			break
-		}
-	}
-	d.note(ctx, text)
+// relayed is the event of a route through this machine, and of why.
+func (r route) relayed(why error) event.Route {
+	cause := event.CauseOf(why)
+	return event.Route{From: r.fromName, To: r.toName, Cause: &cause}
 }

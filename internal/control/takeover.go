@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // Foreign is how a record that another installation has written becomes a run here.
@@ -122,7 +122,7 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 	for _, a := range attempts {
 		if !a.Released {
 			if left++; left <= mostLeft {
-				d.note(ctx, leftByOther(a))
+				d.recordOf(ctx, a.N, leftByOther(a))
 			}
 		}
 		// What it may still hold somewhere is not ours to give back.
@@ -134,7 +134,7 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 		}
 	}
 	if more := left - mostLeft; more > 0 {
-		d.note(ctx, fmt.Sprintf("taken over: %d more of its attempts may hold hosts", more))
+		d.record(ctx, event.ForeignAttempts{Count: more})
 	}
 	if made, err = c.makeRunDir(d.run.ID); err != nil {
 		return "", err
@@ -155,19 +155,14 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 	return made, d.noteRun(ctx, store)
 }
 
-// leftByOther tells what becomes of the hosts of an attempt that another installation
-// has made, and had not given back when it last wrote to the store.
-func leftByOther(a state.Attempt) string {
-	does := "may have been asked for"
-	if a.Lease != nil {
-		does = "may still be held"
+// leftByOther is the event of an attempt that another installation has made, and had not
+// released when it last wrote to the store.
+func leftByOther(a state.Attempt) event.ForeignAttempt {
+	f := event.ForeignAttempt{Site: a.Site, Leased: a.Lease != nil, Computes: a.Launched && !a.Over}
+	for _, h := range a.Hosts {
+		f.Hosts = append(f.Hosts, h.Name)
 	}
-	if a.Launched && !a.Over {
-		does += ", and compute,"
-	}
-	return fmt.Sprintf("taken over: %s of site %s %s by attempt %d of the other installation; they are not this one's to give back. "+
-		"That one gives them back when it runs again; if it is gone for good, end and remove there by hand what has %s in its name",
-		firstOf(hostNames(a.Hosts), "hosts"), a.Site, does, a.N, a.Run)
+	return f
 }
 
 // findIn finds the run that a user means among those in a store. A record that cannot be

@@ -2,7 +2,7 @@ package control
 
 import (
 	"context"
-	"strings"
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // TestATakenOverRunTellsWhatTheOtherOneLeft: its hosts are not this installation's to
@@ -30,13 +31,13 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	if _, err := w.enter(t.Context(), d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	notes, err := w.Store.Notes(t.Context(), run.ID)
-	if err != nil || len(notes) != 2 {
-		t.Fatalf("got %v and %v, want two notes", notes, err)
+	list := eventsOf(t, w, run.ID)
+	if len(list) != 2 || list[0].Attempt != 2 || list[1].Attempt != 3 {
+		t.Fatalf("got %+v, want an event of attempts 2 and 3 each", list)
 	}
-	for i, want := range []string{"n1, n2 of site hall may still be held, and compute, by attempt 2", "hosts of site cellar may have been asked for by attempt 3"} {
-		if !strings.Contains(notes[i].Text, want) || !strings.Contains(notes[i].Text, "aaaa1111 in its name") {
-			t.Errorf("it says %q, want %q", notes[i].Text, want)
+	for i, want := range []event.ForeignAttempt{{Site: "hall", Hosts: []string{"n1", "n2"}, Leased: true, Computes: true}, {Site: "cellar"}} {
+		if !reflect.DeepEqual(list[i].Fields, want) {
+			t.Errorf("got %+v, want %+v", list[i].Fields, want)
 		}
 	}
 	held, err := w.Store.Unreleased(t.Context())
@@ -63,9 +64,8 @@ func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
 	if _, err := w.enter(ctx, d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	notes, err := w.Store.Notes(t.Context(), run.ID)
-	if err != nil || len(notes) != mostLeft+1 {
-		t.Errorf("%d notes, %v", len(notes), err)
+	if list := eventsOf(t, w, run.ID); len(list) != mostLeft+1 || list[mostLeft].Fields != (event.ForeignAttempts{Count: many - mostLeft}) {
+		t.Errorf("%d events: %+v", len(list), list[len(list)-1])
 	}
 	if got, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(got) != many {
 		t.Errorf("%d attempts, %v", len(got), err)

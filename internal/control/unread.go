@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // unreadName is a file in a run's directory whose age tells how long ago a controller could
@@ -44,10 +44,7 @@ func (d *drive) secrets(ctx context.Context) (map[string]string, error) {
 	if err := filestream.WriteFile(d.unreadPath(), nil, 0o600); err != nil {
 		d.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", d.run.ID, "err", err)
 	}
-	text := fmt.Sprintf("its secrets cannot be read here (%v): it waits for a bee that can read them", err)
-	if notes, nerr := d.c.Store.Notes(ctx, d.run.ID); nerr == nil && (len(notes) == 0 || notes[len(notes)-1].Text != text) { // each try would say so
-		d.note(ctx, text)
-	}
+	d.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
 	return nil, unread{&core.Error{
 		Kind: core.Transient, Op: "go on with run", Object: d.run.ID, Err: err,
 		Remedy: "Nothing is lost. `bee ps`, where its secrets can be read, goes on with it; `bee stop " + d.run.ID + "` ends it.",

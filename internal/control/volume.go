@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
@@ -61,7 +61,7 @@ func (a *attempt) salvageImage(ctx context.Context, head string, taken map[strin
 		if err := fsutil.SyncTree(ctx, home); err != nil {
 			return false, a.fetchFailed(err)
 		}
-		a.note(ctx, fmt.Sprintf("the volume as the lost attempt left it is kept in %s: `bee data unload` copies it out of there", home))
+		a.event(ctx, event.VolumeImageKept{Path: home})
 		return true, nil
 	}
 	return true, os.Remove(home)

@@ -47,7 +47,7 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 			if _, err := os.Stat(home); (err == nil) != (checkpoint != nil) {
 				t.Errorf("the image at home: %v", err)
 			}
-			if text := history(t, w, run.ID); strings.Contains(text, "is kept in "+home) != (checkpoint != nil) {
+			if text := history(t, w, run.ID); strings.Contains(text, `volume_image_kept {"path":"`+home) != (checkpoint != nil) {
 				t.Errorf("its history: %s", text)
 			}
 			if checkpoint == nil {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // TestWhatOfAWaitIsNews: a site that reckons anew with every look does not fill the
@@ -36,15 +36,8 @@ func TestWhatOfAWaitIsNews(t *testing.T) {
 		if run = w.drive(t, run, nil); run.State != state.Succeeded {
 			t.Fatalf("%+v", run)
 		}
-		notes, err := w.Store.Notes(t.Context(), run.ID)
-		told := 0
-		for _, n := range notes {
-			if strings.Contains(n.Text, "others are before us") {
-				told++
-			}
-		}
-		if err != nil || told < 1 || told > 20 || looks < 5000 {
-			t.Errorf("%d looks, %d lines of history, %v", looks, told, err)
+		if told := len(eventsOf(t, w, run.ID, event.KindQueued)); told < 1 || told > 20 || looks < 5000 {
+			t.Errorf("%d looks, %d events of history", looks, told)
 		}
 		w.Store.Close()
 	})
@@ -73,14 +66,14 @@ func TestNews(t *testing.T) {
 			"two days of it":           {driver.Waiting{Reason: "r", Expected: in(168 * time.Hour)}, driver.Waiting{Reason: "r", Expected: in(216 * time.Hour)}, true, true},
 			"what was told has passed": {driver.Waiting{Reason: "r", Expected: in(-time.Minute)}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
 		} {
-			text, is := telling{c.told, in(-leastMove)}.news(c.now)
-			if is != c.want || strings.Contains(text, "expected to start at") != c.dated {
-				t.Errorf("%s: %q, %v", name, text, is)
+			news, is := telling{c.told, in(-leastMove)}.news(c.now)
+			if is != c.want || news.Expected.IsZero() == c.dated {
+				t.Errorf("%s: %+v, %v", name, news, is)
 			}
 		}
 		told := telling{driver.Waiting{Reason: "r", Expected: in(time.Hour)}, in(-time.Minute)}
-		if text, is := told.news(driver.Waiting{Reason: "r", Expected: in(2 * time.Hour)}); is {
-			t.Errorf("a minute after the last: %q", text)
+		if news, is := told.news(driver.Waiting{Reason: "r", Expected: in(2 * time.Hour)}); is {
+			t.Errorf("a minute after the last: %+v", news)
 		}
 	})
 }
@@ -115,13 +108,11 @@ func TestHostsThatStandStill(t *testing.T) {
 		if span := attempts[0].Span; span < 30*time.Hour || len(a.head.extended) != 1 || !a.head.extended[0].Equal(ends) {
 			t.Errorf("it may compute for %v, and the head was told of %v", span, a.head.extended)
 		}
-		notes, err := w.Store.Notes(t.Context(), run.ID)
-		var all strings.Builder
-		for _, n := range notes {
-			all.WriteString(n.Text + "\n")
-		}
-		if text := all.String(); err != nil || strings.Count(text, "site a: Slurm has suspended the job\n") != 1 || strings.Count(text, "site a: its hosts go on, and are taken back as much later, at ") != 1 || strings.Contains(text, "does not answer") {
-			t.Errorf("its history: %s%v", text, err)
+		list := eventsOf(t, w, run.ID, event.KindHostsSuspended, event.KindHostsResumed, event.KindUnreachable, event.KindUnneeded)
+		if len(list) != 2 || list[0].Fields != (event.HostsSuspended{Site: "a", Reason: "Slurm has suspended the job"}) {
+			t.Errorf("its history: %+v", list)
+		} else if resumed, is := list[1].Fields.(event.HostsResumed); !is || !resumed.Ends.Equal(ends) {
+			t.Errorf("its history: %+v", list)
 		}
 		w.Store.Close()
 	})

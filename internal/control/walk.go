@@ -13,9 +13,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // How long the walk rests when no site could take the run, at first and at
@@ -94,8 +94,8 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		}
 		none = append(none, passed{site.Name, out.err})
 		if len(sites) > 1 {
-			text := passing(site.Name, out.err)
-			d.noteOnce(ctx, text, text)
+			skip := skipped(site.Name, out.err)
+			d.recordOnce(ctx, event.Key(skip), skip)
 		}
 		at++
 	}
@@ -117,7 +117,7 @@ func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
 		return false
 	}
 	d.retries++
-	d.note(ctx, fmt.Sprintf("%v; trying again (%d of %d)", out.err, d.retries, d.sub.Job.Retry))
+	d.record(ctx, event.Retry{Cause: event.CauseOf(out.err), Retry: d.retries, Of: d.sub.Job.Retry})
 	return true
 }
 
@@ -135,8 +135,13 @@ func (d *drive) patient(ctx context.Context, none []passed) bool {
 
 // rest waits before the next round.
 func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (stopped bool, err error) {
-	why := "no site can take the run now (" + whyNone(none) + "); asking again at "
-	d.noteOnce(ctx, why, why+time.Now().Add(pause).Format("15:04:05"))
+	why := event.NoSite{}
+	for _, p := range none {
+		why.Sites = append(why.Sites, event.Skip(skipped(p.site, p.err)))
+	}
+	key := event.Key(why)
+	why.Until = time.Now().Add(pause)
+	d.recordOnce(ctx, key, why)
 	if d.run.State != state.Queued {
 		d.run.State = state.Queued
 		if err := d.c.Store.PutRun(ctx, d.run); err != nil {
@@ -154,37 +159,17 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 	return false, context.Cause(ctx)
 }
 
-// noteOnce says something, and notes it in the run's history unless that says it, known
-// by a key, since a site last took the run: one that waits for days is asked for hundreds
-// of times, and mostly told the same.
-func (d *drive) noteOnce(ctx context.Context, key, text string) {
-	if d.told[key] {
-		d.c.say(protocol.PhaseQueue, text)
-		return
-	}
-	if d.told == nil {
-		d.told = map[string]bool{}
-	}
-	d.told[key] = true
-	d.note(ctx, text)
-}
-
 func whyNone(none []passed) string {
 	reasons := make([]string, len(none))
 	for i, p := range none {
-		reasons[i] = p.site + ": " + against(p.site, p.err)
+		reasons[i] = p.site + ": " + event.SiteCause(p.site, p.err).Message
 	}
 	return strings.Join(reasons, "; ")
 }
 
-// passing says that a site is passed over, and why.
-func passing(site string, err error) string {
-	return fmt.Sprintf("passing over site %s: %s", site, against(site, err))
-}
-
-// against is what a site that is named already has against a run.
-func against(site string, err error) string {
-	return strings.TrimPrefix(err.Error(), "use site "+site+": ")
+// skipped is the event of a site that was not used.
+func skipped(site string, err error) event.SiteSkipped {
+	return event.SiteSkipped{Site: site, Cause: event.SiteCause(site, err)}
 }
 
 // noSite is the outcome of a walk that found no site.
@@ -200,7 +185,7 @@ func (d *drive) noSite(none []passed) outcome {
 		if list, err := d.c.Checkpoints(d.during, d.run.ID); err == nil && len(list) > 0 {
 			e.Remedy = "Its checkpoint is " + d.storeText() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
 		}
-		return outcome{state: state.Suspended, err: e}
+		return outcome{state: state.Suspended, suspended: state.ReasonNoSite, err: e}
 	case len(d.sub.Sites) == 1:
 		return outcome{state: state.Failed, err: last}
 	}

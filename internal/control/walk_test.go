@@ -17,18 +17,25 @@ import (
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// history gives the texts of a run's history.
-func history(t *testing.T, w *world, run string) string {
+// eventsOf returns a run's history; of given kinds only, if there are any.
+func eventsOf(t *testing.T, w *world, run string, kinds ...event.Kind) []event.Event {
 	t.Helper()
-	notes, err := w.Store.Notes(t.Context(), run)
+	list, err := w.Store.Events(t.Context(), run, kinds...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// history returns a run's history, a line for each event: its kind, and its fields in JSON.
+func history(t *testing.T, w *world, run string) string {
+	t.Helper()
 	var lines []string
-	for _, n := range notes {
-		lines = append(lines, n.Text)
+	for _, e := range eventsOf(t, w, run) {
+		lines = append(lines, event.Key(e.Fields))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -177,7 +184,7 @@ func TestASlotWithoutTimeToComputeIsPassedOver(t *testing.T) {
 		if err != nil || run.State != state.Succeeded || len(attempts) != 1 || attempts[0].Site != "b" {
 			t.Errorf("%s: %s after attempts %+v, %v", name, run.State, attempts, err)
 		}
-		if told := history(t, w, run.ID); !strings.Contains(told, "passing over site a: its slot of 20s leaves no time to compute") {
+		if told := history(t, w, run.ID); !strings.Contains(told, `site_skipped {"cause":{"kind":"unsupported","message":"its slot of 20s leaves no time to compute`) {
 			t.Errorf("%s: %s", name, told)
 		}
 	}
@@ -211,7 +218,7 @@ func TestQueue(t *testing.T) {
 		site   string
 		reason string
 	}{
-		{"they come", 0, 9 * time.Hour, nil, state.Succeeded, "a", "others are before us; expected to start at"},
+		{"they come", 0, 9 * time.Hour, nil, state.Succeeded, "a", `queued {"expected":"`},
 		{"they come too late", time.Hour, 9 * time.Hour, nil, state.Succeeded, "b", "did not come within 1h0m0s"},
 		{"the site drops the request", 0, 9 * time.Hour, &core.Error{Kind: core.Lost, Err: errors.New("cancelled by the staff")}, state.Succeeded, "b", "cancelled by the staff"},
 	} {

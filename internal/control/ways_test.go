@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -120,32 +122,32 @@ func TestTreesGoStraightWhereHostsReachEachOther(t *testing.T) {
 	}{
 		{
 			name: "the receiver listens", ways: "straight straight straight straight", asked: 4,
-			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"},
+			says: []string{"direct a> 127.0.0.1:", "direct >a 127.0.0.1:"},
 		},
 		{
 			name: "or the sender, which is remembered", place: fakeMeeter{hidden: true}, ways: "straight straight straight straight", asked: 5,
-			says: []string{"straight from a to the store (127.0.0.1:", "straight from the store to a (127.0.0.1:"},
+			says: []string{"direct a> 127.0.0.1:", "direct >a 127.0.0.1:"},
 		},
 		{
 			name: "neither, which is remembered", site: fakeMeeter{hidden: true}, place: fakeMeeter{hidden: true}, ways: "here here here here", asked: 2,
-			says: []string{"through this machine from a to the store: neither reaches the other: no way to 127.0.0.1:1", "through this machine from the store to a: neither"},
+			says: []string{"relayed a> neither reaches the other: no way to 127.0.0.1:1", "relayed >a neither"},
 		},
 		{
 			name: "an agent that does not know how", site: fakeMeeter{fails: &core.Error{Kind: core.Permanent, Err: errors.New("unexpected end")}}, ways: "here here here here", asked: 2,
-			says: []string{"through this machine from a to the store: neither reaches the other: use the agent on h0: unexpected end", "through this machine from the store to a: neither"},
+			says: []string{"relayed a> neither reaches the other: use the agent on h0: unexpected end", "relayed >a neither"},
 		},
 		{name: "an agent that does not answer now", site: fakeMeeter{fails: &core.Error{Kind: core.Transient, Err: errors.New("no line")}}, ways: "here here here here", asked: 4},
 		{
 			name: "a way that breaks once", fails: []error{lost}, ways: "straight here straight straight straight", asked: 4,
-			says: []string{"straight from a to the store", "through this machine from a to the store: the way between them broke: connection reset", "straight from a to the store", "straight from the store to a"},
+			says: []string{"direct a>", "relayed a> the connection between them broke: connection reset", "direct a>", "direct >a"},
 		},
 		{
 			name: "a way that breaks again and again", fails: []error{lost, lost}, ways: "straight here straight here here here", asked: 2,
-			says: []string{"straight from a to the store", "through this machine from a to the store: the way", "straight from a to the store", "through this machine from a to the store: the way", "through this machine from the store to a: the way between them broke again and again"},
+			says: []string{"direct a>", "relayed a> the connection", "direct a>", "relayed a> the connection", "relayed >a the way between them broke again and again"},
 		},
 		{
 			name: "a store that fails", fails: []error{&core.Error{Kind: core.Unsupported, Err: errors.New("it is full")}}, ways: "straight straight straight straight", asked: 4,
-			says: []string{"straight from a to the store", "straight from the store to a"},
+			says: []string{"direct a>", "direct >a"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,17 +174,27 @@ func TestTreesGoStraightWhereHostsReachEachOther(t *testing.T) {
 			if c.site.asked != c.asked {
 				t.Errorf("the site's agent was asked %d times, want %d", c.site.asked, c.asked)
 			}
-			notes, err := w.Store.Notes(t.Context(), run.ID)
-			if err != nil || len(notes) != len(c.says) {
-				t.Fatalf("the history says %v, %v; want %q", notes, err, c.says)
+			list := eventsOf(t, w, run.ID, event.KindRoute)
+			if len(list) != len(c.says) {
+				t.Fatalf("the history says %+v; want %q", list, c.says)
 			}
-			for i, n := range notes {
-				if !strings.HasPrefix(n.Text, c.says[i]) {
-					t.Errorf("the history says %q, want %q…", n.Text, c.says[i])
+			for i, e := range list {
+				if said := routeText(e); !strings.HasPrefix(said, c.says[i]) {
+					t.Errorf("the history says %q, want %q…", said, c.says[i])
 				}
 			}
 		})
 	}
+}
+
+// routeText is the event of a route in short: how, from where to where, and by which address
+// or why not.
+func routeText(e event.Event) string {
+	r := e.Fields.(event.Route)
+	if r.Direct {
+		return fmt.Sprintf("direct %s>%s %s", r.From, r.To, r.Address)
+	}
+	return fmt.Sprintf("relayed %s>%s %s", r.From, r.To, r.Cause.Message)
 }
 
 // TestAStopEndsAMeeting: nobody is waited for once the context has ended.
@@ -192,7 +204,7 @@ func TestAStopEndsAMeeting(t *testing.T) {
 	silent := &silentMeeter{began: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Ways.open(ctx, route{silent, &fakeMeeter{name: "h1"}, ""})
+		_, err := w.Ways.open(ctx, route{silent, &fakeMeeter{name: "h1"}, "", ""})
 		ended <- err
 	}()
 	<-silent.began

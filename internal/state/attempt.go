@@ -157,8 +157,17 @@ func (a *Attempt) HostTime(now time.Time) time.Duration {
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power
 // failure: set it when something outside this machine is about to be made.
 func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
-	if a.Unreadable != nil { // what another bee can perhaps read is kept
-		return s.putReleased(ctx, a)
+	_, err := s.Write(ctx, Change{Attempt: &a, Durable: durable})
+	return err
+}
+
+func (t *tx) attempt(ctx context.Context, a Attempt) error {
+	var ended any
+	if !a.Ended.IsZero() {
+		ended = a.Ended.UnixNano()
+	}
+	if a.Unreadable != nil { // only this: another bee can perhaps read the rest
+		return t.exec(ctx, "UPDATE attempts SET released=?, ended=? WHERE run=? AND n=?", a.Released, ended, a.Run, a.N)
 	}
 	for _, text := range []*string{&a.Message, &a.Remedy, &a.Starting} {
 		*text = core.Printable(*text, maxText)
@@ -173,33 +182,8 @@ func (s *Store) PutAttempt(ctx context.Context, a Attempt, durable bool) error {
 			return err
 		}
 	}
-	var ended any
-	if !a.Ended.IsZero() {
-		ended = a.Ended.UnixNano()
-	}
-	db := s.db
-	if durable {
-		db = s.durable
-	}
-	err = db.exec(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
+	return t.exec(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
 VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, a.Started.UnixNano(), ended, record)
-	if err != nil {
-		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
-	}
-	s.writeBeside(ctx, a.Run) //nolint:errcheck // a copy, which the next change writes again
-	return nil
-}
-
-// putReleased records of an attempt only whether it is released, and when it ended.
-func (s *Store) putReleased(ctx context.Context, a Attempt) error {
-	var ended any
-	if !a.Ended.IsZero() {
-		ended = a.Ended.UnixNano()
-	}
-	if err := s.db.exec(ctx, "UPDATE attempts SET released=?, ended=? WHERE run=? AND n=?", a.Released, ended, a.Run, a.N); err != nil {
-		return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
-	}
-	return nil
 }
 
 // Attempts gives a run's attempts in order.

@@ -149,6 +149,9 @@ func (s *Store) Adopt(ctx context.Context, id string) error {
 	if err := s.PutRun(ctx, b.Run); err != nil {
 		return err
 	}
+	if err := s.db.exec(ctx, setSuspended); err != nil {
+		return err
+	}
 	if b.Run.StopAsked {
 		return s.AskStop(ctx, id)
 	}

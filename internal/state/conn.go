@@ -58,36 +58,28 @@ func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 
 // exec changes something.
 func (c *conn) exec(ctx context.Context, query string, args ...any) error {
-	return c.do(ctx, func(ctx context.Context, _ *sql.DB) error {
-		s, err := c.prepared(ctx, query)
-		if err == nil {
-			_, err = s.ExecContext(ctx, args...)
-		}
-		return err
-	})
+	return c.do(ctx, func(ctx context.Context, _ *sql.DB) error { return (&tx{c}).exec(ctx, query, args...) })
 }
 
 // rows gives what a query finds, each row as read makes it.
-func rows[T any](ctx context.Context, c *conn, read func(scan func(...any) error) (T, error), query string, args ...any) ([]T, error) {
-	var found []T
-	err := c.do(ctx, func(ctx context.Context, _ *sql.DB) error {
-		s, err := c.prepared(ctx, query)
-		if err != nil {
-			return err
-		}
-		rows, err := s.QueryContext(ctx, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			one, err := read(rows.Scan)
-			if err != nil {
-				return err
-			}
-			found = append(found, one)
-		}
-		return rows.Err()
+func rows[T any](ctx context.Context, c *conn, read func(scan func(...any) error) (T, error), query string, args ...any) (found []T, err error) {
+	err = c.do(ctx, func(ctx context.Context, _ *sql.DB) (err error) {
+		found, err = txRows(ctx, &tx{c}, read, query, args...)
+		return err
 	})
 	return found, err
+}
+
+// scanned returns all rows of a query, and closes it.
+func scanned[T any](rows *sql.Rows, read func(scan func(...any) error) (T, error)) ([]T, error) {
+	defer rows.Close()
+	var found []T
+	for rows.Next() {
+		one, err := read(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one)
+	}
+	return found, rows.Err()
 }

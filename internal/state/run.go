@@ -29,13 +29,28 @@ const (
 // Final tells whether a run in this state is over.
 func (s RunState) Final() bool { return s == Succeeded || s == Failed || s == Stopped }
 
+// SuspendReason is why a run is suspended.
+type SuspendReason string
+
+// The reasons. A run resumes by itself only for ReasonNoSite, when its sites file has a new
+// site.
+const (
+	ReasonNoSite       SuspendReason = "no_site"        // no site could take it in time
+	ReasonNoProgress   SuspendReason = "no_progress"    // attempts left its checkpoint as it was, or are too many
+	ReasonTooShort     SuspendReason = "too_short"      // attempts ended soon after they began
+	ReasonLostTooOften SuspendReason = "lost_too_often" // attempts were lost without a new checkpoint
+	ReasonAdopted      SuspendReason = "adopted"        // it comes from another installation
+)
+
 // Run is the record of one execution of a Beefile.
 type Run struct {
-	ID      string
-	Name    string
-	State   RunState
-	Created time.Time
-	Ended   time.Time // zero while not final
+	ID    string
+	Name  string
+	State RunState
+	// Suspended is why, in that state.
+	Suspended SuspendReason `json:",omitempty"`
+	Created   time.Time
+	Ended     time.Time // zero while not final
 	// ExitCode is the task's own, where Ran; see Kind for the rest.
 	ExitCode *int
 	// Kind, Message and Remedy tell why a run failed without an exit code.
@@ -57,11 +72,11 @@ type Run struct {
 // maxText bounds the texts of a record, which may be somebody else's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost, suspended"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, site_lost"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, site_lost, suspended"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -72,7 +87,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 		sub     []byte
 		lost    []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &lost)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &lost, &r.Suspended)
 	if err != nil {
 		return r, err
 	}
@@ -90,7 +105,15 @@ func scanRun(scan func(...any) error) (Run, error) {
 // PutRun inserts or replaces a run's record, except what its user says of it
 // while another process has it: see AskStop and SaySite.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
+	_, err := s.Write(ctx, Change{Run: &r})
+	return err
+}
+
+func (t *tx) run(ctx context.Context, r Run) error {
 	r.Message, r.Remedy = core.Printable(r.Message, maxText), core.Printable(r.Remedy, maxText)
+	if r.State != Suspended {
+		r.Suspended = ""
+	}
 	var ended, code any
 	if !r.Ended.IsZero() {
 		ended = r.Ended.UnixNano()
@@ -98,15 +121,11 @@ func (s *Store) PutRun(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	err := s.db.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,NULL)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,NULL,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
-message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission`,
-		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission))
-	if err != nil {
-		return fmt.Errorf("record run %s: %w", r.ID, err)
-	}
-	s.writeBeside(ctx, r.ID) //nolint:errcheck // a copy, which the next change writes again
-	return nil
+message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
+suspended=excluded.suspended`,
+		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended)
 }
 
 // AskStop notes that the user wants the run to end.
@@ -207,7 +226,7 @@ func (s *Store) RemoveRun(ctx context.Context, id string) error {
 		}
 		_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
 		_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
-		_, err3 := tx.ExecContext(ctx, "DELETE FROM history WHERE run=?", id)
+		_, err3 := tx.ExecContext(ctx, "DELETE FROM events WHERE run=?", id)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}

@@ -42,7 +42,7 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 5
+const schemaVersion = 6
 
 func migrations() []string {
 	return []string{`
@@ -69,7 +69,15 @@ ALTER TABLE runs ADD COLUMN site_lost BLOB;
 CREATE INDEX runs_to_stop ON runs(state) WHERE stop_asked=1;
 `, `
 CREATE TABLE forgotten (run TEXT PRIMARY KEY, time INTEGER NOT NULL, store TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
-`}
+`, `
+CREATE TABLE events (
+  run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0,
+  kind TEXT NOT NULL, fields TEXT NOT NULL, PRIMARY KEY (run, seq)) WITHOUT ROWID;
+INSERT INTO events (run, seq, time, kind, fields)
+  SELECT run, ROW_NUMBER() OVER (PARTITION BY run ORDER BY rowid), time, 'note', json_object('text', text) FROM history;
+DROP TABLE history;
+ALTER TABLE runs ADD COLUMN suspended TEXT NOT NULL DEFAULT '';
+` + setSuspended}
 }
 
 // Open opens, and on first use makes, the state in dir.

@@ -191,7 +191,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 	}
 	testkit.Eventually(t, 4*time.Minute, func() error {
 		shown := b.Must("show", id)
-		if strings.Contains(shown, "state    running\n") && strings.Contains(shown, "rack does not answer") {
+		if strings.Contains(shown, "state    running\n") && strings.Contains(shown, "site rack is unreachable") {
 			b.Try("resume", "--site-lost", id) // the next attempt was launched already, which would be waited for
 		} else if strings.Contains(shown, "state    suspended\n") {
 			return nil

@@ -107,7 +107,7 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	if v := b.Await(id, 20*time.Second); v.State != "stopped" {
 		t.Errorf("it is %+v", v)
 	}
-	if got := b.Must("show", id); !strings.Contains(got, "its outputs were not brought home") {
+	if got := b.Must("show", id); !strings.Contains(got, "the outputs were not collected") {
 		t.Errorf("its user is told %s", got)
 	}
 	if got := b.Read("results"); got != "in the way" {
@@ -154,7 +154,7 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 			}
 			sites := b.File("sites.yaml", "sites:\n  - {name: tight, provider: local, scratch: "+dir+"/scratch}\n  - {name: roomy, provider: local}\n")
 			r := b.Try("--sites", sites, "run", job)
-			if r.Code != 0 || r.Stdout != "2097152\n" || !strings.Contains(r.Stderr, "passing over site tight") || !strings.Contains(r.Stderr, "no space left") {
+			if r.Code != 0 || r.Stdout != "2097152\n" || !strings.Contains(r.Stderr, "skipped site tight") || !strings.Contains(r.Stderr, "no space left") {
 				t.Errorf("got %+v", r)
 			}
 			r = b.Try("--sites", sites, "run", "--site", "tight", job)
@@ -185,7 +185,7 @@ func TestACheckpointThatASiteHasNoRoomFor(t *testing.T) {
 	b.Must("move", id)
 	v := b.Await(id, time.Minute)
 	out := b.Must("show", id)
-	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "roomy" || !strings.Contains(out, "passing over site tight") || !strings.Contains(out, "no space left") {
+	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "roomy" || !strings.Contains(out, "skipped site tight") || !strings.Contains(out, "no space left") {
 		t.Fatalf("the run: %+v\n%s", v, out)
 	}
 	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
@@ -81,7 +82,7 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 	b.File("in/a.txt", "data\n")
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, waitsForNobody)
+	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	leases, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "*.json"))
 	for _, file := range leases {
@@ -106,7 +107,7 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", file, got, want)
 		}
 	}
-	said(t, b, id, "with nobody watching")
+	said(t, b, id, event.KindRanUnattended, "")
 }
 
 // TestASlurmSlotEndsWithNobodyThere: the head alone has the job save itself;
@@ -117,7 +118,7 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 		"setup: echo once >> log", "outputs: [{from: /data/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "160"))
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, waitsForNobody)
+	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
@@ -148,7 +149,7 @@ func TestControllersThatDieAroundStaging(t *testing.T) {
 		killControllers(t, b)
 		b.Must("ps") // starts another
 	}
-	said(t, b, id, waitsForNobody)
+	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
@@ -168,7 +169,7 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	b, farm, job := cluster(t, 1, "", "run: hostname")
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, waitsForNobody)
+	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	orders, err := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "orders.json"))
 	if err != nil || len(orders) != 1 {
@@ -199,7 +200,7 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 		"outputs: [{from: /data/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, waitsForNobody)
+	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	state := filepath.Join(farm.Dir, "scratch", "bee", id, "snapshots", "1", "state")
@@ -243,7 +244,7 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 		t.Fatalf("run -d: %+v", r)
 	}
 	id := strings.TrimSpace(r.Stdout)
-	said(t, b, id, "given back soon and asked for again if it is not")
+	said(t, b, id, event.KindAttendance, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	begun := time.Now()
@@ -252,7 +253,7 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 	with := b.Env
 	b.Env = without
 	b.Must("ps")
-	said(t, b, id, "its secrets cannot be read here (read secret TOKEN: variable BEE_TEST_TOKEN is not set)")
+	said(t, b, id, event.KindSecretsUnreadable, "read secret TOKEN: variable BEE_TEST_TOKEN is not set")
 	b.Env = with
 	b.Must("ps")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 2 || !strings.Contains(b.Must("show", id), "no bee came within 2m0s to start what only it can") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
@@ -95,8 +96,8 @@ func TestALoginNodeThatReboots(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
 	start := reboot(t, farm)
-	said(t, b, id, "site cluster has all that the attempt needs")
-	said(t, b, id, "does not answer")
+	said(t, b, id, event.KindAutostart, `"site":"cluster"`)
+	said(t, b, id, event.KindQueued, "does not answer")
 	start()
 	v := b.Await(id, 3*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 1 {

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
@@ -80,14 +83,25 @@ func begun(t *testing.T, b *testkit.Bee, id string) {
 	})
 }
 
-// said waits until a run's history holds some words.
-func said(t *testing.T, b *testkit.Bee, id, words string) {
+// said waits until a run's history has an event of a kind whose fields, as JSON, hold
+// some words.
+func said(t *testing.T, b *testkit.Bee, id string, kind event.Kind, words string) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if out := b.Must("show", id); !strings.Contains(out, words) {
-			return b.Told(id, "not in its history: "+words)
+		var v struct {
+			History []struct {
+				Kind   event.Kind
+				Fields json.RawMessage
+			}
 		}
-		return nil
+		b.JSON(&v, "show", "--json", id)
+		for _, e := range v.History {
+			var fields bytes.Buffer
+			if err := json.Compact(&fields, e.Fields); err == nil && e.Kind == kind && strings.Contains(fields.String(), words) {
+				return nil
+			}
+		}
+		return b.Told(id, "not in its history: "+string(kind)+" "+words)
 	})
 }
 
@@ -103,7 +117,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
-	said(t, b, id, "it is killed 35s after it was told so, and a checkpoint may take longer (`grace: 40s`)")
+	said(t, b, id, event.KindPreemption, `"grace_seconds":40,"notice_seconds":35`)
 	time.Sleep(time.Second) // in which it counts
 	if out, err := farm.Do("srun", "--partition=high", "--nodes=2", "--exclusive", "--mpi=none", "true"); err != nil {
 		t.Fatal(err, out)
@@ -155,7 +169,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	}
 	b.Env = env
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, "it waits for nodes to become free")
+	said(t, b, id, event.KindQueued, "it waits for nodes to become free")
 	queued := func() string {
 		out, err := farm.Do("squeue", "--noheader", "--name=bee-"+id, "--format=%i")
 		if err != nil {
@@ -177,7 +191,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
 		t.Fatalf("the run: %+v", v)
 	}
-	said(t, b, id, "passing over site cluster")
+	said(t, b, id, event.KindSiteSkipped, `"site":"cluster"`)
 	if out, err := farm.Do("scancel", "--user="+fmt.Sprint(os.Getuid())); err != nil {
 		t.Fatal(err, out)
 	}
@@ -190,7 +204,7 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, "down, drained or reserved")
+	said(t, b, id, event.KindQueued, "down, drained or reserved")
 	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=resume"); err != nil {
 		t.Fatal(err, out)
 	}
@@ -311,7 +325,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
 	slurm(t, farm, "scontrol", "suspend", jobOf(t, farm, id))
-	said(t, b, id, "has suspended the job: its processes stand still")
+	said(t, b, id, event.KindHostsSuspended, "has suspended the job")
 	time.Sleep(slot - margin + 5*time.Second) // it would be asked to save itself meanwhile, and any other silent host lost
 	var v struct {
 		State    string
@@ -321,7 +335,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 		t.Errorf("suspended, it is %+v\n%s", v, b.Must("show", id))
 	}
 	slurm(t, farm, "scontrol", "resume", jobOf(t, farm, id))
-	said(t, b, id, "its hosts go on, and are taken back as much later")
+	said(t, b, id, event.KindHostsResumed, `"ends":"`)
 	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}

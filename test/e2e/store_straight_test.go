@@ -23,9 +23,9 @@ func TestAMoveGoesStraight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, farm, job := sitesOfOneHost(t, 3, size, func(dir string) string { return "store: h2:" + filepath.Join(dir, "bee-h2") + "\n" }, apart)
 			v, shown, carried := movesOnce(t, b, farm, job)
-			says := []string{"straight from one to the store (" + farm.Addrs[2] + ":", "straight from the store to two ("}
+			says := []string{"direct transfer from one to the store (" + farm.Addrs[2] + ":", "direct transfer from the store to two ("}
 			if apart {
-				says = []string{"through this machine from one to the store: neither reaches the other: no way to " + farm.Addrs[2] + ":", "through this machine from the store to two: neither"}
+				says = []string{"relayed transfer from one to the store: neither reaches the other: no way to " + farm.Addrs[2] + ":", "relayed transfer from the store to two: neither"}
 			}
 			for _, line := range says {
 				if strings.Count(shown, line) != 1 {
@@ -107,7 +107,7 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	for _, line := range []string{"straight from cluster to the store (", "going on with what attempt 1 has left there"} {
+	for _, line := range []string{"direct transfer from cluster to the store (", "continuing on the volume of attempt 1"} {
 		if !strings.Contains(shown, line) {
 			t.Errorf("its history does not say %q:\n%s", line, shown)
 		}
@@ -126,9 +126,9 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 			b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, apart)
 			farm.Home(t, 100_000_000/8)
 			v, shown, carried := movesOnce(t, b, farm, job)
-			line := "straight from one to two (" + farm.Addrs[1] + ":"
+			line := "direct transfer from one to two (" + farm.Addrs[1] + ":"
 			if apart {
-				line = "through this machine from one to two: neither reaches the other: no way to " + farm.Addrs[1] + ":"
+				line = "relayed transfer from one to two: neither reaches the other: no way to " + farm.Addrs[1] + ":"
 			}
 			if strings.Count(shown, line) != 1 {
 				t.Errorf("its history does not say %q:\n%s", line, shown)
@@ -155,7 +155,7 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	b.File("ref/data", string(input))
 	b.File("job.yaml", b.Read("job.yaml")+"inputs: [{from: ref, to: /ref}]\n")
 	v, shown, carried := movesOnce(t, b, farm, job)
-	if line := "going on with what attempt 1 has left there"; strings.Count(shown, line) != 1 {
+	if line := "continuing on the volume of attempt 1"; strings.Count(shown, line) != 1 {
 		t.Errorf("its history does not say %q:\n%s", line, shown)
 	}
 	if carried > size*5/4 { // once it has to come home
@@ -191,7 +191,7 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "second" || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	if line := "going on with what attempt 1 has left there"; !strings.Contains(shown, line) {
+	if line := "continuing on the volume of attempt 1"; !strings.Contains(shown, line) {
 		t.Errorf("its history does not say %q:\n%s", line, shown)
 	}
 	if carried := farm.Carried(t) - begun; carried > 48<<20 {

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+func outputText(e event.Event) string {
+	switch f := e.Fields.(type) {
+	case event.OutputsRefused:
+		return fmt.Sprintf("warning: site %s named %d outputs that the job did not ask for, %q first; they were ignored", f.Site, f.Count, f.First)
+	case event.OutputsMissing:
+		return missingText(f)
+	case event.OutputRenamed:
+		return fmt.Sprintf("warning: an output is in %s, as something else is in its place", f.Path)
+	case event.OutputsSkipped:
+		return "warning: the outputs were not collected, as the user asked"
+	case event.DanglingLinks:
+		return fmt.Sprintf("warning: not collected: %d links among the outputs %s that lead to nothing there, %q first", f.Count, f.From, f.First)
+	case event.CollectFailed:
+		return "warning: " + f.Cause.Message
+	}
+	return ""
+}
+
+func missingText(f event.OutputsMissing) string {
+	var texts []string
+	if len(f.Missing) > 0 {
+		texts = append(texts, "nothing was there of the outputs "+strings.Join(f.Missing, ", "))
+	}
+	if len(f.Left) > 0 {
+		texts = append(texts, "not collected: "+leftText(f))
+	}
+	if f.Volume != "" {
+		texts = append(texts, "the volume of the run is kept in "+f.Volume+" until `bee rm`")
+	}
+	return "warning: " + strings.Join(texts, "; ")
+}
+
+func leftText(f event.OutputsMissing) string {
+	why := map[string]string{
+		"outside": "its link leads out of the volume", "loop": "its links lead in a circle", "nothing": "its link leads to nothing",
+		"unreadable": "it cannot be read", "special": "it is a FIFO, a socket or a device",
+	}
+	var texts []string
+	for _, l := range f.Left {
+		texts = append(texts, fmt.Sprintf("%q (%s)", l.Path, cmp.Or(why[l.Why], "its host could not read it")))
+	}
+	if f.More > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", f.More))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,101 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// Change is a set of records that are written in one transaction: a run, an attempt, or
+// both, with the events that report the change.
+type Change struct {
+	Run     *Run
+	Attempt *Attempt
+	Events  []event.Event
+	// Durable makes the change survive a power failure: set it when something outside
+	// of this machine is about to be made.
+	Durable bool
+}
+
+// Write writes a change, all of it or nothing. It returns the events as they are stored.
+func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
+	db := s.db
+	if c.Durable {
+		db = s.durable
+	}
+	written := make([]event.Event, len(c.Events))
+	err := db.change(ctx, func(ctx context.Context, t *tx) error {
+		if c.Run != nil {
+			if err := t.run(ctx, *c.Run); err != nil {
+				return fmt.Errorf("record run %s: %w", c.Run.ID, err)
+			}
+		}
+		if c.Attempt != nil {
+			if err := t.attempt(ctx, *c.Attempt); err != nil {
+				return fmt.Errorf("record attempt %d of run %s: %w", c.Attempt.N, c.Attempt.Run, err)
+			}
+		}
+		for i, e := range c.Events {
+			var err error
+			if written[i], err = t.event(ctx, e); err != nil {
+				return fmt.Errorf("record an event of run %s: %w", e.Run, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Run != nil:
+		s.writeBeside(ctx, c.Run.ID) //nolint:errcheck // a copy, which the next change writes again
+	case c.Attempt != nil && c.Attempt.Unreadable == nil:
+		s.writeBeside(ctx, c.Attempt.Run) //nolint:errcheck // see above
+	}
+	return written, nil
+}
+
+// tx is a transaction on one connection.
+type tx struct{ c *conn }
+
+// change runs f in a transaction, which is undone where f fails. The transaction begins
+// and ends by statements of its own: those of database/sql could not use what is prepared.
+func (c *conn) change(ctx context.Context, f func(context.Context, *tx) error) error {
+	return c.do(ctx, func(ctx context.Context, _ *sql.DB) error {
+		t := &tx{c}
+		if err := t.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		err := f(ctx, t)
+		if err == nil {
+			err = t.exec(ctx, "COMMIT")
+		}
+		if err != nil {
+			return errors.Join(err, t.exec(ctx, "ROLLBACK"))
+		}
+		return nil
+	})
+}
+
+func (t *tx) exec(ctx context.Context, query string, args ...any) error {
+	s, err := t.c.prepared(ctx, query)
+	if err == nil {
+		_, err = s.ExecContext(ctx, args...)
+	}
+	return err
+}
+
+func txRows[T any](ctx context.Context, t *tx, read func(scan func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+	s, err := t.c.prepared(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return scanned(rows, read)
+}

@@ -1,0 +1,120 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// Bounds of a run's history, which sites and heads add to: events, and how many of the
+// first ones stay when others are pruned. They show how the run began.
+const (
+	maxEvents   = 5000
+	firstEvents = 100
+)
+
+// AddEvent adds an event to a run's history, unless it reports the same as the last one.
+// It returns the event as it is stored. A zero Time is now.
+func (s *Store) AddEvent(ctx context.Context, e event.Event) (event.Event, error) {
+	written, err := s.Write(ctx, Change{Events: []event.Event{e}})
+	if err != nil {
+		return e, err
+	}
+	return written[0], nil
+}
+
+// Events returns a run's history, oldest first; of given kinds only, if there are any.
+func (s *Store) Events(ctx context.Context, run string, kinds ...event.Kind) ([]event.Event, error) {
+	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq", run)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of run %s: %w", run, err)
+	}
+	if len(kinds) == 0 {
+		return list, nil
+	}
+	var of []event.Event
+	for _, e := range list {
+		for _, k := range kinds {
+			if e.Is(k) {
+				of = append(of, e)
+			}
+		}
+	}
+	return of, nil
+}
+
+// LastEvent returns the newest event of a run, and whether there is one.
+func (s *Store) LastEvent(ctx context.Context, run string) (event.Event, bool, error) {
+	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq DESC LIMIT 1", run)
+	if err != nil {
+		return event.Event{}, false, fmt.Errorf("read the history of run %s: %w", run, err)
+	}
+	if len(list) == 0 {
+		return event.Event{}, false, nil
+	}
+	return list[0], true, nil
+}
+
+// HasEvent reports whether a run's history has an event of the same attempt that reports
+// the same.
+func (s *Store) HasEvent(ctx context.Context, e event.Event) (bool, error) {
+	raw, err := event.Encode(e.Fields)
+	if err != nil {
+		return false, err
+	}
+	found, err := rows(ctx, s.db, func(scan func(...any) error) (is bool, err error) {
+		err = scan(&is)
+		return is, err
+	}, "SELECT EXISTS (SELECT 1 FROM events WHERE run=? AND attempt=? AND kind=? AND fields=?)", e.Run, e.Attempt, e.Fields.Kind(), string(raw))
+	if err != nil {
+		return false, fmt.Errorf("read the history of run %s: %w", e.Run, err)
+	}
+	return len(found) > 0 && found[0], nil
+}
+
+// eventValues are the columns of an event. A number that is none, in a damaged file, is 0.
+const eventValues = "run, CAST(seq AS INTEGER), CAST(time AS INTEGER), CAST(attempt AS INTEGER), kind, fields"
+
+func scanEvent(scan func(...any) error) (event.Event, error) {
+	var (
+		e      event.Event
+		at     int64
+		kind   event.Kind
+		fields string
+	)
+	err := scan(&e.Run, &e.Seq, &at, &e.Attempt, &kind, &fields)
+	e.Time, e.Fields = time.Unix(0, at), event.Decode(kind, json.RawMessage(fields))
+	return e, err
+}
+
+// event writes an event, and prunes the history of its run.
+func (t *tx) event(ctx context.Context, e event.Event) (event.Event, error) {
+	raw, err := event.Encode(e.Fields)
+	if err != nil {
+		return e, err
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	last, err := txRows(ctx, t, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq DESC LIMIT 1", e.Run)
+	if err != nil {
+		return e, err
+	}
+	e.Seq = 1
+	if len(last) > 0 {
+		if l := last[0]; l.Attempt == e.Attempt && event.Key(l.Fields) == event.Key(e.Fields) {
+			return l, nil
+		}
+		e.Seq = last[0].Seq + 1
+	}
+	err = t.exec(ctx, "INSERT INTO events (run, seq, time, attempt, kind, fields) VALUES (?,?,?,?,?,?)", e.Run, e.Seq, e.Time.UnixNano(), e.Attempt, e.Fields.Kind(), string(raw))
+	if err == nil && e.Seq > maxEvents {
+		err = t.exec(ctx, `DELETE FROM events WHERE run=?1
+AND seq <= (SELECT seq FROM events WHERE run=?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)
+AND seq > (SELECT seq FROM events WHERE run=?1 ORDER BY seq LIMIT 1 OFFSET ?3)`, e.Run, maxEvents, firstEvents-1)
+	}
+	return e, err
+}
