@@ -57,8 +57,12 @@ func (r *Root) Close() error { return r.dir.Close() }
 
 // Real is the path at which the directory is now, whatever led to it.
 func (r *Root) Real() (string, error) {
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(int(r.dir.Fd())))
+	return os.Readlink(r.Pinned())
 }
+
+// Pinned is a path by which this process reaches the directory until Close, whatever has
+// taken the place of that meanwhile.
+func (r *Root) Pinned() string { return "/proc/self/fd/" + strconv.Itoa(int(r.dir.Fd())) }
 
 // Path is the path of a name, for messages.
 func (r *Root) Path(name string) string { return filepath.Join(r.dir.Name(), name) }

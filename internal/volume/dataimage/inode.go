@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -142,8 +143,8 @@ func (i *Image) open(n *Inode) (*content, error) {
 }
 
 // withContent has use read that of a file of this host.
-func withContent(path string, use func(*content) error) error {
-	f, err := os.Open(path)
+func withContent(root *fsutil.Root, name string, use func(*content) error) error {
+	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}

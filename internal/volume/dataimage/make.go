@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +28,12 @@ const journalSize = 64 << 20
 // holds what a directory does. The file appears when it is whole and on the
 // disk; it takes only the space of what is in it.
 func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
-	size, misfit, err := fit(file, dir, size)
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return fileError("read directory", dir, err)
+	}
+	defer root.Close()
+	size, misfit, err := fit(file, root, size)
 	if err != nil {
 		return err
 	}
@@ -44,9 +51,13 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	} else if err != nil {
 		return fileError("make data image", file, err)
 	}
-	code, said, err := t.run(ctx, "mke2fs", arguments(f.Name(), dir, size, ",assume_storage_prezeroed=1")...)
+	into, err := filepath.Abs(f.Name())
+	if err != nil {
+		return err
+	}
+	code, said, err := t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, ",assume_storage_prezeroed=1")...)
 	if code != 0 && strings.Contains(said, "Bad option") { // before 1.47: it takes space for zeros
-		code, said, err = t.run(ctx, "mke2fs", arguments(f.Name(), dir, size, "")...)
+		code, said, err = t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, "")...)
 	}
 	switch {
 	case err != nil:
@@ -91,18 +102,23 @@ func unfinished(dir string) (*os.File, error) {
 
 // Fits refuses what Make would, for want of size, after it has read the directory.
 func Fits(file, dir string, size int64) error {
-	_, _, err := fit(file, dir, size)
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return fileError("read directory", dir, err)
+	}
+	defer root.Close()
+	_, _, err = fit(file, root, size)
 	return err
 }
 
 // fit gives the size of an image, and what to say where that turns out to be too little.
-func fit(file, dir string, size int64) (_ int64, misfit, err error) {
+func fit(file string, root *fsutil.Root, size int64) (_ int64, misfit, err error) {
 	refuse := func(remedy, why string, args ...any) error {
 		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf(why, args...), Remedy: remedy}
 	}
-	bytes, files, err := measure(dir)
+	bytes, files, err := measure(root)
 	if _, told := errors.AsType[*core.Error](err); err != nil && !told {
-		err = fileError("read directory", dir, err)
+		err = fileError("read directory", root.Path("."), err)
 	}
 	if err != nil {
 		return 0, nil, err
@@ -162,16 +178,16 @@ func need(bytes, files int64) int64 {
 }
 
 // measure sums up a directory, without the holes of its files.
-func measure(dir string) (bytes, files int64, err error) {
+func measure(root *fsutil.Root) (bytes, files int64, err error) {
 	type inode struct{ device, number uint64 }
 	seen := map[inode]bool{} // of files with several names
-	err = filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+	err = root.Walk(".", func(name string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return err
 		}
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			return err
+		st, is := info.Sys().(*syscall.Stat_t)
+		if !is {
+			return fmt.Errorf("%q has no inode", name)
 		}
 		files++
 		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 1 {
@@ -183,7 +199,7 @@ func measure(dir string) (bytes, files int64, err error) {
 		}
 		if st.Size > largest {
 			return &core.Error{
-				Kind: core.Invalid, Op: "make data image of", Object: p, Err: errors.New("it has 16 TiB or more, which no file of such an image may have"),
+				Kind: core.Invalid, Op: "make data image of", Object: root.Path(name), Err: errors.New("it has 16 TiB or more, which no file of such an image may have"),
 				Remedy: "Split it, or move it out of the directory.",
 			}
 		}
@@ -191,7 +207,7 @@ func measure(dir string) (bytes, files int64, err error) {
 			bytes += st.Size
 			return nil
 		}
-		return withContent(p, func(c *content) error { // it has holes, or its file system compresses
+		return withContent(root, name, func(c *content) error { // it has holes, or its file system compresses
 			for _, x := range c.extents {
 				bytes += x.length
 			}

@@ -43,11 +43,17 @@ func isFile(p string) bool {
 
 // run runs a program and gives its exit code and its words.
 func (t Tools) run(ctx context.Context, name string, args ...string) (code int, said string, err error) {
+	return t.runIn(ctx, "", name, args...)
+}
+
+// runIn is run in a directory.
+func (t Tools) runIn(ctx context.Context, dir, name string, args ...string) (code int, said string, err error) {
 	argv, err := t.find(name)
 	if err != nil {
 		return 0, "", err
 	}
 	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], args...)...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "MKE2FS_CONFIG=/dev/null", "E2FSCK_CONFIG=/dev/null", "MKE2FS_SKIP_PROGRESS=1")
 	if name == "mke2fs" { // what it makes is of no use to who comes after us
 		runtime.LockOSThread() // of whose death it is told

@@ -9,10 +9,10 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // walk visits every file of the image, directories before what is in them, by
@@ -150,33 +150,31 @@ func (i *Image) digest(ctx context.Context, mode func(fs.FileMode) fs.FileMode) 
 	return s.String(), err
 }
 
-// DigestOf is the digest of a directory on this host.
+// DigestOf is the digest of a directory on this host. Whoever fills the directory
+// meanwhile leads it nowhere else.
 func DigestOf(ctx context.Context, dir string) (string, error) {
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
 	s := newSum()
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || p == dir {
+	err = root.Walk(".", func(name string, info fs.FileInfo, err error) error {
+		if err != nil || name == "." || name == lostAndFound {
 			return err
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		name, err := filepath.Rel(dir, p)
-		if err != nil || name == lostAndFound {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(p)
+			target, err := root.Readlink(name)
 			if err != nil {
 				return err
 			}
 			return s.add(ctx, name, info.Mode().Type(), target, nil)
 		case info.Mode().IsRegular():
-			return withContent(p, func(c *content) error { return s.add(ctx, name, info.Mode(), "", c) })
+			return withContent(root, name, func(c *content) error { return s.add(ctx, name, info.Mode(), "", c) })
 		}
 		return s.add(ctx, name, info.Mode(), "", nil)
 	})
