@@ -285,7 +285,7 @@ func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) 
 // abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	if a.lease != nil && a.rec.Launched && ctx.Err() == nil {
-		cause = a.withLastWords(ctx, cause)
+		cause = a.withNodeError(ctx, cause)
 	}
 	out, err := a.siteFailed(ctx, cause)
 	if err != nil || a.rec.N == 0 {

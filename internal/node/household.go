@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // household is what the nodes of one host share that has several, one for each
@@ -80,12 +83,21 @@ func RunAll(ctx context.Context, c protocol.Config, o Options) error {
 				o.household.settle(nil) // where it never got so far
 			}
 			if errs[i] != nil {
-				o.Log.Error(protocol.NodeEnded, "rank", c.Rank, "kind", core.KindOf(errs[i]), "remedy", core.Remedy(errs[i]), "err", errs[i])
+				o.Log.Error("node ended", "rank", c.Rank, "kind", core.KindOf(errs[i]), "remedy", core.Remedy(errs[i]), "err", errs[i])
+				writeError(c, errs[i])
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// writeError leaves a node's error for the controller, which reads it once the node is gone.
+func writeError(c protocol.Config, err error) {
+	raw, jerr := json.Marshal(rpc.Fail(err))
+	if jerr == nil {
+		fsutil.WriteFile(protocol.NodeErrorPath(c.Host.Dir, c.Rank), raw, 0o600) //nolint:errcheck // the log has it too
+	}
 }
 
 // placeOf is where a node's switch stands.

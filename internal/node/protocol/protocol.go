@@ -264,10 +264,6 @@ const EncryptionNone = "none"
 // that its container sees.
 const SocketName = "node.sock"
 
-// NodeEnded is what a node's log says when it ends by an error, with the fields
-// kind, remedy and err.
-const NodeEnded = "node ended"
-
 // SocketPath is the node's unix socket for the controller and for `bee exec`, which
 // nothing in a container sees.
 func SocketPath(dir string, rank int) string {
@@ -324,6 +320,9 @@ type Saved struct {
 // NodeLogPath is where a node's starter has what the node says of itself, and
 // what goes wrong.
 func NodeLogPath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "node.log") }
+
+// NodeErrorPath is the error by which a node has ended, as a rpc.Failure in JSON.
+func NodeErrorPath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "error.json") }
 
 // ArchivePath is where the controller stages the flattened image on the head,
 // when the head's cache does not have it.

@@ -1,0 +1,77 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/rpc"
+)
+
+// nodeEndTime is how long a node may take to end that has closed its connection.
+const nodeEndTime = 2 * time.Second
+
+// maxNodeError bounds the file of a node's error, in bytes.
+const maxNodeError = 64 << 10
+
+// withNodeError collects the nodes' logs, which go with the hosts, and adds to the loss of
+// the head the error that it left, or the end of its log.
+func (a *attempt) withNodeError(ctx context.Context, cause error) error {
+	home := a.c.Store.RunDir(a.run.ID)
+	for begun := time.Now(); time.Since(begun) < nodeEndTime; { // it writes why when it ends
+		if alive, err := a.lease.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
+			break
+		}
+	}
+	a.fetchLogs(ctx, home)
+	if !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
+		return cause
+	}
+	remedy := fmt.Sprintf("`bee logs --node 0 %s` shows what it wrote.", a.run.ID)
+	if failure, is := a.nodeError(ctx, home); is {
+		return byNodeError(cause, a.site.Name, failure, remedy)
+	}
+	raw, _ := readLast(NodeLog(home, a.rec.N, 0), 64<<10) // a log that is not there ends nowhere
+	log := strings.TrimSpace(core.Printable(string(raw), 10*len(raw)+3))
+	if last := log[strings.LastIndexByte(log, '\n')+1:]; last != "" {
+		return &core.Error{
+			Kind: core.KindOf(cause), Op: "start on site", Object: a.site.Name, Remedy: remedy,
+			Err: fmt.Errorf("%w; its node's log ends with: %s", cause, last),
+		}
+	}
+	return cause
+}
+
+// nodeError returns the error that the head has left, and whether there is one.
+func (a *attempt) nodeError(ctx context.Context, home string) (f rpc.Failure, is bool) {
+	const name = "node-error.json"
+	t := driver.Transfer{Remote: protocol.NodeErrorPath(a.lease.Hosts()[0].Dir, 0), Local: filepath.Join(home, name)}
+	if fetchFile(ctx, a.lease, t, maxNodeError) != nil {
+		return f, false
+	}
+	raw, err := fsutil.ReadFile(home, name, maxNodeError)
+	if err != nil || json.Unmarshal(raw, &f) != nil || f.Message == "" {
+		return f, false
+	}
+	f.Message, f.Remedy = core.Printable(f.Message, maxText), core.Printable(f.Remedy, maxText)
+	return f, true
+}
+
+// byNodeError is the loss of a head by the error that it left. Its kind counts only where
+// another site may do better: whether the run has failed is not for a site to decide.
+func byNodeError(cause error, site string, f rpc.Failure, remedy string) error {
+	e := &core.Error{Kind: core.KindOf(cause), Op: "start on site", Object: site, Err: errors.New(f.Message), Remedy: cmp.Or(f.Remedy, remedy)}
+	if kind := core.KindNamed(f.Kind); passable(&core.Error{Kind: kind}) {
+		e.Kind = kind
+	}
+	return e
+}
