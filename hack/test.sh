@@ -10,10 +10,10 @@ kept=$(mktemp -d /var/tmp/bee-test.XXXXXX)
 daemon= parts=()
 
 # events WHO COMMAND...: run a `go test -json`. A line for each package, what fails as it
-# does and again at the end, and a summary are printed; times are kept.
+# does and again at the end, and a summary are printed; all is kept.
 events() {
   gotestsum --format pkgname-and-test-fails --format-icons text --hide-summary skipped --no-color \
-    --jsonfile-timing-events "$kept/$1.json" --raw-command -- "${@:2}" | sed -u "s/^/$1: /"
+    --jsonfile "$kept/$1.json" --raw-command -- "${@:2}" | sed -u "s/^/$1: /"
 }
 
 # Several packages, and tests, at a time, as many wait more than they compute; those
@@ -30,6 +30,20 @@ tests_of_root() {
     /^func Test/ { name = $2; sub(/\(.*/, "", name) }
     /^}/ { name = "" }
     /^\ttestkit\.(AsRootToo|RequireRoot)\(t\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name }' {} + | sort -u
+}
+
+# The tests that failed, with their last words, where somebody who sees only the end of
+# the output finds them.
+failures() {
+  for who in user root; do
+    [ -e "$kept/$who.json" ] || continue
+    sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Test":"([^"]*)".*|\1 \2|p' "$kept/$who.json" | sed 40q | while read -r package test; do
+      echo "== failed: $who ${package#github.com/bee-hpc/bee/} $test"
+      grep -F "\"Package\":\"$package\",\"Test\":\"$test\",\"Output\":" "$kept/$who.json" |
+        sed -E 's/.*"Output":"(.*)(\\n)?"\}$/\1/; s/\\n$//; s/\\t/  /g; s/\\u003c/</g; s/\\u003e/>/g; s/\\"/"/g' | grep -vE '^ *(---|===) ' | tail -n 8 || true
+    done
+    sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Elapsed".*|== failed: '$who' package \1|p' "$kept/$who.json"
+  done
 }
 
 end() {
@@ -50,6 +64,7 @@ end() {
   for who in user root; do
     [ ! -e "$kept/$who.json" ] || sed -nE 's|.*"Package":"github.com/bee-hpc/bee/([^"]*)","Test":"([^"/]*)","Elapsed":([0-9.]+).*|\3 '$who' \1 \2|p' "$kept/$who.json"
   done | sort -rn | sed 20q | column -t
+  ((status == 0)) || failures
   rm -rf --one-file-system "$kept"
   ((status == 0)) && verdict=passed || verdict=failed
   echo "== $verdict after $((SECONDS / 60)) min $((SECONDS % 60)) s"
