@@ -125,11 +125,11 @@ func explain(out io.Writer, list []control.Prospect) error {
 		if p.NoticeSeconds > 0 && p.Usable {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
-		if p.Unsaved && p.Usable {
+		if p.NoCheckpoint && p.Usable {
 			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
 		}
-		if p.Margin != "" {
-			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked to save itself (%s);\nearlier, once a checkpoint has taken longer to be written and brought home.\n", seconds(p.MarginSeconds), p.Margin)
+		if p.MarginReason != "" {
+			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked for its checkpoint (%s);\nearlier, once a checkpoint has taken longer to write and transfer.\n", seconds(p.MarginSeconds), p.MarginReason)
 			break
 		}
 	}

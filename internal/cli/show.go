@@ -50,7 +50,7 @@ type attemptView struct {
 	Number   int                        `json:"number"`
 	Site     string                     `json:"site"`
 	Provider string                     `json:"provider"`
-	Why      string                     `json:"why,omitempty"`
+	Why      string                     `json:"site_reason,omitempty"`
 	Runtime  string                     `json:"runtime"`
 	Hosts    []string                   `json:"hosts"`
 	Started  time.Time                  `json:"started"`
@@ -68,13 +68,13 @@ type attemptView struct {
 	// MarginSeconds is how long before the end of its time the job is asked to
 	// save itself; what that took, and the way home.
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
-	Margin        string  `json:"margin,omitempty"`
+	MarginReason  string  `json:"margin_reason,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
-	Answer          protocol.Answer `json:"answer,omitempty"`
-	SavingSeconds   float64         `json:"saving_seconds,omitempty"`
-	BringingSeconds float64         `json:"bringing_seconds,omitempty"`
-	Nodes           []nodeView      `json:"nodes,omitempty"`
-	Cost            float64         `json:"cost,omitempty"`
+	Answer            protocol.Answer `json:"checkpoint_answer,omitempty"`
+	CheckpointSeconds float64         `json:"checkpoint_seconds,omitempty"`
+	TransferSeconds   float64         `json:"transfer_seconds,omitempty"`
+	Nodes             []nodeView      `json:"nodes,omitempty"`
+	Cost              float64         `json:"cost,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []state.Arrived `json:"outputs,omitempty"`
 }
@@ -145,7 +145,7 @@ func viewAttempt(at state.Attempt) attemptView {
 		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
 		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
-		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), Margin: at.MarginWhy, Answer: at.Answer, SavingSeconds: at.Saving.Seconds(), BringingSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
+		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), MarginReason: at.MarginWhy, Answer: at.Answer, CheckpointSeconds: at.Saving.Seconds(), TransferSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
 	}
 	if at.Ended.IsZero() {
 		v.Starting = at.Starting
@@ -259,10 +259,10 @@ func (a *app) showRun(v runView) error {
 			if at.SlotSeconds > 0 {
 				long = seconds(at.SlotSeconds) + "; "
 			}
-			row("  slot", "%sthe job is asked to save itself %s before it ends (%s)", long, seconds(at.MarginSeconds), at.Margin)
+			row("  slot", "%sthe job is asked for its checkpoint %s before its end (%s)", long, seconds(at.MarginSeconds), at.MarginReason)
 		}
-		if at.SavingSeconds > 0 {
-			row("  checkpoint", "%s from asking until the nodes had ended, %s on the way home", seconds(at.SavingSeconds), seconds(at.BringingSeconds))
+		if at.CheckpointSeconds > 0 {
+			row("  checkpoint", "%s from the request until the nodes had ended, %s to transfer it", seconds(at.CheckpointSeconds), seconds(at.TransferSeconds))
 		}
 		for _, o := range at.Outputs {
 			row("  outputs", "in %s: %s", o.To, arrivedText(o))

@@ -103,7 +103,7 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	attempts := []state.Attempt{
 		{Started: at(10), Ended: at(100), Record: state.Record{
 			Launched: true, Nodes: head,
-			Phases: map[protocol.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "save": took(5), "fetch": took(9)},
+			Phases: map[protocol.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
 		}},
 		{Started: at(130), Ended: at(170), Record: state.Record{Launched: true, Phases: map[protocol.Phase]time.Duration{"acquire": took(4)}}},
 		// Released while the next one goes on, and with a phase of before its beginning.
@@ -112,7 +112,7 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	}
 	want := map[spentOn]time.Duration{
 		onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),
-		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onPresent: took(19),
+		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onCurrent: took(19),
 	}
 	got := spent(state.Run{Created: begun}, attempts, at(200))
 	sum := time.Duration(0)

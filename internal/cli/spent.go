@@ -21,11 +21,11 @@ const (
 	onStart      spentOn = "start"
 	onCompute    spentOn = "compute"
 	onCheckpoint spentOn = "checkpoint"
-	onAway       spentOn = "away"
+	onUnattended spentOn = "unattended" // the attempt had ended, and no controller ran
 	onRelease    spentOn = "release"
-	onLoss       spentOn = "lost"    // of attempts whose head could not tell any more
+	onLoss       spentOn = "lost"    // of attempts whose head was lost with its report
 	onOther      spentOn = "other"   // between the phases of an attempt
-	onPresent    spentOn = "present" // of the attempt that is not over: its head has not told yet
+	onCurrent    spentOn = "current" // of the attempt that is not over, as far as its head has reported no phases
 )
 
 // spentWords are what `bee show` says, in its order.
@@ -38,17 +38,17 @@ func spentWords() []struct {
 		text string
 	}{
 		{onCompute, "computing"},
-		{onCheckpoint, "saving"},
+		{onCheckpoint, "writing checkpoints"},
 		{onImage, "getting the image"},
-		{onTransfer, "bringing files"},
+		{onTransfer, "transferring files"},
 		{onStart, "starting"},
-		{onQueue, "getting hosts"},
+		{onQueue, "waiting for hosts"},
 		{onNoSite, "before and between attempts"},
-		{onLoss, "in what was lost"},
-		{onAway, "over, with nobody there"},
-		{onRelease, "giving hosts back"},
-		{onOther, "else"},
-		{onPresent, "in the present attempt"},
+		{onLoss, "in lost attempts"},
+		{onUnattended, "ended, without a controller"},
+		{onRelease, "releasing hosts"},
+		{onOther, "other"},
+		{onCurrent, "in the current attempt"},
 	}
 }
 
@@ -59,16 +59,16 @@ func phaseOf(p protocol.Phase) spentOn {
 		return onQueue
 	case protocol.PhaseImage:
 		return onImage
-	case protocol.PhaseStage, protocol.PhaseFetch:
+	case protocol.PhaseStage, protocol.PhaseCollect:
 		return onTransfer
 	case protocol.PhaseLaunch, protocol.PhaseJoin, protocol.PhaseStart, protocol.PhaseSetup:
 		return onStart
 	case protocol.PhaseRun, protocol.PhasePost:
 		return onCompute
-	case protocol.PhaseSave:
+	case protocol.PhaseCheckpoint:
 		return onCheckpoint
-	case protocol.PhaseAway:
-		return onAway
+	case protocol.PhaseUnattended:
+		return onUnattended
 	case protocol.PhaseRelease:
 		return onRelease
 	}
@@ -99,7 +99,7 @@ func spent(r state.Run, attempts []state.Attempt, now time.Time) map[spentOn]tim
 		case rest < 0: // the image is looked for before the attempt begins
 			sums[onNoSite] += rest
 		case at.Ended.IsZero() && r.Ended.IsZero():
-			sums[onPresent] += rest
+			sums[onCurrent] += rest
 		case at.Launched && at.Nodes == nil, at.GivenUp:
 			sums[onLoss] += rest
 		default:

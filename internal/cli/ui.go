@@ -168,9 +168,9 @@ func phaseText(p protocol.Phase) string {
 		return "preparing the image"
 	case protocol.PhaseStart:
 		return "starting containers"
-	case protocol.PhaseSave:
+	case protocol.PhaseCheckpoint:
 		return "the job writes its checkpoint"
-	case protocol.PhaseFetch:
+	case protocol.PhaseCollect:
 		return "bringing the outputs home"
 	case protocol.PhaseRelease:
 		return "cleaning up"

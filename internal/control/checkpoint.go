@@ -128,7 +128,7 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 		if _, is := store.(seen); is {
 			text += ", written there by the site itself"
 		}
-		a.c.say(protocol.PhaseFetch, text)
+		a.c.say(protocol.PhaseCollect, text)
 	}
 	if a.sub.Job.Store == "" {
 		return nil
@@ -238,7 +238,7 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	if err == nil || core.IsKind(err, core.NotFound) {
 		return nil
 	}
-	a.c.say(protocol.PhaseFetch, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	a.c.say(protocol.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
 	if unreached(err) && !a.stopAsked() {
 		return err
 	}

@@ -85,7 +85,7 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 	setup := []protocol.Event{{Seq: 1, Phase: protocol.PhaseSetup, Begin: true}}
 	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: protocol.PhaseRun, Begin: true},
-		protocol.Event{Seq: 4, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()})
+		protocol.Event{Seq: 4, Phase: protocol.PhaseCheckpoint, Begin: true, Time: time.Now()})
 	cut := protocol.Result{Kind: core.Lost.String(), Message: "the site's time slot has ended", Outputs: []protocol.OutputMatch{}}
 	for name, c := range map[string]struct {
 		events  []protocol.Event
@@ -177,7 +177,7 @@ func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
 	killed := &fakeHead{events: []protocol.Event{
 		{Seq: 1, Phase: protocol.PhaseRun, Begin: true},
-		{Seq: 2, Phase: protocol.PhaseSave, Begin: true, Time: time.Now()},
+		{Seq: 2, Phase: protocol.PhaseCheckpoint, Begin: true, Time: time.Now()},
 		{Seq: 3, Result: &protocol.Result{Kind: core.Lost.String(), Message: "it had not ended", Outputs: []protocol.OutputMatch{}}},
 	}}
 	for name, c := range map[string]struct {

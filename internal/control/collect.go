@@ -44,7 +44,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	if a.rec.Fetched || !a.rec.Launched {
 		return nil
 	}
-	err := a.timed(ctx, protocol.PhaseFetch, func() error {
+	err := a.timed(ctx, protocol.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
 		logs.Go(func() { a.guard(func() { a.fetchLogs(ctx, home) }) })

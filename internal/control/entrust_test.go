@@ -107,7 +107,7 @@ func TestAStopFindsWhatIsDone(t *testing.T) {
 			t.Fatalf("%+v, %v", attempts, err)
 		}
 		a := attempts[0]
-		if !a.Ended.Equal(ended) || a.Phases[protocol.PhaseLaunch] != 2*time.Hour || a.Phases[protocol.PhaseAway] < 9*time.Hour || a.Phases[protocol.PhaseAway] > 10*time.Hour {
+		if !a.Ended.Equal(ended) || a.Phases[protocol.PhaseLaunch] != 2*time.Hour || a.Phases[protocol.PhaseUnattended] < 9*time.Hour || a.Phases[protocol.PhaseUnattended] > 10*time.Hour {
 			t.Errorf("its times: %+v", a)
 		}
 		w.nothingHeld(t)

@@ -91,9 +91,9 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		return outcome{}, err
 	}
 	if result.Continue && !a.rec.Fetched {
-		err := a.timed(ctx, protocol.PhaseFetch, func() error { return a.bring(ctx, result) })
+		err := a.timed(ctx, protocol.PhaseCollect, func() error { return a.bring(ctx, result) })
 		if err != nil && a.sub.Job.Store != "" && a.stopAsked() && ctx.Err() == nil { // its user does not wait for the store
-			a.c.say(protocol.PhaseFetch, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
+			a.c.say(protocol.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
 		} else if err != nil {
 			return outcome{}, err
 		}

@@ -138,7 +138,7 @@ func TestARunGoesOnWithWhatItBeganWith(t *testing.T) {
 func TestAHostThatIsLostBeforeTheFirstCheckpoint(t *testing.T) {
 	lost := protocol.Result{Kind: core.Lost.String(), Message: "host f0 was lost"}
 	asked := events(lost)
-	asked.events = slices.Insert(asked.events, 1, protocol.Event{Phase: protocol.PhaseSave, Begin: true, Time: time.Unix(1, 0)})
+	asked.events = slices.Insert(asked.events, 1, protocol.Event{Phase: protocol.PhaseCheckpoint, Begin: true, Time: time.Unix(1, 0)})
 	for name, c := range map[string]struct {
 		head     *fakeHead
 		times    int

@@ -21,7 +21,7 @@ import (
 func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	a.ran = a.ran || a.commits(e)
 	switch {
-	case e.Begin && e.Phase == protocol.PhaseSave:
+	case e.Begin && e.Phase == protocol.PhaseCheckpoint:
 		a.asked = e.Time
 	case e.Begin && e.Phase == protocol.PhaseRun: // it goes on, perhaps after it was asked
 		a.asked = time.Time{}
@@ -214,8 +214,8 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 		}
 	}
 	a.rec.Nodes, a.rec.HeadPhases, a.rec.Starting = r.Nodes, nil, ""
-	if _, is := a.rec.Phases[protocol.PhaseAway]; !is && !a.gone.IsZero() {
-		a.rec.Phases[protocol.PhaseAway] = max(0, time.Since(a.gone))
+	if _, is := a.rec.Phases[protocol.PhaseUnattended]; !is && !a.gone.IsZero() {
+		a.rec.Phases[protocol.PhaseUnattended] = max(0, time.Since(a.gone))
 	}
 	if !a.entrusted() || r.Started.IsZero() {
 		return

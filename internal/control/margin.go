@@ -104,7 +104,7 @@ func (a *attempt) measure(r *protocol.Result) {
 	if !r.Continue {
 		return
 	}
-	a.rec.Saving = r.Phases[protocol.PhaseSave]
+	a.rec.Saving = r.Phases[protocol.PhaseCheckpoint]
 	if took := r.Ended.Sub(a.asked); !a.asked.IsZero() && took > a.rec.Saving {
 		a.rec.Saving = took
 	}

@@ -71,7 +71,7 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 
 // fetching gives what is told how much of something has come, of total bytes; 0: not known.
 func (a *attempt) fetching(what string, total int64) func(done int64) {
-	return a.c.toward(protocol.PhaseFetch, "fetching "+what, total)
+	return a.c.toward(protocol.PhaseCollect, "fetching "+what, total)
 }
 
 // fetchingAll gives what is told how much of each output has come.

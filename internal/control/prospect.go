@@ -35,13 +35,13 @@ type Prospect struct {
 	// limit.
 	SlotSeconds    float64 `json:"slot_seconds,omitempty"`
 	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
-	// MarginSeconds is how long before the slot's end the job is asked to save
-	// itself, or to end, and Margin what that is made of.
+	// MarginSeconds is how long before the slot's end the job is asked for its
+	// checkpoint, or to end, and MarginReason what that is made of.
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
-	Margin        string  `json:"margin,omitempty"`
-	// Unsaved tells that the job makes no checkpoint, so that it has to be done
-	// within ComputeSeconds, or the run fails.
-	Unsaved bool `json:"unsaved,omitempty"`
+	MarginReason  string  `json:"margin_reason,omitempty"`
+	// NoCheckpoint reports that the job writes no checkpoint: it must end within
+	// ComputeSeconds, or the run fails.
+	NoCheckpoint bool `json:"no_checkpoint,omitempty"`
 	// NoticeSeconds is how long the job has after the site has told it that it takes
 	// its hosts back early; only where that is less than a checkpoint may take, and no
 	// copies are kept meanwhile.
@@ -68,8 +68,8 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 		}
 		if slot := slotOf(site, f.facts); slot > 0 {
 			m := firstMargin(&sub.Job)
-			p.Unsaved = sub.Job.Checkpoint == nil
-			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.Margin = slot.Seconds(), max(0, slot-m.total).Seconds(), m.total.Seconds(), m.why
+			p.NoCheckpoint = sub.Job.Checkpoint == nil
+			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.total).Seconds(), m.total.Seconds(), m.why
 		}
 		p.NoticeSeconds, p.PreemptedSeconds = tooShort(&sub.Job, f.facts.Notice).Seconds(), tooShort(&sub.Job, f.facts.Preempted).Seconds()
 		list = append(list, p)

@@ -33,7 +33,7 @@ func (t tree) transfer() driver.Transfer {
 // Fetch implements checkpoint.Source.
 func (t tree) Fetch(ctx context.Context, to, before string) error {
 	return withinSpace(ctx, driver.Transfer{
-		Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseFetch, "fetching the checkpoint"),
+		Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseCollect, "fetching the checkpoint"),
 	}, t.a.lease.Fetch)
 }
 
@@ -58,7 +58,7 @@ func (t tree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
 	return filestream.Receiving(ctx, t.remote), nil
 }
 
-func (t tree) keeping() func(int64) { return t.told(protocol.PhaseFetch, "keeping the checkpoint") }
+func (t tree) keeping() func(int64) { return t.told(protocol.PhaseCollect, "keeping the checkpoint") }
 
 func (t tree) bringing() func(int64) { return t.told(protocol.PhaseStage, "bringing the checkpoint") }
 

@@ -43,7 +43,7 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := h.askToSave(ctx, p, why, true); err != nil {
-		h.journal.say(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint: "+err.Error())
+		h.journal.say(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
 	exit, err := p.Wait(ctx)
 	if err == nil {
@@ -65,7 +65,7 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := h.askToSave(bounded, p, "its user wants it", false); err != nil && ctx.Err() == nil {
-		h.journal.remark(protocol.PhaseSave, "warning: the job could not be asked to write its checkpoint, and goes on: "+err.Error())
+		h.journal.remark(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and goes on: "+err.Error())
 	}
 	if h.asked {
 		exit, err = p.Wait(bounded)
@@ -99,8 +99,8 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 // beginSave begins the phase in place of the present one; what it gives ends it.
 func (h *head) beginSave() (end func()) {
 	h.journal.end(h.n.health().Phase)
-	h.journal.begin(protocol.PhaseSave)
-	return func() { h.journal.end(protocol.PhaseSave) }
+	h.journal.begin(protocol.PhaseCheckpoint)
+	return func() { h.journal.end(protocol.PhaseCheckpoint) }
 }
 
 // hasAnswered records how a job that was asked to write its checkpoint has ended.
@@ -127,10 +127,10 @@ func unanswered(cause error, grace time.Duration) error {
 // whose `command:` fails is only told to end where the attempt ends.
 func (h *head) askToSave(ctx context.Context, p driver.Process, why string, ending bool) error {
 	if h.asked {
-		h.journal.say(protocol.PhaseSave, why+": the job was asked to write its checkpoint before")
+		h.journal.say(protocol.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
 		return nil
 	}
-	h.journal.say(protocol.PhaseSave, why+": asking the job to write its checkpoint")
+	h.journal.say(protocol.PhaseCheckpoint, why+": asking the job to write its checkpoint")
 	c := h.plan.Checkpoint
 	var err error
 	if h.before, err = h.observe(ctx); err != nil {

@@ -275,14 +275,14 @@ func (h *head) sealSnapshot(fresh, target string) error {
 // here.
 func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration) {
 	defer h.beginSave()()
-	h.journal.say(protocol.PhaseSave, why+": saving the virtual machines")
+	h.journal.say(protocol.PhaseCheckpoint, why+": saving the virtual machines")
 	ctx, cancel := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
 	defer cancel()
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	n := h.taken + 1
 	if err := h.snapshotMachines(ctx, n, false); err != nil {
-		h.journal.remark(protocol.PhaseSave, "warning: the virtual machines could not be saved: "+err.Error())
+		h.journal.remark(protocol.PhaseCheckpoint, "warning: the virtual machines could not be saved: "+err.Error())
 		return
 	}
 	h.taken, h.snapshot, h.saved = n, n, true

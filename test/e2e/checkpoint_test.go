@@ -66,7 +66,7 @@ func TestAskedByCommandOrFile(t *testing.T) {
 				t.Errorf("move tells %+v", asked)
 			}
 			v := b.Await(id, time.Minute)
-			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Phases["save"] == 0 {
+			if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Phases["checkpoint"] == 0 {
 				t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 			}
 			if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "80\n" {
@@ -232,8 +232,10 @@ func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
 	if text := b.Must("--sites", sites, "plan", job); !strings.Contains(text, "has no `checkpoint:`") || !strings.Contains(text, "on short it is ended, and the run fails, if it is not\ndone in 2") {
 		t.Errorf("the plan: %s", text)
 	}
-	var list []struct{ Unsaved bool }
-	if b.JSON(&list, "--sites", sites, "plan", "--json", job); len(list) != 1 || !list[0].Unsaved {
+	var list []struct {
+		NoCheckpoint bool `json:"no_checkpoint"`
+	}
+	if b.JSON(&list, "--sites", sites, "plan", "--json", job); len(list) != 1 || !list[0].NoCheckpoint {
 		t.Errorf("the plan: %+v", list)
 	}
 	r := b.Try("--sites", sites, "run", job)

@@ -360,7 +360,7 @@ func TestARunMovesFromSlotToSlot(t *testing.T) {
 		t.Fatalf("the run: %+v", v)
 	}
 	text := b.Must("show", id)
-	for _, want := range []string{"19.0s; the job is asked to save itself 13.0s before it ends (`grace` of 3s, and 10s for the rest)", " computing (", "site one: the site's time slot has ended before the job: the job has written its checkpoint"} {
+	for _, want := range []string{"19.0s; the job is asked for its checkpoint 13.0s before its end (`grace` of 3s, and 10s for the rest)", " computing (", "site one: the site's time slot has ended before the job: the job has written its checkpoint"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it is shown without %q, as\n%s", want, text)
 		}

@@ -346,25 +346,38 @@ type Phase string
 // The phases in their usual order. The controller times those before
 // PhaseJoin and after PhaseRun, the head those between.
 const (
-	PhaseAcquire Phase = "acquire"
-	PhaseQueue   Phase = "queue" // until the site has hosts for us
-	PhaseStage   Phase = "stage"
-	PhaseLaunch  Phase = "launch"
-	PhaseJoin    Phase = "join"
-	PhaseImage   Phase = "image"
-	PhaseStart   Phase = "start" // containers
-	PhaseSetup   Phase = "setup"
-	PhaseRun     Phase = "run"
-	PhasePost    Phase = "post"
-	PhaseSave    Phase = "save" // the job writes its checkpoint
-	PhaseAway    Phase = "away" // it is over, and no controller has come yet
-	PhaseFetch   Phase = "fetch"
-	PhaseRelease Phase = "release"
+	PhaseAcquire    Phase = "acquire"
+	PhaseQueue      Phase = "queue" // until the site has hosts for us
+	PhaseStage      Phase = "stage"
+	PhaseLaunch     Phase = "launch"
+	PhaseJoin       Phase = "join"
+	PhaseImage      Phase = "image"
+	PhaseStart      Phase = "start" // containers
+	PhaseSetup      Phase = "setup"
+	PhaseRun        Phase = "run"
+	PhasePost       Phase = "post"
+	PhaseCheckpoint Phase = "checkpoint" // the job writes it
+	PhaseUnattended Phase = "unattended" // the attempt is over, and no controller runs
+	PhaseCollect    Phase = "collect"
+	PhaseRelease    Phase = "release"
 )
 
 // Phases gives all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseSave, PhaseAway, PhaseFetch, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseCheckpoint, PhaseUnattended, PhaseCollect, PhaseRelease}
+}
+
+// UnmarshalText takes the names of records and results that are older than 0.1.0, too.
+func (p *Phase) UnmarshalText(text []byte) error {
+	switch *p = Phase(text); *p {
+	case "save":
+		*p = PhaseCheckpoint
+	case "away":
+		*p = PhaseUnattended
+	case "fetch":
+		*p = PhaseCollect
+	}
+	return nil
 }
 
 // Event is one thing that happened in an attempt, for people and for records.
