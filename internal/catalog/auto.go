@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 )
 
@@ -39,8 +39,8 @@ func firstUsable(ctx context.Context, all []driver.Runtime, dir string) (driver.
 		return nil, "", err
 	}
 	if dir != "" { // a verdict that cannot be kept is found again
-		os.MkdirAll(dir, 0o700)                                                 //nolint:errcheck // see above
-		filestream.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
+		os.MkdirAll(dir, 0o700)                                             //nolint:errcheck // see above
+		fsutil.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
 	}
 	return rt, "the first of those tried that works here", nil
 }

@@ -71,7 +71,7 @@ type Source interface {
 	// Fetch makes the local directory to a copy of it; before is an earlier copy
 	// of which what is the same need not travel, or "".
 	Fetch(ctx context.Context, to, before string) error
-	// Send begins to send it: the caller writes a filestream.Basis and reads the
+	// Send begins to send it: the caller writes a treesync.Basis and reads the
 	// stream.
 	Send(ctx context.Context) (io.ReadWriteCloser, error)
 }
@@ -81,7 +81,7 @@ type Sink interface {
 	// Stage makes it a copy of a local directory.
 	Stage(ctx context.Context, from string) error
 	// Receive begins to receive it: the caller reads what is known there
-	// (filestream.ReadKnown), writes the stream, and asks for the outcome.
+	// (treesync.ReadKnown), writes the stream, and asks for the outcome.
 	Receive(ctx context.Context) (Receiver, error)
 }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -211,12 +210,12 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	if err != nil {
 		return m, false, err
 	}
-	if err := filestream.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
 		return m, false, err
 	}
 	d.Between()
 	// Else the loss of power might take the name back.
-	if err := d.sync(own, filestream.SyncDir); err != nil {
+	if err := d.sync(own, fsutil.SyncDir); err != nil {
 		return m, false, err
 	}
 	d.Between()
@@ -249,7 +248,7 @@ func (d Dir) Noted(context.Context) ([]byte, error) {
 }
 
 // Remove implements Store.
-func (d Dir) Remove(context.Context) error { return filestream.RemoveAll(string(d)) }
+func (d Dir) Remove(context.Context) error { return fsutil.RemoveAll(string(d)) }
 
 func (d Stepped) forgetOld(ctx context.Context) error {
 	list, err := d.List(ctx)
@@ -280,7 +279,7 @@ func (d Stepped) forgetCut(whole Generation) error {
 		if _, err := d.manifest(g); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := filestream.RemoveAll(filepath.Join(string(d.Dir), name)); err != nil {
+		if err := fsutil.RemoveAll(filepath.Join(string(d.Dir), name)); err != nil {
 			return err
 		}
 		d.Between()
@@ -308,10 +307,10 @@ func (d Dir) manifest(g Generation) (Manifest, error) {
 
 // writeDurably writes a small file so that it is there whole or not at all.
 func writeDurably(name string, raw []byte) error {
-	if err := filestream.WriteFile(name, raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(name, raw, 0o600); err != nil {
 		return err
 	}
-	return filestream.SyncDir(filepath.Dir(name))
+	return fsutil.SyncDir(filepath.Dir(name))
 }
 
 // content is what a tree consists of.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // FetchFunc is a Source for stores that are a directory here.
@@ -24,20 +24,20 @@ type Tree string
 
 // Fetch implements Source.
 func (t Tree) Fetch(ctx context.Context, to, _ string) error {
-	return filestream.Copy(ctx, string(t), to, nil)
+	return treesync.Copy(ctx, string(t), to, nil)
 }
 
 // Send implements Source.
 func (t Tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
-	return filestream.Sending(ctx, string(t), nil), nil
+	return treesync.Sending(ctx, string(t), nil), nil
 }
 
 // Stage implements Sink.
 func (t Tree) Stage(ctx context.Context, from string) error {
-	return filestream.Copy(ctx, from, string(t), nil)
+	return treesync.Copy(ctx, from, string(t), nil)
 }
 
 // Receive implements Sink.
 func (t Tree) Receive(ctx context.Context) (Receiver, error) {
-	return filestream.Receiving(ctx, string(t)), nil
+	return treesync.Receiving(ctx, string(t)), nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -37,7 +37,7 @@ func TestEmulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { filestream.RemoveAll(scratch) })
+	t.Cleanup(func() { fsutil.RemoveAll(scratch) })
 	p, err := local.New(local.Settings{Name: "lab", Scratch: scratch, EmulatedHosts: 2, StateDir: filepath.Join(d.dir, "s")})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -127,7 +127,7 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 		return a.forward(ctx, run.ID, rank, o, keys)
 	}
 	file := filepath.Join(keys.dir, "config")
-	if err := filestream.WriteFile(file, []byte(a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys)), 0o600); err != nil {
+	if err := fsutil.WriteFile(file, []byte(a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys)), 0o600); err != nil {
 		return err
 	}
 	argv := []string{"-F", file, "-l", o.login, sshName(run.ID, rank)}
@@ -179,7 +179,7 @@ func makeKeys(ctx context.Context, dir string) (sshKeys, error) {
 	if err != nil {
 		return k, err
 	}
-	if err := filestream.WriteFile(filepath.Join(temp, "known_hosts"), append([]byte(knownHost+" "), public...), 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(temp, "known_hosts"), append([]byte(knownHost+" "), public...), 0o600); err != nil {
 		return k, err
 	}
 	if err := os.Rename(temp, dir); err != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
@@ -154,7 +154,7 @@ Use this to try it by hand.`,
 				return err
 			}
 			defer release()
-			if err := filestream.Copy(c.Context(), filepath.Join(tree, "qemu"), args[0], nil); err != nil {
+			if err := treesync.Copy(c.Context(), filepath.Join(tree, "qemu"), args[0], nil); err != nil {
 				return err
 			}
 			program := filepath.Join(args[0], qemu.Program())

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
@@ -71,7 +71,7 @@ func (c *Controller) setAside(ctx context.Context, id string, why error) (state.
 		text += p.Stack
 	}
 	c.Log.Error("a run is set aside", "run", id, "err", why)
-	if err := filestream.WriteFile(StackPath(c.Store.RunDir(id)), []byte(text), 0o600); err != nil {
+	if err := fsutil.WriteFile(StackPath(c.Store.RunDir(id)), []byte(text), 0o600); err != nil {
 		c.Log.Warn("the stack could not be written", "run", id, "err", err, "stack", text)
 	}
 	if run.State.Final() {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -124,7 +124,7 @@ func (c *Controller) giveBack(ctx context.Context, run state.Run, leave bool) er
 
 // forgetHere forgets a run that has nothing elsewhere.
 func (c *Controller) forgetHere(ctx context.Context, run state.Run) error {
-	if err := filestream.RemoveAll(c.Store.RunDir(run.ID)); err != nil {
+	if err := fsutil.RemoveAll(c.Store.RunDir(run.ID)); err != nil {
 		return &core.Error{
 			Kind: core.Permanent, Op: "remove run", Object: run.ID, Err: err,
 			Remedy: "See who may remove that, and run `bee rm " + run.ID + "` again.",

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // staging is one copy to the head: a local path, and where it belongs below
@@ -101,7 +101,7 @@ func counting(ctx context.Context, local string, say func(what string, done, tot
 	begun := time.Now()
 	told = func(done int64) {
 		if isDir && time.Since(begun) > time.Second {
-			count.Do(func() { counter.Go(func() { total.Store(filestream.Size(ctx, local)) }) })
+			count.Do(func() { counter.Go(func() { total.Store(treesync.Size(ctx, local)) }) })
 		}
 		say("copying "+local, done, total.Load())
 	}

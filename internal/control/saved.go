@@ -14,7 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -95,7 +94,7 @@ func (e export) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return filestream.WriteFile(filepath.Join(dir, exportName), raw, 0o600)
+	return fsutil.WriteFile(filepath.Join(dir, exportName), raw, 0o600)
 }
 
 // Export saves a run's virtual machines into a directory, from which Import

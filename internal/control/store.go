@@ -12,7 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -252,7 +252,7 @@ func (d *drive) remember(list []checkpoint.Kept) error {
 	if err != nil {
 		return err
 	}
-	return filestream.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), keptName), raw, 0o600)
+	return fsutil.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), keptName), raw, 0o600)
 }
 
 // Checkpoints lists those that a run has, oldest first: what its store had when

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -69,8 +69,8 @@ func (c *Controller) submit(ctx context.Context, s Submission, fill func(id stri
 		err = c.Store.PutRun(ctx, run)
 	}
 	if err != nil {
-		filestream.RemoveAll(c.Store.RunDir(run.ID)) //nolint:errcheck // else a sweep does
-		lock.Unlock()                                //nolint:errcheck // the first error says it
+		fsutil.RemoveAll(c.Store.RunDir(run.ID)) //nolint:errcheck // else a sweep does
+		lock.Unlock()                            //nolint:errcheck // the first error says it
 		return run, nil, err
 	}
 	return run, lock, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -189,7 +189,7 @@ func (c *Controller) sweepHere(ctx context.Context, how Sweeping) (found []Swept
 		case !u.Spare && !how.Force:
 			s.Kept = keptFiles
 		case !how.Dry:
-			done = filestream.RemoveAll(c.Store.RunDir(u.ID))
+			done = fsutil.RemoveAll(c.Store.RunDir(u.ID))
 		}
 		if done != nil {
 			s.Error = done.Error()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -105,7 +105,7 @@ func (d madeDir) remove() error {
 	if d == "" {
 		return nil
 	}
-	return filestream.RemoveAll(string(d))
+	return fsutil.RemoveAll(string(d))
 }
 
 // mostLeft is how many attempts of another installation are noted that may hold something.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // tree is a directory on the head's host, as what a checkpoint is made of and
@@ -42,7 +42,7 @@ func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Outgoing(ctx, t.transfer())
 	}
-	return filestream.Sending(ctx, t.remote, t.keeping()), nil
+	return treesync.Sending(ctx, t.remote, t.keeping()), nil
 }
 
 // Stage implements checkpoint.Sink.
@@ -55,7 +55,7 @@ func (t tree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
 	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Incoming(ctx, t.transfer())
 	}
-	return filestream.Receiving(ctx, t.remote), nil
+	return treesync.Receiving(ctx, t.remote), nil
 }
 
 func (t tree) keeping() func(int64) { return t.told(protocol.PhaseCollect, "keeping the checkpoint") }

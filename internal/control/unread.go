@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -41,7 +41,7 @@ func (d *drive) secrets(ctx context.Context) (map[string]string, error) {
 	if err == nil || !d.inherited || ctx.Err() != nil {
 		return values, err
 	}
-	if err := filestream.WriteFile(d.unreadPath(), nil, 0o600); err != nil {
+	if err := fsutil.WriteFile(d.unreadPath(), nil, 0o600); err != nil {
 		d.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", d.run.ID, "err", err)
 	}
 	d.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})

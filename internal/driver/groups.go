@@ -102,10 +102,10 @@ type End interface {
 type DirectTransfer interface {
 	Meeter
 	// Outgoing begins to send Remote: the caller writes what it has of it (a
-	// filestream.Basis), and reads the stream.
+	// treesync.Basis), and reads the stream.
 	Outgoing(ctx context.Context, t Transfer) (io.ReadWriteCloser, error)
 	// Incoming begins to receive Remote: the caller reads what is known there
-	// (filestream.ReadKnown), writes the stream, and asks for the outcome.
+	// (treesync.ReadKnown), writes the stream, and asks for the outcome.
 	Incoming(ctx context.Context, t Transfer) (Receiver, error)
 	// Pass sends t.Remote over the connection of the meeting t.Via to who receives it
 	// at the other end of that, and returns when it has arrived. cut ends the meeting.

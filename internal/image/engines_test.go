@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -28,7 +28,7 @@ func podman(t *testing.T) func(args ...string) (string, error) {
 	}
 	t.Cleanup(func() {
 		exec.Command(program, "unshare", "rm", "-rf", dir).Run() //nolint:errcheck // in the temporary directory
-		filestream.RemoveAll(dir)
+		fsutil.RemoveAll(dir)
 	})
 	conf := filepath.Join(dir, "storage.conf")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, "[storage]\ndriver=\"vfs\"\ngraphroot=%q\nrunroot=%q\n", dir+"/root", dir+"/run"), 0o644); err != nil {

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -599,7 +599,7 @@ func TestUnreadableFilesTravel(t *testing.T) {
 	if err != nil || info.Mode() != 0 {
 		t.Errorf("shadow: %v, %v", info.Mode(), err)
 	}
-	t.Cleanup(func() { filestream.RemoveAll(a.Dir()) })
+	t.Cleanup(func() { fsutil.RemoveAll(a.Dir()) })
 }
 
 // members lists a tar stream.

@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -39,7 +39,7 @@ func store(t testing.TB) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { filestream.RemoveAll(dir) })
+	t.Cleanup(func() { fsutil.RemoveAll(dir) })
 	s, err := Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +53,7 @@ func (w *workplace) path(name string) string { return filepath.Join(w.dir, name)
 
 // end removes the workplace with what is still in it.
 func (w *workplace) end() {
-	filestream.RemoveAll(w.dir) //nolint:errcheck // a sweep finds it, for its lock is free
+	fsutil.RemoveAll(w.dir) //nolint:errcheck // a sweep finds it, for its lock is free
 	w.lock.Close()
 }
 
@@ -119,7 +119,7 @@ func lockLeft(path string) (*os.File, error) {
 }
 
 func removeLeft(path string) error {
-	err := filestream.RemoveAll(path)
+	err := fsutil.RemoveAll(path)
 	if errors.Is(err, fs.ErrPermission) {
 		// An ordinary user's build has files of the user's subordinate ids.
 		if exec.Command("mmdebstrap", "--unshare-helper", "rm", "-rf", path).Run() == nil { //nolint:noctx // as for what we can remove ourselves

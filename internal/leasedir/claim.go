@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sys/unix"
 )
 
@@ -102,7 +102,7 @@ func Aside(dir, base string, o core.Owner) (string, error) {
 func Inherit(from, to string) error {
 	err := os.MkdirAll(filepath.Dir(to), 0o700)
 	if err == nil {
-		err = filestream.Move(from, to)
+		err = treesync.Move(from, to)
 	}
 	if err == nil {
 		return nil

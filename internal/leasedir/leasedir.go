@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -216,7 +215,7 @@ func Empty(dir, base string, o core.Owner) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := filestream.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := fsutil.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return &core.Error{
 				Op: "remove the files of", Object: o.String(), Err: err,
 				Remedy: "Files of other users (made by a container engine with ids of its own) have to be removed as root, or with `podman unshare rm -r`.",
@@ -246,7 +245,7 @@ func Discard(ctx context.Context, dir string, o core.Owner, destroy func(context
 	if err := destroy(ctx); err != nil {
 		return err
 	}
-	if err := filestream.RemoveAll(dir); err != nil {
+	if err := fsutil.RemoveAll(dir); err != nil {
 		return &core.Error{Op: "release", Object: o.String(), Err: err}
 	}
 	return nil

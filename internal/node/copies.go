@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sys/unix"
 )
 
@@ -146,8 +146,8 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 	defer cancel()
 	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"
-	defer filestream.RemoveAll(parts)
-	if err := filestream.RemoveAll(fresh); err != nil {
+	defer fsutil.RemoveAll(parts)
+	if err := fsutil.RemoveAll(fresh); err != nil {
 		return err
 	}
 	try := func() (bool, error) { return h.copyParts(ctx, parts) }
@@ -232,7 +232,7 @@ func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	if slices.Contains(globs, wholeVolume) {
 		return fsutil.Rename(parts, fresh)
 	}
-	if err := filestream.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
+	if err := treesync.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
 		return err
 	}
 	if err := h.gatherAll(ctx, outputs, fresh); err != nil {
@@ -251,13 +251,13 @@ func (h *head) copyMatches(ctx context.Context, globs []string, to string) error
 	}
 	defer tree.Close()
 	parts, err := partsOf(tree, globs)
-	if err = errors.Join(err, filestream.RemoveAll(to), fsutil.MkdirAll(to, 0o700)); err != nil {
+	if err = errors.Join(err, fsutil.RemoveAll(to), fsutil.MkdirAll(to, 0o700)); err != nil {
 		return err
 	}
 	if slices.Contains(parts, wholeVolume) {
-		return filestream.Copy(ctx, volume, to, nil)
+		return treesync.Copy(ctx, volume, to, nil)
 	}
-	return filestream.CopyMany(ctx, volume, parts, to)
+	return treesync.CopyMany(ctx, volume, parts, to)
 }
 
 // replaceMatches puts the files of a checkpoint into a copy of the volume, in place of

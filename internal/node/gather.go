@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"path"
 
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // batch is how many names one message of a gathering holds.
@@ -102,7 +102,7 @@ func (h *head) gather(ctx context.Context, rank int, list []string, into string)
 	if err := rpc.Send(s, names{}, maxNames); err != nil || !some {
 		return err
 	}
-	return filestream.Receive(ctx, s, into)
+	return treesync.Receive(ctx, s, into)
 }
 
 // reachable reports whether a file can be put at a name: no element before its last is
@@ -133,7 +133,7 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	n.mu.Lock()
 	volume.Seen = n.plan.Volume
 	n.mu.Unlock()
-	files, err := filestream.Match(volume, g.Globs)
+	files, err := treesync.Match(volume, g.Globs)
 	if err != nil {
 		n.Log.Warn("outputs could not all be read", "err", err)
 	}
@@ -161,5 +161,5 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if len(wanted) == 0 {
 		return nil
 	}
-	return filestream.SendMany(ctx, s, n.volume(), wanted, nil)
+	return treesync.SendMany(ctx, s, n.volume(), wanted, nil)
 }

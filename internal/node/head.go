@@ -13,13 +13,13 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // head is node 0's further part: it carries the plan out.
@@ -312,7 +312,7 @@ func (h *head) spreadVolume(ctx context.Context) error {
 func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(protocol.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := protocol.VolumeDir(h.n.config.Host.Dir)
-	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, volume, nil) })
+	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := h.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err
 	}

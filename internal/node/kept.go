@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -56,7 +56,7 @@ func (k *kept) makeWay(newest int) error {
 			continue
 		}
 		if gone, is := k.take(n); is {
-			filestream.RemoveAll(gone) //nolint:errcheck // the next attempt removes all
+			fsutil.RemoveAll(gone) //nolint:errcheck // the next attempt removes all
 		}
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // maxLeft is how many things that stay behind are listed.
@@ -23,7 +23,7 @@ func (h *head) outputs(ctx context.Context, dir string) (list []protocol.OutputM
 	stage, err := emptyStage(dir)
 	if err != nil {
 		h.n.Log.Error("make the directory of staged outputs", "err", err)
-		return list, []protocol.LeftBehind{{Path: h.plan.Volume, Why: string(filestream.WhyFailed)}}
+		return list, []protocol.LeftBehind{{Path: h.plan.Volume, Why: string(treesync.WhyFailed)}}
 	}
 	defer stage.Close()
 	for i, o := range h.plan.Outputs {
@@ -40,7 +40,7 @@ func (h *head) outputs(ctx context.Context, dir string) (list []protocol.OutputM
 		c.in.Close()
 		if err != nil {
 			h.n.Log.Error("list outputs", "from", o, "err", err)
-			c.left = append(c.left, protocol.LeftBehind{Path: o, Why: string(filestream.WhyFailed)})
+			c.left = append(c.left, protocol.LeftBehind{Path: o, Why: string(treesync.WhyFailed)})
 		}
 		list, left = append(list, c.list...), append(left, c.left...)
 	}
@@ -73,23 +73,23 @@ type chosen struct {
 func (c *chosen) choose(ctx context.Context, staged int) error {
 	names, err := c.in.Glob(c.rel)
 	if err != nil { // a directory that the job has shut
-		filestream.MakeReadable(c.in, ".")
+		treesync.MakeReadable(c.in, ".")
 		if names, err = c.in.Glob(c.rel); err != nil && len(names) == 0 {
 			return err
 		}
 	}
-	o := filestream.Outputs{In: c.in, Stage: c.stage, Left: func(name string, why filestream.Why) {
+	o := treesync.Outputs{In: c.in, Stage: c.stage, Left: func(name string, why treesync.Why) {
 		c.left = append(c.left, protocol.LeftBehind{Path: path.Join(c.in.Seen, name), Why: string(why)})
 	}}
 	for _, name := range names {
 		if target, err := c.in.Resolve(name); err == nil {
-			filestream.MakeReadable(c.in, target) // what the job has shut would hold its run open for ever
+			treesync.MakeReadable(c.in, target) // what the job has shut would hold its run open for ever
 		}
 		as := fmt.Sprint(staged + len(c.list))
 		from, isStaged, err := o.Prepare(ctx, name, as)
 		if err != nil {
 			c.log.Error("prepare an output", "name", c.in.Path(name), "err", err)
-			o.Left(name, filestream.WhyFailed)
+			o.Left(name, treesync.WhyFailed)
 			continue
 		}
 		if from == "" {

@@ -20,13 +20,13 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -277,7 +277,7 @@ func TestOutputFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			if got, err := filestream.Match(root, c.globs); !slices.Equal(got, c.want) || (err != nil) != c.fails {
+			if got, err := treesync.Match(root, c.globs); !slices.Equal(got, c.want) || (err != nil) != c.fails {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})

@@ -14,9 +14,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // prepare brings the attempt to where the job's commands can run: all nodes
@@ -117,7 +118,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		return <-own
 	}
 	inputs := protocol.InputsDir(h.n.config.Host.Dir)
-	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, inputs, nil) })
+	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
 	r := beginRequest{Members: h.n.members, Plan: *h.plan, Network: h.n.network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
 	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
 	for _, info := range h.infos {
@@ -375,5 +376,5 @@ func writeResult(path string, r *protocol.Result) error {
 	if err != nil {
 		return err
 	}
-	return filestream.WriteFile(path, raw, 0o600)
+	return fsutil.WriteFile(path, raw, 0o600)
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // endGrace is between TERM and KILL for what still runs in the containers when
@@ -120,7 +120,7 @@ const countTimeout = 5 * time.Second
 // countBytes counts them below a path; 0 where the time for it is over: a part of them
 // would say nothing.
 func countBytes(ctx context.Context, path string) int64 {
-	if bytes := filestream.Size(ctx, path); ctx.Err() == nil {
+	if bytes := treesync.Size(ctx, path); ctx.Err() == nil {
 		return bytes
 	}
 	return 0

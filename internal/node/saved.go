@@ -10,10 +10,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // guestPeers is what this node's machine has to know to reach the others of the
@@ -78,7 +78,7 @@ func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.Conta
 	if err != nil {
 		return nil, err
 	}
-	filestream.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
+	fsutil.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
 	return box, nil
 }
 
@@ -93,7 +93,7 @@ func (n *node) takePart(ctx context.Context, from int, r partRequest, into strin
 		return err
 	}
 	defer s.Close()
-	return filestream.Receive(ctx, s, into)
+	return treesync.Receive(ctx, s, into)
 }
 
 // sendPart is the other side: the head gives each node its own, and each gives
@@ -110,9 +110,9 @@ func (n *node) sendPart(ctx context.Context, c rpc.Caller, r partRequest, s rpc.
 		return err
 	}
 	part := protocol.SavedPart(dir, r.Rank)
-	err := filestream.Send(ctx, s, part, nil)
+	err := treesync.Send(ctx, s, part, nil)
 	if err == nil && r.Number > 0 { // the head has it
-		err = filestream.RemoveAll(part)
+		err = fsutil.RemoveAll(part)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 		return m.Resume(ctx)
 	case holdSave:
 		part := protocol.SavedPart(freshSnapshot(n.config.Host.Dir, r.Number), n.config.Rank)
-		if err := filestream.RemoveAll(part); err != nil {
+		if err := fsutil.RemoveAll(part); err != nil {
 			return err
 		}
 		return m.Save(ctx, part)
@@ -222,7 +222,7 @@ const resumeTimeout = 5 * time.Minute
 func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error {
 	dir := h.n.config.Host.Dir
 	fresh := freshSnapshot(dir, number)
-	if err := filestream.RemoveAll(fresh); err != nil {
+	if err := fsutil.RemoveAll(fresh); err != nil {
 		return err
 	}
 	err := h.hold(ctx, holdRequest{Do: holdPause})
@@ -239,7 +239,7 @@ func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error 
 		err = h.sealSnapshot(fresh, protocol.SnapshotDir(dir, number))
 	}
 	if err != nil {
-		filestream.RemoveAll(fresh) //nolint:errcheck // the next attempt removes all
+		fsutil.RemoveAll(fresh) //nolint:errcheck // the next attempt removes all
 	}
 	return err
 }
@@ -262,10 +262,10 @@ func (h *head) sealSnapshot(fresh, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := filestream.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
 		return err
 	}
-	if err := filestream.RemoveAll(target); err != nil {
+	if err := fsutil.RemoveAll(target); err != nil {
 		return err
 	}
 	return fsutil.Rename(fresh, target)
@@ -310,7 +310,7 @@ func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return filestream.Send(ctx, s, protocol.SnapshotDir(h.n.config.Host.Dir, n), nil)
+	return treesync.Send(ctx, s, protocol.SnapshotDir(h.n.config.Host.Dir, n), nil)
 }
 
 // spreadHeld gives the machines, which hold a volume each, what node 0's has

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // The nodes form a binary tree by rank: what a node lacks it takes from its
@@ -217,7 +218,7 @@ func (n *node) importStaged(ctx context.Context, what string, image core.Image) 
 func (n *node) takeTree(ctx context.Context, what, into string) error {
 	return n.take(ctx, what, func(r io.Reader) error {
 		temp := into + ".new"
-		if err := filestream.Receive(ctx, r, temp); err != nil {
+		if err := treesync.Receive(ctx, r, temp); err != nil {
 			return err
 		}
 		return replaceContents(into, temp)
@@ -230,7 +231,7 @@ func (n *node) takeTree(ctx context.Context, what, into string) error {
 func (n *node) haveTree(ctx context.Context, what, dir string) error {
 	switch n.group {
 	case 0:
-		n.offer(what, func(ctx context.Context, w io.Writer) error { return filestream.Send(ctx, w, dir, nil) })
+		n.offer(what, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, dir, nil) })
 		return nil
 	case n.config.Rank:
 		return n.takeTree(ctx, what, dir)
@@ -249,12 +250,12 @@ func replaceContents(dir, from string) error {
 	}
 	for _, e := range entries {
 		target := filepath.Join(dir, e.Name())
-		if err := filestream.RemoveAll(target); err != nil {
+		if err := fsutil.RemoveAll(target); err != nil {
 			return err
 		}
 		if err := os.Rename(filepath.Join(from, e.Name()), target); err != nil {
 			return err
 		}
 	}
-	return filestream.RemoveAll(from)
+	return fsutil.RemoveAll(from)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -127,7 +126,7 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	}
 	defer image.Close()
 	fresh := volume + ".new"
-	if err := filestream.RemoveAll(fresh); err != nil {
+	if err := fsutil.RemoveAll(fresh); err != nil {
 		return 0, err
 	}
 	if err := image.Unload(ctx, fresh, nil); err != nil {
@@ -146,10 +145,10 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	if err := layUnder(fresh, volume); err != nil {
 		return 0, err
 	}
-	if err := filestream.RemoveAll(fresh); err != nil {
+	if err := fsutil.RemoveAll(fresh); err != nil {
 		return 0, err
 	}
-	filestream.RemoveAll(file) //nolint:errcheck // it only takes space
+	fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
 	return image.Size(), nil
 }
 
@@ -354,12 +353,12 @@ func (h *head) unloadVolume() error {
 	globs := h.volumeGlobs()
 	switch {
 	case h.snapshot > 0:
-		filestream.RemoveAll(file) //nolint:errcheck // it only takes space
+		fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
 		return nil
 	case h.volumeWanted():
 		globs = nil
 	case len(globs) == 0: // nobody wants what it holds
-		return filestream.RemoveAll(file)
+		return fsutil.RemoveAll(file)
 	}
 	ctx := context.Background()
 	tools, release, err := h.n.tools(ctx)
@@ -373,7 +372,7 @@ func (h *head) unloadVolume() error {
 	}
 	defer image.Close()
 	fresh := volume + ".new"
-	if err := filestream.RemoveAll(fresh); err != nil {
+	if err := fsutil.RemoveAll(fresh); err != nil {
 		return err
 	}
 	err = image.Unload(ctx, fresh, globs)
@@ -383,13 +382,13 @@ func (h *head) unloadVolume() error {
 	if err != nil {
 		return err
 	}
-	if err := filestream.RemoveAll(volume); err != nil {
+	if err := fsutil.RemoveAll(volume); err != nil {
 		return err
 	}
 	if err := fsutil.Rename(fresh, volume); err != nil {
 		return err
 	}
-	filestream.RemoveAll(file) //nolint:errcheck // it only takes space
+	fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
 	return nil
 }
 

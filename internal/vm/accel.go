@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -88,7 +87,7 @@ func settle(file string, try func() (verdict, error)) (verdict, error) {
 		return v, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err == nil { // a verdict that cannot be kept is found again
-		filestream.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
+		fsutil.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
 	}
 	return v, nil
 }

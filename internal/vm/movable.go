@@ -13,8 +13,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
@@ -211,7 +211,7 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 		return err
 	}
 	defer s.Close()
-	if err := filestream.SendMany(ctx, s, from, names, nil); err != nil {
+	if err := treesync.SendMany(ctx, s, from, names, nil); err != nil {
 		return err
 	}
 	failed, err := rpc.Receive[rpc.Failure](s, rpc.DefaultSize)
@@ -259,7 +259,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	if found.Files == 0 {
 		return nil
 	}
-	return m.lost(filestream.Receive(ctx, s, into))
+	return m.lost(treesync.Receive(ctx, s, into))
 }
 
 func (m *movable) mount(target string) (driver.Mount, error) {

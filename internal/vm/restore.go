@@ -15,8 +15,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -206,7 +206,7 @@ func (r record) checkDisks() error {
 // prepareDisk puts a disk in its place, or checks one that is only read.
 func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir string) error {
 	if !disk.ReadOnly {
-		err := unpack(dir, saved.Serial+packed, func(in io.Reader) error { return filestream.Receive(ctx, in, disk.File) })
+		err := unpack(dir, saved.Serial+packed, func(in io.Reader) error { return treesync.Receive(ctx, in, disk.File) })
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/klauspost/compress/zstd"
 )
@@ -100,7 +100,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 			continue
 		}
 		parts = append(parts, func() error {
-			return pack(filepath.Join(dir, d.Serial+packed), func(w io.Writer) error { return filestream.Send(ctx, w, d.File, nil) })
+			return pack(filepath.Join(dir, d.Serial+packed), func(w io.Writer) error { return treesync.Send(ctx, w, d.File, nil) })
 		})
 	}
 	if err := atOnce(parts); err != nil {
@@ -110,10 +110,10 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := filestream.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
 		return err
 	}
-	return filestream.SyncDir(dir)
+	return fsutil.SyncDir(dir)
 }
 
 // atOnce does some things side by side, and gives all that failed.

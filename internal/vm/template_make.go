@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
@@ -77,7 +77,7 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 	}
 	// Nothing need be on the disk: what a crash spoils does not match its sum.
 	record := filepath.Join(dir, templateRecord)
-	if err := errors.Join(filestream.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
+	if err := errors.Join(fsutil.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
 		return err
 	}
 	return os.Rename(dir, t.path())

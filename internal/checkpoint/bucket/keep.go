@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -98,16 +98,16 @@ func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int
 	up.SetLimit(uploads)
 	stop := context.AfterFunc(upCtx, func() { tree.Close() }) // so that nobody waits for more of it in vain
 	defer stop()
-	names := make([]filestream.Name, 0, len(there.at))
+	names := make([]treesync.Name, 0, len(there.at))
 	for name := range there.at {
 		names = append(names, name)
 	}
-	if err := filestream.TellKnown(tree, bits, names); err != nil {
+	if err := treesync.TellKnown(tree, bits, names); err != nil {
 		return err
 	}
-	f := &filler{store: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[filestream.Name]bool{}, live: map[uint32]int64{}}
+	f := &filler{store: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[treesync.Name]bool{}, live: map[uint32]int64{}}
 	pieces := &pieces{filler: f}
-	err = filestream.Shelve(upCtx, tree, pieces, bits, f)
+	err = treesync.Shelve(upCtx, tree, pieces, bits, f)
 	if err == nil {
 		err = errors.Join(f.flush(), pieces.flush())
 	}
@@ -138,15 +138,15 @@ type filler struct {
 	stock *stock
 	bits  int
 	open  pack
-	seen  map[filestream.Name]bool
+	seen  map[treesync.Name]bool
 	live  map[uint32]int64 // bytes used of each pack
 }
 
-// Begin implements filestream.Shelf.
+// Begin implements treesync.Shelf.
 func (f *filler) Begin(bits int) { f.bits = bits }
 
-// Put implements filestream.Shelf.
-func (f *filler) Put(name filestream.Name, data []byte) error {
+// Put implements treesync.Shelf.
+func (f *filler) Put(name treesync.Name, data []byte) error {
 	if f.seen[name] {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (f *filler) Put(name filestream.Name, data []byte) error {
 	return f.ctx.Err()
 }
 
-// File implements filestream.Shelf.
+// File implements treesync.Shelf.
 func (f *filler) File(path string, digest [sha256.Size]byte, size int64) {
 	f.m.Files[path] = hex.EncodeToString(digest[:])
 	f.m.Bytes += size

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // A pack is chunks, one after the other; then its index, which has for each
@@ -15,7 +15,7 @@ import (
 // content of the chunks.
 const (
 	packBytes  = 16 << 20 // a pack is full
-	nameBytes  = len(filestream.Name{})
+	nameBytes  = len(treesync.Name{})
 	entryBytes = nameBytes + 4
 	packMagic  = "BEEpk1\r\n"
 	footBytes  = 4 + len(packMagic)
@@ -36,7 +36,7 @@ type pack struct {
 	index []byte
 }
 
-func (p *pack) add(name filestream.Name, data []byte) (offset int) {
+func (p *pack) add(name treesync.Name, data []byte) (offset int) {
 	offset = len(p.data)
 	p.data = append(p.data, data...)
 	p.index = append(p.index, name[:]...)
@@ -81,10 +81,10 @@ func parseIndex(name string, size int64, tail []byte) (index []byte, need int64,
 }
 
 // eachEntry tells every chunk of an index.
-func eachEntry(index []byte, do func(name filestream.Name, offset, length uint32)) (total int64) {
+func eachEntry(index []byte, do func(name treesync.Name, offset, length uint32)) (total int64) {
 	for ; len(index) >= entryBytes; index = index[entryBytes:] {
 		length := binary.LittleEndian.Uint32(index[nameBytes:])
-		do(filestream.Name(index[:nameBytes]), uint32(total), length)
+		do(treesync.Name(index[:nameBytes]), uint32(total), length)
 		total += int64(length)
 	}
 	return total

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // Restore implements checkpoint.Store. What can be found out without reading all
@@ -34,13 +34,13 @@ func (s *store) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Si
 		return err
 	}
 	defer tree.Close()
-	known, err := filestream.ReadKnown(tree)
+	known, err := treesync.ReadKnown(tree)
 	if err != nil {
 		return err
 	}
 	var sent error
-	err = filestream.Deliver(tree, func(w io.Writer) error {
-		sent = filestream.Unshelve(ctx, w, &reader{ctx: ctx, store: s, left: m.Tree}, known, stock, nil)
+	err = treesync.Deliver(tree, func(w io.Writer) error {
+		sent = treesync.Unshelve(ctx, w, &reader{ctx: ctx, store: s, left: m.Tree}, known, stock, nil)
 		return sent
 	})
 	if err != nil && isDamage(sent) {

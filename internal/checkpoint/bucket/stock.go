@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -23,13 +23,13 @@ const firstTail = 128 << 10
 type stock struct {
 	*store
 	packs []object
-	at    map[filestream.Name]chunkAt
+	at    map[treesync.Name]chunkAt
 }
 
 // load reads the indexes of packs. One that is not whole is damage where strict;
 // else it is left out, as its chunks are of no use.
 func (s *store) load(ctx context.Context, list []object, strict bool) (*stock, error) {
-	k := &stock{store: s, packs: list, at: map[filestream.Name]chunkAt{}}
+	k := &stock{store: s, packs: list, at: map[treesync.Name]chunkAt{}}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2 * atOnce)
@@ -44,7 +44,7 @@ func (s *store) load(ctx context.Context, list []object, strict bool) (*stock, e
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			eachEntry(index, func(name filestream.Name, offset, length uint32) { k.at[name] = chunkAt{uint32(i), offset, length} })
+			eachEntry(index, func(name treesync.Name, offset, length uint32) { k.at[name] = chunkAt{uint32(i), offset, length} })
 			return nil
 		})
 	}
@@ -72,8 +72,8 @@ func (s *store) index(ctx context.Context, o object) ([]byte, error) {
 	}
 }
 
-// Size implements filestream.Stock.
-func (k *stock) Size(name filestream.Name) (int, bool) {
+// Size implements treesync.Stock.
+func (k *stock) Size(name treesync.Name) (int, bool) {
 	at, ok := k.at[name]
 	return int(at.length), ok
 }
@@ -88,8 +88,8 @@ type stretch struct {
 // gap is how much is rather got in vain than asked for in two parts.
 const gap = 256 << 10
 
-// Get implements filestream.Stock.
-func (k *stock) Get(ctx context.Context, names []filestream.Name) ([][]byte, error) {
+// Get implements treesync.Stock.
+func (k *stock) Get(ctx context.Context, names []treesync.Name) ([][]byte, error) {
 	out := make([][]byte, len(names))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
@@ -106,7 +106,7 @@ func (k *stock) Get(ctx context.Context, names []filestream.Name) ([][]byte, err
 			for _, i := range s.places {
 				at := k.at[names[i]]
 				data := raw[at.offset-s.from:][:at.length]
-				if filestream.NameOf(data) != names[i] {
+				if treesync.NameOf(data) != names[i] {
 					k.objects.Put(ctx, k.prefix+bad+o.Name, []byte("damaged\n")) //nolint:errcheck // else it is found again
 					return damaged("data in a pack are not what they were", o.Name)
 				}
@@ -118,7 +118,7 @@ func (k *stock) Get(ctx context.Context, names []filestream.Name) ([][]byte, err
 	return out, g.Wait()
 }
 
-func (k *stock) stretches(names []filestream.Name) []stretch {
+func (k *stock) stretches(names []treesync.Name) []stretch {
 	order := make([]int, len(names))
 	for i := range order {
 		order[i] = i

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // BenchmarkBlob unpacks the layer that BEE_BENCH_LAYER names.
@@ -29,7 +29,7 @@ func BenchmarkBlob(b *testing.B) {
 		b.SetBytes(u.Bytes())
 		u.Close()
 		b.StopTimer()
-		filestream.RemoveAll(root)
+		fsutil.RemoveAll(root)
 		b.StartTimer()
 	}
 }

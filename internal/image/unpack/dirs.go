@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -199,7 +199,7 @@ func (d *dirs) remove(fd int, base, own string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if err := filestream.RemoveAll(filepath.Join(d.path, own)); err != nil {
+	if err := fsutil.RemoveAll(filepath.Join(d.path, own)); err != nil {
 		return err
 	}
 	for p, fd := range d.open {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // layersOf reads arbitrary bytes as layers: every string is some sequence of
@@ -65,7 +65,7 @@ func FuzzUnpack(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer filestream.RemoveAll(top)
+		defer fsutil.RemoveAll(top)
 		root, outside := filepath.Join(top, "tree"), filepath.Join(top, "outside")
 		if os.Mkdir(root, 0o755) != nil || os.WriteFile(outside, []byte("safe"), 0o640) != nil {
 			t.Fatal("cannot prepare")
@@ -87,7 +87,7 @@ func FuzzUnpack(f *testing.F) {
 		if err != nil || serr != nil || string(got) != "safe" || info.Mode() != 0o640 || len(entries) != 2 {
 			t.Errorf("something outside was touched: %q %v %v", got, err, entries)
 		}
-		if err := filestream.RemoveAll(root); err != nil {
+		if err := fsutil.RemoveAll(root); err != nil {
 			t.Errorf("the tree cannot be removed: %v", err)
 		}
 	})

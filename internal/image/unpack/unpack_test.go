@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
@@ -80,7 +80,7 @@ func unpackAll(t testing.TB, limits Limits, layers ...[]entry) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { filestream.RemoveAll(top) })
+	t.Cleanup(func() { fsutil.RemoveAll(top) })
 	root := filepath.Join(top, "tree")
 	if err := errors.Join(os.Mkdir(root, 0o700), os.WriteFile(filepath.Join(top, "outside"), []byte("safe"), 0o644)); err != nil {
 		t.Fatal(err)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -127,7 +127,7 @@ func (c *Client) Snapshot(ctx context.Context, into string) error {
 		return err
 	}
 	defer s.Close()
-	return filestream.Receive(ctx, s, into)
+	return treesync.Receive(ctx, s, into)
 }
 
 // Hold has a checkpoint that the head has kept stay, until done is called or the

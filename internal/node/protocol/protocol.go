@@ -480,7 +480,7 @@ type OutputMatch struct {
 // LeftBehind is something that stays in the volume.
 type LeftBehind struct {
 	Path string `json:"path"` // in the container
-	Why  string `json:"why"`  // a word of filestream.Why
+	Why  string `json:"why"`  // a word of treesync.Why
 }
 
 // NodeReport is what a node tells of its host and its use.

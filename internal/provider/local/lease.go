@@ -10,9 +10,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -119,7 +119,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if err := l.checkHost("stage", t.Host); err != nil {
 		return err
 	}
-	if err := filestream.Copy(ctx, t.Local, t.Remote, t.Progress); err != nil {
+	if err := treesync.Copy(ctx, t.Local, t.Remote, t.Progress); err != nil {
 		return l.fail("stage to", t.Host, err)
 	}
 	return nil
@@ -129,7 +129,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err := l.checkHost("fetch", t.Host); err != nil {
 		return err
 	}
-	if err := filestream.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
+	if err := treesync.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
 		return l.fail("fetch from", t.Host, err)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/emulate"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -38,7 +38,7 @@ func scratch(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := filestream.RemoveAll(dir); err != nil {
+		if err := fsutil.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})

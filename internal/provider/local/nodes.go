@@ -18,7 +18,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
@@ -204,7 +203,7 @@ func readNodeRecord(path string) ([]byte, error) {
 
 // stopNodes ends all nodes that were launched on this machine itself.
 func (l *lease) stopNodes(ctx context.Context) error {
-	records, err := filepath.Glob(filepath.Join(filestream.QuoteGlob(l.dir), nodeRecord+"[0-9]*"))
+	records, err := filepath.Glob(filepath.Join(fsutil.QuoteGlob(l.dir), nodeRecord+"[0-9]*"))
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // lease is one job, or one step of a job of the user's.
@@ -215,7 +215,7 @@ func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, er
 
 // Stage implements driver.Lease, through the shared scratch.
 func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
-	if err := filestream.Copy(ctx, t.Local, t.Remote, t.Progress); err != nil {
+	if err := treesync.Copy(ctx, t.Local, t.Remote, t.Progress); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "copy to", Object: l.p.s.Name, Err: err}
 	}
 	return nil
@@ -226,7 +226,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err := l.away(); err != nil {
 		return err
 	}
-	if err := filestream.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
+	if err := treesync.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "copy from", Object: l.p.s.Name, Err: err}
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // lease is what the hosts granted.
@@ -349,17 +349,17 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 		return err
 	}
 	defer in.Close()
-	var known *filestream.Known
+	var known *treesync.Known
 	if t.Again {
-		known, err = filestream.Agree(in, t.Local)
+		known, err = treesync.Agree(in, t.Local)
 	} else {
-		known, err = filestream.ReadKnown(in)
+		known, err = treesync.ReadKnown(in)
 	}
 	if err != nil {
 		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
-	return transient(filestream.Deliver(in, func(w io.Writer) error {
-		return filestream.SendOver(ctx, w, t.Local, known, t.Progress)
+	return transient(treesync.Deliver(in, func(w io.Writer) error {
+		return treesync.SendOver(ctx, w, t.Local, known, t.Progress)
 	}))
 }
 
@@ -397,11 +397,11 @@ func (in *incoming) Outcome() error {
 
 // Fetch implements driver.Lease.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
-	var basis *filestream.Basis
+	var basis *treesync.Basis
 	if t.Again {
 		basis = basisOf(ctx, t.Local, t.Before)
 	} else {
-		basis, _ = filestream.BasisLeft(ctx, t.Local) // nil where it cannot be found out: then all of it travels
+		basis, _ = treesync.BasisLeft(ctx, t.Local) // nil where it cannot be found out: then all of it travels
 	}
 	basis = basis.Keyed()
 	k, c, err := l.line(ctx, t.Host, treeAt(t))
@@ -422,7 +422,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	}
 	var r readProgress
 	r.Reader, r.told = s, t.Progress
-	return filestream.ReceiveOver(ctx, &r, t.Local, basis)
+	return treesync.ReceiveOver(ctx, &r, t.Local, basis)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that

@@ -11,8 +11,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -111,8 +111,8 @@ func (stdio) Close() error                { return errors.Join(os.Stdin.Close(),
 
 // basisOf is what there is of a file already; where that cannot be found out,
 // nothing: then all of it travels.
-func basisOf(ctx context.Context, path string, others ...string) *filestream.Basis {
-	basis, err := filestream.NewBasis(ctx, path, others...)
+func basisOf(ctx context.Context, path string, others ...string) *treesync.Basis {
+	basis, err := treesync.NewBasis(ctx, path, others...)
 	if err != nil {
 		return nil
 	}

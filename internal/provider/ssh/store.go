@@ -12,8 +12,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // NewPlace gives the store of checkpoints that is a directory on the one host of
@@ -210,10 +210,10 @@ func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string
 		err = arrival(arriving, tree, way)
 		return arriving.reply.Manifest, arriving.reply.Made, err
 	}
-	if err := filestream.RelayKnown(tree, host); err != nil {
+	if err := treesync.RelayKnown(tree, host); err != nil {
 		return checkpoint.Manifest{}, false, s.broken("keep a checkpoint", err)
 	}
-	err = filestream.Deliver(arriving, func(w io.Writer) error { return filestream.Relay(w, tree) })
+	err = treesync.Deliver(arriving, func(w io.Writer) error { return treesync.Relay(w, tree) })
 	return arriving.reply.Manifest, arriving.reply.Made, err
 }
 
@@ -224,7 +224,7 @@ type keeping struct {
 	reply checkpoint.Reply
 }
 
-// Outcome implements filestream.Receiver.
+// Outcome implements treesync.Receiver.
 func (k *keeping) Outcome() error {
 	e, err := rpc.Receive[ended](k.Stream, maxManifest)
 	if err != nil {
@@ -253,10 +253,10 @@ func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 	if way != nil {
 		return arrival(tree, host, way)
 	}
-	if err := filestream.RelayKnown(host, tree); err != nil {
+	if err := treesync.RelayKnown(host, tree); err != nil {
 		return s.broken("bring a checkpoint", err)
 	}
-	return filestream.Deliver(tree, func(w io.Writer) error { return filestream.Relay(w, host) })
+	return treesync.Deliver(tree, func(w io.Writer) error { return treesync.Relay(w, host) })
 }
 
 func (s farStore) broken(op string, err error) error {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -102,9 +102,9 @@ func (w *way) done() {
 // send sends a tree to who tells first what he knows of it.
 func (w *way) send(ctx context.Context, path string) error {
 	defer w.done()
-	known, err := filestream.Agree(w, path)
+	known, err := treesync.Agree(w, path)
 	if err == nil {
-		err = filestream.SendOver(ctx, w, path, known, w.told())
+		err = treesync.SendOver(ctx, w, path, known, w.told())
 	}
 	if w.conn == nil {
 		return err
@@ -113,7 +113,7 @@ func (w *way) send(ctx context.Context, path string) error {
 }
 
 // receive receives a tree, and tells first what there is of it.
-func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis) error {
+func (w *way) receive(ctx context.Context, path string, basis *treesync.Basis) error {
 	defer w.done()
 	if w.conn != nil { // another of these is the sender
 		basis = basis.Keyed()
@@ -121,7 +121,7 @@ func (w *way) receive(ctx context.Context, path string, basis *filestream.Basis)
 	if err := basis.Tell(ctx, w); err != nil {
 		return err
 	}
-	return filestream.ReceiveOver(ctx, w, path, basis)
+	return treesync.ReceiveOver(ctx, w, path, basis)
 }
 
 // tellEvery is how often the caller hears of it.

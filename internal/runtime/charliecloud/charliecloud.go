@@ -19,7 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/runtime/command"
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
@@ -117,7 +117,7 @@ func (l layers) remove() error {
 	if l.top == "" {
 		return nil
 	}
-	return filestream.RemoveAll(l.top)
+	return fsutil.RemoveAll(l.top)
 }
 
 // prepare makes the directories, with the mount points that the image lacks in

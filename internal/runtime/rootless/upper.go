@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +54,7 @@ func (s *setup) mountRoot() (string, error) {
 
 func copyTree(from, to string) error {
 	os.Remove(to) //nolint:errcheck // the copy fails, then
-	return filestream.Copy(context.Background(), from, to, nil)
+	return treesync.Copy(context.Background(), from, to, nil)
 }
 
 // escape keeps separators of mount options out of paths.

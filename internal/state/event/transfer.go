@@ -121,7 +121,7 @@ type OutputsRefused struct {
 	First string `json:"first"`
 }
 
-// LeftOutput is an output that stays on its site. Why is a filestream.Why, or "".
+// LeftOutput is an output that stays on its site. Why is a treesync.Why, or "".
 type LeftOutput struct {
 	Path string `json:"path"`
 	Why  string `json:"why,omitempty"`

@@ -21,7 +21,7 @@ var ( //nolint:gochecknoglobals // constants
 	CallStop  = rpc.Method[StopRequest, rpc.None]{Name: "stop", By: rpc.Host, Within: rpc.Unlimited}                           // answered once the container has ended
 	CallWait  = rpc.Method[rpc.None, core.Exit]{Name: "wait", By: rpc.Host, Within: rpc.Unlimited}                             // answered when the container has ended
 	CallPing  = rpc.Method[rpc.None, rpc.None]{Name: "ping", By: rpc.Host, Within: rpc.Unlimited}                              // answered at once
-	CallPut   = rpc.Method[PutRequest, rpc.None]{Name: "put", By: rpc.Host, Within: rpc.Unlimited}                             // then a stream of files (filestream), and an rpc.Failure
+	CallPut   = rpc.Method[PutRequest, rpc.None]{Name: "put", By: rpc.Host, Within: rpc.Unlimited}                             // then a stream of files (treesync), and an rpc.Failure
 	CallGet   = rpc.Method[GetRequest, GetReply]{Name: "get", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}     // then a stream of the files
 )
 

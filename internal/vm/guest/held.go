@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
@@ -33,7 +33,7 @@ func put(ctx context.Context, _ rpc.Caller, r agent.PutRequest, s rpc.Answer[rpc
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return rpc.Send(s, rpc.Fail(filestream.Receive(ctx, s, r.Dir)), rpc.DefaultSize)
+	return rpc.Send(s, rpc.Fail(treesync.Receive(ctx, s, r.Dir)), rpc.DefaultSize)
 }
 
 // get gives files to the host.
@@ -44,12 +44,12 @@ func get(ctx context.Context, _ rpc.Caller, r agent.GetRequest, s rpc.Answer[age
 	}
 	defer root.Close()
 	root.Seen = r.Seen
-	files, err := filestream.Match(root, r.Patterns)
+	files, err := treesync.Match(root, r.Patterns)
 	if err != nil {
 		return err
 	}
 	if err := s.Reply(agent.GetReply{Files: len(files)}); err != nil || len(files) == 0 {
 		return err
 	}
-	return filestream.SendMany(ctx, s, r.Dir, files, nil)
+	return treesync.SendMany(ctx, s, r.Dir, files, nil)
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/bee-hpc/bee/internal/filestream"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
@@ -57,7 +57,7 @@ func runSSHD() error {
 		text string
 		mode os.FileMode
 	}{filepath.Join(sshDir, "host_key"): {keys.Host, 0o600}, filepath.Join(sshDir, "authorized_keys"): {keys.Authorized, 0o644}, config: {sshConfig + setEnv(environment(c)), 0o644}} {
-		if err := filestream.WriteFile(name, []byte(file.text), file.mode); err != nil { // others may connect now
+		if err := fsutil.WriteFile(name, []byte(file.text), file.mode); err != nil { // others may connect now
 			return err
 		}
 	}

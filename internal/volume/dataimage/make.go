@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/filestream"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -75,7 +74,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err := os.Rename(f.Name(), file); err != nil {
 		return fileError("make data image", file, err)
 	}
-	return filestream.SyncDir(filepath.Dir(file))
+	return fsutil.SyncDir(filepath.Dir(file))
 }
 
 // unfinishedPrefix begins the names of images that are being made.
@@ -84,7 +83,7 @@ const unfinishedPrefix = ".bee-image-"
 // unfinished makes a file for an image, which is locked until it is closed, and removes
 // those of makers that were killed.
 func unfinished(dir string) (*os.File, error) {
-	old, _ := filepath.Glob(filepath.Join(filestream.QuoteGlob(dir), unfinishedPrefix+"*"))
+	old, _ := filepath.Glob(filepath.Join(fsutil.QuoteGlob(dir), unfinishedPrefix+"*"))
 	for _, name := range old {
 		if f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0); err == nil {
 			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {

@@ -1,0 +1,25 @@
+package treesync
+
+import (
+	"io/fs"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+)
+
+// MakeReadable allows the owner of a tree to read all of it, as far as that is us;
+// links are left alone.
+func MakeReadable(root *fsutil.Root, name string) {
+	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by whoever reads it
+		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+			return nil //nolint:nilerr // see above
+		}
+		need, more := fs.FileMode(0o400), fs.FileMode(0o400)
+		if info.IsDir() {
+			need, more = 0o500, 0o700 // a copy of it can be removed, too
+		}
+		if mode := info.Mode(); mode&need != need {
+			root.Chmod(name, mode|more) //nolint:errcheck // see above
+		}
+		return nil
+	})
+}
