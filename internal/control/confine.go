@@ -32,6 +32,21 @@ func (s *Submission) stays(path string) error {
 	}
 }
 
+// staysBuild refuses a build outside of the directory to which the job is confined.
+func (s *Submission) staysBuild(job *spec.Job) error {
+	if s.Within == "" {
+		return nil
+	}
+	reaches := job.Build.Reaches(s.Within)
+	if len(reaches) == 0 {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "build the image of", Object: job.Name, Err: fmt.Errorf("it leaves %s, which it did not when the run was submitted: %s", s.Within, reaches[0]),
+		Remedy: "Somebody has changed it since. See who may write there.",
+	}
+}
+
 // openTo opens a directory to which outputs come, which stays the one that was checked.
 func (s *Submission) openTo(to string) (*fsutil.Root, error) {
 	root, err := fsutil.OpenRoot(to)

@@ -82,3 +82,38 @@ func TestAStrangersInputIsReplacedLater(t *testing.T) {
 		t.Errorf("%+v, sent %+v", got, w.sites["a"].staged)
 	}
 }
+
+// TestAStrangersDockerfileIsReplacedLater: no image is built of a Dockerfile that names an
+// image outside of the job's directory by now.
+func TestAStrangersDockerfileIsReplacedLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want state.RunState
+	}{
+		"unchanged": {"FROM debian:12\n", state.Succeeded},
+		"replaced":  {"FROM docker-archive:/home/ann/secret.tar\n", state.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, dir := newWorld(t, "a"), t.TempDir()
+			w.ending(t, 0, nil)
+			writeFiles(t, dir, map[string]string{"context/Dockerfile": "FROM debian:12\n"})
+			s := Submission{
+				Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Build: &spec.Build{Context: filepath.Join(dir, "context")}, Volume: spec.Volume{Path: "/work"}},
+				Sites: []spec.Site{{Name: "a", Provider: "fake"}},
+			}
+			if err := s.Confine(dir, s.Job.Reaches(dir)); err != nil || s.Within == "" {
+				t.Fatalf("confined to %q, %v", s.Within, err)
+			}
+			run, lock, err := w.Submit(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { lock.Unlock() })
+			writeFiles(t, dir, map[string]string{"context/Dockerfile": c.text})
+			got := w.drive(t, run, nil)
+			if got.State != c.want || c.want == state.Failed && got.Kind != core.Invalid.String() {
+				t.Errorf("%+v, want it %s", got, c.want)
+			}
+		})
+	}
+}

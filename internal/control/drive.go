@@ -234,8 +234,12 @@ func (d *drive) getImage(ctx context.Context) error {
 	begun := time.Now()
 	image, is := d.savedImage()
 	if !is {
+		job := d.asBegun()
+		if err := d.sub.staysBuild(job); err != nil {
+			return err
+		}
 		var err error
-		if image, err = d.c.Images.Resolve(ctx, d.asBegun(), wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
+		if image, err = d.c.Images.Resolve(ctx, job, wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
 			return err
 		}
 		if guestimage.Is(image.Config.Env) {

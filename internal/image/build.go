@@ -150,7 +150,7 @@ func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Buil
 	defer exec.Command(tool, "rmi", tag).Run() //nolint:errcheck,noctx // what it keeps of it is not needed any more
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
-		if err := run(ctx, argv, nil, o); err != nil {
+		if err := run(ctx, b.Context, argv, nil, o); err != nil {
 			if e, ours := errors.AsType[*core.Error](err); ours {
 				e.Remedy = "Where " + tool + " itself cannot build here, `build: {builder: vm}` has a virtual machine do it."
 			}
@@ -219,10 +219,11 @@ func dockerfileCommands(tool, file, tag, archive string, b spec.Build, platform 
 	}
 }
 
-// run runs a program of others; the end of what it wrote explains a failure.
-func run(ctx context.Context, argv, env []string, o PullOptions) error {
+// run runs another program in dir, or in the working directory of this process where dir is
+// empty. The end of its output explains a failure.
+func run(ctx context.Context, dir string, argv, env []string, o PullOptions) error {
 	errs := &tail{line: func(l string) { o.Progress(l, 0, 0) }}
-	err := pipeFrom(ctx, argv, env, errs, func(r io.ReadCloser) error {
+	err := pipeFrom(ctx, dir, argv, env, errs, func(r io.ReadCloser) error {
 		_, err := io.Copy(errs, r)
 		return err
 	})

@@ -106,7 +106,7 @@ func (s *Store) lend(ctx context.Context, tool, ref string, i core.Image, o Pull
 		commands = slices.Insert(commands, 0, loadCommand(tool, archive))
 	}
 	for _, argv := range commands {
-		if err := run(ctx, argv, nil, o); err != nil {
+		if err := run(ctx, "", argv, nil, o); err != nil {
 			return undo, err
 		}
 	}

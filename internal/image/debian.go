@@ -99,7 +99,7 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 func (s *Store) runDebian(ctx context.Context, b spec.Build, d debian.Options, epoch int64, o PullOptions, read func(io.ReadCloser) error) error {
 	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
 	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
-	if err := pipeFrom(ctx, debian.Command(b, d), env, log, read); err != nil {
+	if err := pipeFrom(ctx, "", debian.Command(b, d), env, log, read); err != nil {
 		return debianError(ctx, err, log.String())
 	}
 	return nil
@@ -107,9 +107,9 @@ func (s *Store) runDebian(ctx context.Context, b spec.Build, d debian.Options, e
 
 // pipeFrom runs a program and has its output read. The program ends when we
 // do, whatever ends us.
-func pipeFrom(ctx context.Context, argv, env []string, errs io.Writer, read func(io.ReadCloser) error) error {
+func pipeFrom(ctx context.Context, dir string, argv, env []string, errs io.Writer, read func(io.ReadCloser) error) error {
 	c := tethered(ctx, argv)
-	c.Env = append(os.Environ(), env...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	c.Stderr = errs
 	out, err := c.StdoutPipe()
 	if err != nil {

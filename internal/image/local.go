@@ -129,7 +129,7 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 func (s *Store) saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
 	var errs tail
 	var f *os.File
-	err := pipeFrom(ctx, saveCommand(tool, name), nil, &errs, func(r io.ReadCloser) (err error) {
+	err := pipeFrom(ctx, "", saveCommand(tool, name), nil, &errs, func(r io.ReadCloser) (err error) {
 		f, err = s.keep(r)
 		return err
 	})

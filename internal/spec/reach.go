@@ -57,7 +57,7 @@ func (j *Job) Reaches(dir string) []Reach {
 			add(fmt.Sprintf("outputs[%d].to", i), "writes to", out.To)
 		}
 	}
-	list = append(list, j.Build.reaches(dir)...)
+	list = append(list, j.Build.Reaches(dir)...)
 	reads("volume.from", j.Volume.From)
 	list = append(list, imageReach("image", j.Dir, j.Image, dir)...)
 	if j.VM != nil {
@@ -74,8 +74,8 @@ func (j *Job) Reaches(dir string) []Reach {
 	return list
 }
 
-// reaches lists what a build takes from outside of a directory.
-func (b *Build) reaches(dir string) []Reach {
+// Reaches lists what a build takes from outside of a directory.
+func (b *Build) Reaches(dir string) []Reach {
 	var list []Reach
 	if b == nil {
 		return nil
@@ -88,6 +88,7 @@ func (b *Build) reaches(dir string) []Reach {
 	if b.Context != "" {
 		reads("build.context", b.Context)
 		reads("build.dockerfile", b.DockerfileIn(b.Context))
+		list = append(list, b.dockerfileReaches(dir)...)
 	}
 	for i, c := range b.Copy {
 		reads(fmt.Sprintf("build.copy[%d].from", i), c.From)

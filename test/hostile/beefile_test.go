@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,19 @@ func TestAStrangersBuild(t *testing.T) {
 	}
 	if r := b.Try("image", "build", job); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") {
 		t.Errorf("%+v", r)
+	}
+	secret := b.File("../secret.tar", "")
+	for _, text := range []string{"FROM docker-archive:" + secret + "\n", "FROM scratch\n\nCOPY --from=dir:" + filepath.Dir(secret) + " / /\n"} {
+		b.File("theirs/context/Dockerfile", text)
+		job := b.File("theirs/from.yaml", "build: context\nrun: x\n")
+		if err := os.Chmod(job, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range [][]string{{"image", "build", job}, {"run", job}} {
+			if r := b.Try(command...); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") || !strings.Contains(r.Stderr, fmt.Sprintf("in line %d ", strings.Count(text, "\n"))) {
+				t.Errorf("%q: %+v", text, r)
+			}
+		}
 	}
 	ran := filepath.Join(b.Dir, "ran")
 	job = b.File("theirs/debian.yaml", "build: {debian: bookworm, mirror: '--setup-hook=touch "+ran+"'}\nrun: x\n")
