@@ -18,7 +18,7 @@ import (
 // machine makes the runtime that puts a virtual machine between a node's host
 // and its container.
 func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
-	program := qemu.Choose(m.Tree)
+	program := qemu.Choose(ctx, m.Tree)
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

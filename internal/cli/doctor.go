@@ -88,6 +88,9 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		}
 		add(f)
 	}
+	if f, found := sandbox(ctx); found {
+		add(f)
+	}
 	add(shares())
 	add(kvm(catalog.KnownAccel()))
 	for _, device := range []struct{ name, path string }{{"InfiniBand", "/dev/infiniband"}, {"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
@@ -130,6 +133,19 @@ func kvm(accel, why string, err error) finding {
 }
 
 const emulated = " (virtual machines run in software emulation, which is slow)"
+
+// sandbox reports a QEMU of this host that runs without its sandbox; found is false where
+// there is no QEMU, or one with a sandbox.
+func sandbox(ctx context.Context) (f finding, found bool) {
+	path, err := exec.LookPath(qemu.Program())
+	if err != nil || qemu.HasSandbox(ctx, []string{path}) {
+		return finding{}, false
+	}
+	return finding{
+		Area: "tool", Name: "QEMU's sandbox", Detail: path + " is built without seccomp: virtual machines run, and nothing limits the system calls of QEMU where a guest breaks into it",
+		Remedy: "Install a QEMU that is built with seccomp, as distributions have it; or use a guest image of `bee vm build`, which carries one.",
+	}, true
+}
 
 // shares tells whether guests can have this host's directories by virtiofs.
 func shares() finding {

@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
 // TestADoctorWithoutARuntimeFails, also for scripts that read its JSON.
@@ -61,5 +64,28 @@ func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
 		if strings.Contains(rest, "→") != c.remedy {
 			t.Errorf("%s: %s", name, rest)
 		}
+	}
+}
+
+// TestDoctorReportsAQEMUWithoutASandbox, and has nothing to say of one that has it.
+func TestDoctorReportsAQEMUWithoutASandbox(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		found        bool
+	}{
+		{"with seccomp", "exit 0", false},
+		{"without seccomp", `[ "$1" != -sandbox ]`, true},
+		{"broken", "exit 1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, qemu.Program()), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", dir)
+			if f, found := sandbox(t.Context()); found != c.found || found && (f.OK || f.Remedy == "") {
+				t.Errorf("%+v, %v", f, found)
+			}
+		})
 	}
 }

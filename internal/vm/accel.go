@@ -140,7 +140,7 @@ func tryKVM(ctx context.Context, program []string, guest, binary string) (verdic
 	}
 	defer os.RemoveAll(dir)
 	m := qemu.Machine{
-		Program: program, Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 256 << 20,
+		Program: program, Unconfined: !qemu.HasSandbox(ctx, program), Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 256 << 20,
 		Kernel: filepath.Join(guest, "vmlinux"), Initrd: filepath.Join(dir, "initrd"), Console: filepath.Join(dir, "console"),
 		Append: "console=" + qemu.Machine{}.ConsoleDevice() + " quiet panic=-1 rdinit=/" + agent.BinaryPath + qemu.Machine{}.ClockOptions() + " -- " + agent.Command + " " + agent.Probe,
 	}

@@ -119,6 +119,9 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 		orders, m.Control = own, theirs
 	}
+	if m.Unconfined = !qemu.HasSandbox(ctx, m.Program); m.Unconfined && b.tell != nil {
+		b.tell("QEMU runs without its sandbox, as " + strings.Join(m.Program, " ") + " is built without seccomp")
+	}
 	p, err := m.Start()
 	if m.Control != nil {
 		m.Control.Close() // else we would not see the machine close it, which ends

@@ -106,7 +106,7 @@ type Runtime struct {
 // New makes the runtime.
 func New(o Options) *Runtime {
 	if o.Program == nil {
-		o.Program = qemu.Choose(o.Guest)
+		o.Program = qemu.Choose(context.Background(), o.Guest)
 	}
 	return &Runtime{o: o, patience: 2 * time.Minute, silence: 3 * time.Minute}
 }

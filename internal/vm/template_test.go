@@ -21,7 +21,7 @@ import (
 )
 
 // up starts a guest, tells whether that came from a template, and gives what it
-// says of itself.
+// says of itself. All of them are in QEMU's sandbox.
 func up(t *testing.T, b boot, script string) (templated bool, said []string) {
 	t.Helper()
 	b.dir = t.TempDir()
@@ -30,6 +30,9 @@ func up(t *testing.T, b boot, script string) (templated bool, said []string) {
 		t.Fatal(err)
 	}
 	defer m.Kill()
+	if !confined(t, m.PID()) {
+		t.Error("QEMU runs without its sandbox")
+	}
 	return m.made.Restore, strings.Split(strings.TrimSpace((&container{machine: m}).ask(script)), "\n")
 }
 

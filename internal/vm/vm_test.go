@@ -87,7 +87,7 @@ func TestHostsWithoutQEMU(t *testing.T) {
 	t.Setenv(guestVariable, tree)
 	t.Setenv("PATH", t.TempDir())
 	bundled := qemu.Bundled(tree)
-	if got := qemu.Choose(tree); bundled == nil || !slices.Equal(got, bundled) {
+	if got := qemu.Choose(t.Context(), tree); bundled == nil || !slices.Equal(got, bundled) {
 		t.Fatalf("without one in PATH, %q is chosen", got)
 	}
 	for _, program := range []string{"qemu", "virtiofsd", "mke2fs", "e2fsck"} {

@@ -46,6 +46,8 @@ type Machine struct {
 	Control *os.File
 	// Restore starts the machine paused, its state to come.
 	Restore bool
+	// Unconfined starts QEMU without its sandbox: see HasSandbox.
+	Unconfined bool
 	// Extra are further arguments, already complete.
 	Extra []string
 	// ExtraFiles are descriptors that Extra names by FD(i).
@@ -178,7 +180,9 @@ func (m Machine) Command() ([]string, []*os.File) {
 	if m.Restore {
 		b.add("-incoming", "defer", "-S")
 	}
-	b.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+	if !m.Unconfined {
+		b.add("-sandbox", sandbox)
+	}
 	b.add(m.Extra...)
 	return b.argv, b.files
 }

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,13 +42,11 @@ func Bundled(tree string) []string {
 }
 
 // Choose gives the host's own QEMU, which its administrators keep, or else the
-// bundled one.
-func Choose(tree string) []string {
-	if _, err := exec.LookPath(Program()); err == nil {
-		return []string{Program()}
+// bundled one. That comes first where only it has a sandbox.
+func Choose(ctx context.Context, tree string) []string {
+	own, bundled := []string{Program()}, Bundled(tree)
+	if _, err := exec.LookPath(own[0]); bundled != nil && (err != nil || !HasSandbox(ctx, own)) {
+		return bundled
 	}
-	if b := Bundled(tree); b != nil {
-		return b
-	}
-	return []string{Program()} // whose absence is told when it is started
+	return own // its start reports that it is not there
 }
