@@ -12,8 +12,8 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/gpu"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,7 +48,7 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return s, h, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	gpus, err := gpu.Host{}.Find(s.GPUs)
+	gpus, err := devices.Host{}.Find(s.GPUs)
 	if err != nil {
 		return s, h, err
 	}

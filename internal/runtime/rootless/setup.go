@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/gpu"
 )
 
 // setup is what the child needs to make itself a container.
@@ -64,7 +64,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		out.Mounts = append(out.Mounts, m)
 	}
 	out.Devices = infiniband()
-	gpus, gerr := gpu.Host{}.Find(s.GPUs)
+	gpus, gerr := devices.Host{}.Find(s.GPUs)
 	if gerr != nil {
 		return out, gerr
 	}

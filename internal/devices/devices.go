@@ -1,7 +1,7 @@
-// Package gpu finds what a container needs to use the host's GPUs: by CDI
+// Package devices finds what a container needs to use the host's GPUs: by CDI
 // specifications where there are any, else device nodes and the driver's
 // libraries. It only looks; mounting is the runtime's.
-package gpu
+package devices
 
 import (
 	"bufio"
