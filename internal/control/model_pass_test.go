@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
 
 // How what an attempt has left goes straight from its site to the next one's.

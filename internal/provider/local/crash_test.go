@@ -17,8 +17,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
-	"github.com/bee-hpc/bee/internal/leasedir"
 	"github.com/bee-hpc/bee/internal/procid"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )

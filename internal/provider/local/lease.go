@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/leasedir"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"golang.org/x/sys/unix"
 )
 
