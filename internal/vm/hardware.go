@@ -12,8 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm/agent"
-	"github.com/bee-hpc/bee/internal/vm/promise"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/vm/reservation"
 )
 
 // Disk is a disk of the job's: empty, of Size bytes, or the raw image From on
@@ -50,11 +50,11 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 // FreeMemory is what this host can give guests beside those that this user's runs
 // have promised memory here.
 func FreeMemory() driver.Memory {
-	others, _ := promise.Own().Promises() // whoever starts a guest says why there are none
+	others, _ := reservation.Own().Promises() // whoever starts a guest says why there are none
 	return memoryBeside(others)
 }
 
-func memoryBeside(others []promise.Promise) (m driver.Memory) {
+func memoryBeside(others []reservation.Promise) (m driver.Memory) {
 	m.Free, m.All = qemu.FreeMemory(others)
 	for _, p := range others {
 		i := slices.IndexFunc(m.Promised, func(known driver.Promised) bool { return known.Run == p.Run })
@@ -68,11 +68,11 @@ func memoryBeside(others []promise.Promise) (m driver.Memory) {
 
 // promise refuses what would drive the host into swapping or killing, and has others
 // reckon with what it does not refuse. Memory in huge pages is taken at once.
-func (r *Runtime) promise(s driver.ContainerSpec, want int64, huge bool) (*promise.Held, error) {
+func (r *Runtime) promise(s driver.ContainerSpec, want int64, huge bool) (*reservation.Held, error) {
 	if huge {
 		return nil, enoughHugePages(want)
 	}
-	held, why, err := promise.Own().Make(promise.New(s.Owner.Run, want), func(others []promise.Promise) error {
+	held, why, err := reservation.Own().Make(reservation.New(s.Owner.Run, want), func(others []reservation.Promise) error {
 		return memoryBeside(others).Enough(hostname(s), 1, want)
 	})
 	if why != nil {

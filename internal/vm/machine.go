@@ -21,8 +21,8 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
-	"github.com/bee-hpc/bee/internal/vm/promise"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/vm/reservation"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -51,7 +51,7 @@ type boot struct {
 	tell      func(message string)
 	pin       []int // the host's processors for the guest's; nil: any
 	// promise is of its memory; nil: none.
-	promise *promise.Held
+	promise *reservation.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
 }
@@ -151,7 +151,7 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 }
 
 // keep keeps the promise of the machine's memory until it has ended.
-func (vm *machine) keep(p *promise.Held) {
+func (vm *machine) keep(p *reservation.Held) {
 	<-vm.Done()
 	p.Release()
 }

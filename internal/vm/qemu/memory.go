@@ -8,19 +8,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/vm/promise"
+	"github.com/bee-hpc/bee/internal/vm/reservation"
 )
 
 // FreeMemory is how much memory, in bytes, this host can give guests: what is
 // available, or what the control group or the batch job leaves, where that is
 // less, without what is promised to others; and all that it could give if nothing else
 // used any. 0: unknown.
-func FreeMemory(others []promise.Promise) (free, all int64) {
+func FreeMemory(others []reservation.Promise) (free, all int64) {
 	return freeMemory("/", os.Getenv, others)
 }
 
 // freeMemory is FreeMemory of a host whose files lie below a root.
-func freeMemory(root string, env func(string) string, others []promise.Promise) (free, all int64) {
+func freeMemory(root string, env func(string) string, others []reservation.Promise) (free, all int64) {
 	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
 		return 0, 0
@@ -38,7 +38,7 @@ func freeMemory(root string, env func(string) string, others []promise.Promise) 
 	if granted := allocated(env); granted > 0 { // which not every Slurm enforces by a group
 		all = min(all, granted)
 		for _, p := range others {
-			if p.Job == promise.Job(env) {
+			if p.Job == reservation.Job(env) {
 				granted -= p.Bytes
 			}
 		}
@@ -107,7 +107,7 @@ func hierarchies() []hierarchy {
 // groupLeaves is what the limits of this process's control groups, and of those
 // above them, leave, and the lowest of these limits. Promises of others count where
 // those who made them are in the same group.
-func groupLeaves(root string, others []promise.Promise) (left, limit int64, limited bool) {
+func groupLeaves(root string, others []reservation.Promise) (left, limit int64, limited bool) {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return 0, 0, false
@@ -146,7 +146,7 @@ func (h hierarchy) groups(text string) (groups []string) {
 }
 
 // within tells whether what was promised counts in a group of this hierarchy.
-func (h hierarchy) within(p promise.Promise, dir string) bool {
+func (h hierarchy) within(p reservation.Promise, dir string) bool {
 	return slices.ContainsFunc(h.groups(p.Groups), func(group string) bool {
 		return dir == "/" || group == dir || strings.HasPrefix(group, dir+"/")
 	})

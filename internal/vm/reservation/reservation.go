@@ -1,8 +1,8 @@
-// Package promise keeps account of the memory that the runs of one user have promised
+// Package reservation keeps account of the memory that the runs of one user have promised
 // their virtual machines on this host: a guest takes it little by little, and until
 // then nothing else tells that it is gone. It knows neither how much there is nor who
 // may have it.
-package promise
+package reservation
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package promise
+package reservation
 
 import (
 	"encoding/json"
