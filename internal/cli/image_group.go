@@ -6,8 +6,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // imageGroup is which images of the cache a group of commands is about.
@@ -21,7 +21,7 @@ func anyImage() imageGroup {
 }
 
 func guestImages() imageGroup {
-	return imageGroup{"guest images", func(c core.ImageConfig) bool { return guestimage.Is(c.Env) }}
+	return imageGroup{"guest images", func(c core.ImageConfig) bool { return build.Is(c.Env) }}
 }
 
 // accept gives what refuses all but images of the group to a command.

@@ -10,15 +10,15 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // TestCommandsForGuestImagesLeaveOthersAlone, and name the ones that do not.
 func TestCommandsForGuestImagesLeaveOthersAlone(t *testing.T) {
 	bee := imageCommand(t)
-	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=1"}})
+	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{build.Mark + "=1"}})
 	refused := func(args ...string) {
 		t.Helper()
 		root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRoot()

@@ -3,7 +3,7 @@ package cli
 import (
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
+	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/spf13/cobra"
 )
 
@@ -59,13 +59,13 @@ func (a *app) newImageShowCommand(g imageGroup) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if guestimage.Is(i.Config.Env) {
+			if build.Is(i.Config.Env) {
 				tree, release, err := s.Tree(c.Context(), i.ID)
 				if err != nil {
 					return err
 				}
 				defer release()
-				if views[0].Packages, err = guestimage.Packages(tree); err != nil {
+				if views[0].Packages, err = build.Packages(tree); err != nil {
 					return err
 				}
 			}

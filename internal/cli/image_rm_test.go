@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // TestImagesOfRunsThatGoOnAreKept, the job's and the guest's, until the run has ended.
 func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
 	d := newDesk(t)
-	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=1"}})
-	built := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{guestimage.Mark + "=2"}}) // for an attempt, not named
+	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{build.Mark + "=1"}})
+	built := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{build.Mark + "=2"}}) // for an attempt, not named
 	ids := map[string]string{}
 	for _, name := range []string{job, guest, built} {
 		if err := d.bee("image", "pull", name); err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/treesync"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -47,7 +47,7 @@ func (a *app) newVMBuildCommand() *cobra.Command {
 		asJSON, again bool
 		copies        []string
 		repository    string
-		o             guestimage.Options
+		o             build.Options
 		n             naming
 	)
 	c := &cobra.Command{
@@ -77,7 +77,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 				}
 			}
 			if repository != "" {
-				if o.DockerRepository, err = guestimage.ParseRepository(repository); err != nil {
+				if o.DockerRepository, err = build.ParseRepository(repository); err != nil {
 					return err
 				}
 				if key := o.DockerRepository.Key; key != "" {
@@ -90,7 +90,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 			if again {
 				policy = "always"
 			}
-			recipe := guestimage.Recipe(o)
+			recipe := build.Recipe(o)
 			n.platform = "linux/" + o.Arch
 			return a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, o.Arch, policy, report)
@@ -142,7 +142,7 @@ Use this to try it by hand.`,
 			if err != nil {
 				return err
 			}
-			recipe := guestimage.Recipe(guestimage.Options{Arch: runtime.GOARCH})
+			recipe := build.Recipe(build.Options{Arch: runtime.GOARCH})
 			report, done := a.imageProgress()
 			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, runtime.GOARCH, "missing", report)
 			done()

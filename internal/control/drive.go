@@ -9,11 +9,11 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // outcome is what one attempt means for its run.

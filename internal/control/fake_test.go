@@ -18,11 +18,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // fakeSite is a scriptable provider: what it answers is set by each test, and

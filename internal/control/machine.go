@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
-	"github.com/bee-hpc/bee/internal/vm/guestimage"
 )
 
 // defaultDisk is what a guest may write outside the volume.

@@ -1,4 +1,4 @@
-package guestimage
+package build
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-// Package guestimage knows what BEE's virtual machines boot: it gives the
+// Package build knows what BEE's virtual machines boot: it gives the
 // recipe by which the image cache builds a guest image from Debian's packages
 // (phase 1 of the BEE paper, without root and without a VM), and finds the
 // parts of a built one. It knows no hypervisor and builds nothing itself.
@@ -13,7 +13,7 @@
 //	qemu/        QEMU for hosts that have none (package qemu, Bundled), and
 //	             virtiofsd, mke2fs and e2fsck (package dataimage, Tools)
 //	packages     name and version of every Debian package in it
-package guestimage
+package build
 
 import (
 	_ "embed"
