@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
@@ -18,7 +19,6 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/guest"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -50,7 +50,7 @@ func run(args []string) int {
 			return catalog.Agent().Main()
 		case qemu.ServerCommand:
 			return qemu.ServerMain(args[2:])
-		case agent.Command:
+		case api.Command:
 			return guest.Main(args[2:])
 		case "node":
 			return node.Main(catalog.NodeOptions())

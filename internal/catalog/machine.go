@@ -8,10 +8,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/vm"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -81,7 +81,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		if m.Group != "" {
 			mtu = min(mtu, fabric.MulticastMTU)
 		}
-		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: agent.Interface{
+		o.Fabric = &vm.Fabric{Socket: m.Port, Path: m.PortPath, Group: m.Group, Via: m.Via, Interface: api.Interface{
 			Name: fabric.Interface, MAC: fabric.MAC(m.Rank), MTU: mtu,
 			Address: fabric.Address(m.Rank).String() + "/" + strconv.Itoa(fabric.Network().Bits()),
 		}}

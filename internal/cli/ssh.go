@@ -20,10 +20,10 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -275,11 +275,11 @@ func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in i
 	defer done()
 	host, err1 := os.ReadFile(filepath.Join(k.dir, "host"))
 	public, err2 := os.ReadFile(filepath.Join(k.dir, "key.pub"))
-	header, err3 := json.Marshal(agent.SSHKeys{Host: string(host), Authorized: string(public)})
+	header, err3 := json.Marshal(api.SSHKeys{Host: string(host), Authorized: string(public)})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	r := client.ExecRequest{Rank: rank, Guest: true, Args: []string{agent.GuestBinary, agent.Command, agent.SSHD}}
+	r := client.ExecRequest{Rank: rank, Guest: true, Args: []string{api.GuestBinary, api.Command, api.SSHD}}
 	exit, err := node.Exec(ctx, r, io.MultiReader(bytes.NewReader(append(header, '\n')), in), out, a.stderr, nil)
 	if err == nil && exit.Code != 0 {
 		err = exitError{exit.Code}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
 )
@@ -142,9 +142,9 @@ func tryKVM(ctx context.Context, program []string, guest, binary string) (verdic
 	m := qemu.Machine{
 		Program: program, Unconfined: !qemu.HasSandbox(ctx, program), Accel: KVM, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 256 << 20,
 		Kernel: filepath.Join(guest, "vmlinux"), Initrd: filepath.Join(dir, "initrd"), Console: filepath.Join(dir, "console"),
-		Append: "console=" + qemu.Machine{}.ConsoleDevice() + " quiet panic=-1 rdinit=/" + agent.BinaryPath + qemu.Machine{}.ClockOptions() + " -- " + agent.Command + " " + agent.Probe,
+		Append: "console=" + qemu.Machine{}.ConsoleDevice() + " quiet panic=-1 rdinit=/" + api.BinaryPath + qemu.Machine{}.ClockOptions() + " -- " + api.Command + " " + api.Probe,
 	}
-	if err := writeInitrd(m.Initrd, filepath.Join(dir, "none"), binary, agent.Config{}); err != nil {
+	if err := writeInitrd(m.Initrd, filepath.Join(dir, "none"), binary, api.Config{}); err != nil {
 		return verdict{}, err
 	}
 	p, err := m.Start()
@@ -172,7 +172,7 @@ func judge(console, said string, hung bool, took time.Duration) verdict {
 	why := complaints(said)
 	names := func(what string) bool { return strings.Contains(strings.ToLower(why), what) }
 	switch {
-	case strings.Contains(console, agent.Alive):
+	case strings.Contains(console, api.Alive):
 		return verdict{accel: KVM, reason: fmt.Sprintf("a guest reached user space after %v", took.Round(time.Millisecond))}
 	case hung:
 		return verdict{accel: TCG, reason: fmt.Sprintf("/dev/kvm opens, but a guest did not reach user space within %v in which it could run", kvmTimeout)}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 // TestJudge: only what tells of KVM itself is kept.
@@ -18,8 +18,8 @@ func TestJudge(t *testing.T) {
 		accel         string
 		passing       bool
 	}{
-		"it works":                  {console: "SeaBIOS\n" + agent.Alive + "\n", accel: KVM},
-		"it works, and is ended":    {console: agent.Alive, hung: true, accel: KVM},
+		"it works":                  {console: "SeaBIOS\n" + api.Alive + "\n", accel: KVM},
+		"it works, and is ended":    {console: api.Alive, hung: true, accel: KVM},
 		"the guest hangs":           {console: "SeaBIOS\n", hung: true, accel: TCG},
 		"QEMU is built without":     {said: "qemu-system-x86_64: -accel kvm: invalid accelerator kvm", accel: TCG},
 		"the kernel refuses":        {said: "qemu-system-x86_64: warning: old\nioctl(KVM_CREATE_VM) failed: 95 Operation not supported\n", accel: TCG},
@@ -43,7 +43,7 @@ func TestTheTrialOfKVM(t *testing.T) {
 		does string
 		want verdict
 	}{
-		"a guest comes up":         {`for a; do case $a in file,id=console,path=*) echo '` + agent.Alive + `' > "${a#*path=}"; esac; done`, verdict{accel: KVM}},
+		"a guest comes up":         {`for a; do case $a in file,id=console,path=*) echo '` + api.Alive + `' > "${a#*path=}"; esac; done`, verdict{accel: KVM}},
 		"the host lacks memory":    {"echo \"$0: cannot set up guest memory 'pc.ram': Cannot allocate memory\" >&2; exit 1", verdict{accel: TCG, passing: true}},
 		"the host has QEMU killed": {"kill -9 $$", verdict{accel: TCG, passing: true}},
 		"the guest hangs":          {"exec sleep 1000", verdict{accel: TCG, reason: "a guest did not reach user space"}},

@@ -15,10 +15,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
 )
@@ -122,7 +122,7 @@ func (c *container) watch(silence time.Duration) {
 			continue
 		}
 		ctx, cancel := c.machine.within(context.Background(), silence, context.DeadlineExceeded)
-		_, err := rpc.Call(ctx, c.machine.hand, agent.CallPing, rpc.None{})
+		_, err := rpc.Call(ctx, c.machine.hand, api.CallPing, rpc.None{})
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
 			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v in which it could run, and was ended", silence))
@@ -168,7 +168,7 @@ func (c *container) ask(script string) string {
 
 // execute has the guest start a process whose standard streams are ours.
 func execute(peer *rpc.Peer, cmd driver.Command) (driver.Process, error) {
-	r := agent.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
+	r := api.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
 	p := &process{done: make(chan struct{}), signals: make(chan os.Signal, 16), resized: make(chan [2]uint16, 1)}
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if f == nil {
@@ -185,7 +185,7 @@ func execute(peer *rpc.Peer, cmd driver.Command) (driver.Process, error) {
 		r.Rows, r.Cols = p.rawTerminal()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, reply, err := rpc.Open(ctx, peer, agent.CallExec, r)
+	s, reply, err := rpc.Open(ctx, peer, api.CallExec, r)
 	if err != nil {
 		cancel()
 		p.close()
@@ -328,7 +328,7 @@ func duplicate(f *os.File) (*os.File, error) {
 func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	ended := make(chan core.Exit, 1)
 	go func() {
-		if exit, err := rpc.Call(ctx, c.machine.hand, agent.CallWait, rpc.None{}); err == nil {
+		if exit, err := rpc.Call(ctx, c.machine.hand, api.CallWait, rpc.None{}); err == nil {
 			ended <- exit
 		}
 	}()
@@ -360,9 +360,9 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	c.stop.Do(func() {
 		bounded, cancel := context.WithTimeout(ctx, grace+stopTimeout)
 		defer cancel()
-		_, err = rpc.Call(bounded, c.machine.hand, agent.CallStop, agent.StopRequest{Grace: grace})
+		_, err = rpc.Call(bounded, c.machine.hand, api.CallStop, api.StopRequest{Grace: grace})
 		if err == nil {
-			if exit, err := rpc.Call(bounded, c.machine.hand, agent.CallWait, rpc.None{}); err == nil {
+			if exit, err := rpc.Call(bounded, c.machine.hand, api.CallWait, rpc.None{}); err == nil {
 				c.used.Store(&exit)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -23,13 +23,13 @@ type freezer struct {
 
 func (f *freezer) server() *rpc.Server {
 	s := rpc.NewServer(nil)
-	for _, m := range []rpc.Method[rpc.None, rpc.None]{agent.CallFreeze, agent.CallThaw} {
+	for _, m := range []rpc.Method[rpc.None, rpc.None]{api.CallFreeze, api.CallThaw} {
 		rpc.Handle(s, m, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
 			f.mu.Lock()
 			f.asked = append(f.asked, m.Name)
 			slow := f.slow
 			f.mu.Unlock()
-			if m == agent.CallFreeze && slow != nil {
+			if m == api.CallFreeze && slow != nil {
 				<-slow
 			}
 			return rpc.None{}, nil
@@ -48,11 +48,11 @@ func (f *freezer) heard(want ...rpc.Method[rpc.None, rpc.None]) bool {
 func ofFreezer(t *testing.T, f *freezer) *container {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	host, err := rpc.Dial(ours, "guest", wire.Watched, agent.Protocol)
+	host, err := rpc.Dial(ours, "guest", wire.Watched, api.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := rpc.NewPeer(theirs, false, "host", wire.Watched, agent.Protocol)
+	guest, err := rpc.NewPeer(theirs, false, "host", wire.Watched, api.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestOneFreezeAtATime(t *testing.T) {
 		_, err := c.Freeze(ctx)
 		given <- err
 	}()
-	for !f.heard(agent.CallFreeze) {
+	for !f.heard(api.CallFreeze) {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
@@ -84,13 +84,13 @@ func TestOneFreezeAtATime(t *testing.T) {
 	}
 	close(f.slow)
 	thaw, err := c.Freeze(t.Context())
-	if err != nil || !f.heard(agent.CallFreeze, agent.CallThaw, agent.CallFreeze) {
+	if err != nil || !f.heard(api.CallFreeze, api.CallThaw, api.CallFreeze) {
 		t.Fatalf("the guest was asked for %q, %v", f.asked, err)
 	}
 	thaw()
 	c.settleVolume(t.Context())
 	c.settleVolume(t.Context())
-	if !f.heard(agent.CallFreeze, agent.CallThaw, agent.CallFreeze, agent.CallThaw, agent.CallFreeze, agent.CallFreeze) {
+	if !f.heard(api.CallFreeze, api.CallThaw, api.CallFreeze, api.CallThaw, api.CallFreeze, api.CallFreeze) {
 		t.Errorf("the guest was asked for %q", f.asked)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/vm/reservation"
 )
@@ -27,7 +27,7 @@ type Disk struct {
 func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 	var mounts []driver.Mount
 	for i, d := range disks {
-		serial := agent.ExtraDisk(i)
+		serial := api.ExtraDisk(i)
 		target := path.Join("/mnt", serial)
 		file := d.From
 		if file == "" {
@@ -41,7 +41,7 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 			f.Close()
 		}
 		b.qemu.Disks = append(b.qemu.Disks, qemu.Disk{File: file, Serial: serial, ReadOnly: d.From != ""})
-		b.config.Disks = append(b.config.Disks, agent.Disk{Serial: serial, Target: target, Empty: d.From == ""})
+		b.config.Disks = append(b.config.Disks, api.Disk{Serial: serial, Target: target, Empty: d.From == ""})
 		mounts = append(mounts, driver.Mount{Source: target, Target: d.To, ReadOnly: d.From != ""})
 	}
 	return mounts, nil

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/vm/reservation"
@@ -34,7 +34,7 @@ type machine struct {
 	monitor *qemu.Monitor // nil where it cannot be saved
 	hand    *rpc.Peer     // to the guest's process that runs containers
 	root    *rpc.Peer     // to the guest's root
-	hello   agent.Hello
+	hello   api.Hello
 }
 
 // boot is what a machine is booted from.
@@ -43,7 +43,7 @@ type boot struct {
 	guest  string       // directory of the guest image
 	binary string       // BEE's
 	dir    string       // for files of this machine, which exists
-	config agent.Config
+	config api.Config
 	image  string // file of the container image, "" for none
 	disk   int64  // bytes of scratch space
 	// templates is the directory of the guest image's templates; "": none.
@@ -79,7 +79,7 @@ func (b boot) begin(ctx context.Context) (*machine, error) {
 	if err := writeInitrd(m.Initrd, filepath.Join(b.guest, "modules"), b.binary, b.config); err != nil {
 		return nil, err
 	}
-	if err := sparse(filepath.Join(b.dir, agent.ScratchDisk), b.disk); err != nil {
+	if err := sparse(filepath.Join(b.dir, api.ScratchDisk), b.disk); err != nil {
 		return nil, err
 	}
 	return b.launch(ctx, m)
@@ -89,13 +89,13 @@ func (b boot) begin(ctx context.Context) (*machine, error) {
 func (b boot) assemble() qemu.Machine {
 	m := b.qemu
 	m.Kernel, m.Initrd, m.Console = filepath.Join(b.guest, "vmlinux"), filepath.Join(b.dir, "initrd"), filepath.Join(b.dir, consoleName)
-	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + agent.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on cryptomgr.notests" + m.ClockOptions() + " -- " + agent.Command
+	m.Append = "console=" + m.ConsoleDevice() + " quiet rdinit=/" + api.BinaryPath + " panic=-1 mitigations=off random.trust_cpu=on cryptomgr.notests" + m.ClockOptions() + " -- " + api.Command
 	m.Disks = append([]qemu.Disk{
-		{File: filepath.Join(b.guest, "root.sqfs"), Serial: agent.RootDisk, ReadOnly: true},
-		{File: filepath.Join(b.dir, agent.ScratchDisk), Serial: agent.ScratchDisk},
+		{File: filepath.Join(b.guest, "root.sqfs"), Serial: api.RootDisk, ReadOnly: true},
+		{File: filepath.Join(b.dir, api.ScratchDisk), Serial: api.ScratchDisk},
 	}, m.Disks...)
 	if b.image != "" {
-		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: agent.ImageDisk, ReadOnly: true})
+		m.Disks = append(m.Disks, qemu.Disk{File: b.image, Serial: api.ImageDisk, ReadOnly: true})
 	}
 	return m
 }
@@ -103,7 +103,7 @@ func (b boot) assemble() qemu.Machine {
 // launch starts a machine, with its ports for us and, where its state is to be
 // saved or comes from elsewhere, its monitor.
 func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
-	for _, name := range []string{agent.NodePort, agent.RootPort} {
+	for _, name := range []string{api.NodePort, api.RootPort} {
 		f, err := wire.ListenFile(filepath.Join(b.dir, name)) // at which we knock later
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*
 		c.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // what it bounds is only tried
 	}
 	in := bufio.NewReader(c)
-	if err := skipTo(in, agent.Greeting); err != nil {
+	if err := skipTo(in, api.Greeting); err != nil {
 		c.Close()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -204,7 +204,7 @@ func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*
 		return nil, err
 	}
 	c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
-	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Trusting, agent.Protocol)
+	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Trusting, api.Protocol)
 }
 
 // greeted is a connection of which the beginning has been read.
@@ -236,7 +236,7 @@ func skipTo(r *bufio.Reader, text string) error {
 // meet begins the sessions with the guest, and serves it.
 func (vm *machine) meet(ctx context.Context, b boot, patience time.Duration) error {
 	var err error
-	if vm.hand, err = b.port(ctx, agent.NodePort, patience); err != nil {
+	if vm.hand, err = b.port(ctx, api.NodePort, patience); err != nil {
 		return err
 	}
 	go vm.serve(b.dial)
@@ -251,10 +251,10 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	go func() {
 		err := vm.meet(ctx, b, 0)
 		if err == nil {
-			vm.hello, err = rpc.Call(ctx, vm.hand, agent.CallHello, rpc.None{})
+			vm.hello, err = rpc.Call(ctx, vm.hand, api.CallHello, rpc.None{})
 		}
 		if err == nil {
-			vm.root, err = b.port(ctx, agent.RootPort, 0)
+			vm.root, err = b.port(ctx, api.RootPort, 0)
 		}
 		said <- err
 	}()
@@ -298,7 +298,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 // serve joins those in the guest who want the node with it.
 func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
 	s := rpc.NewServer(nil)
-	rpc.HandleStream(s, agent.CallDial, func(ctx context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
+	rpc.HandleStream(s, api.CallDial, func(ctx context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
 		c, err := dial(ctx)
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
 	vm.hand.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1}) //nolint:errcheck // it ends with the machine
 }
 
-func writeInitrd(path, modules, binary string, c agent.Config) error {
+func writeInitrd(path, modules, binary string, c api.Config) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

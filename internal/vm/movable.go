@@ -13,9 +13,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // movable is a container whose machine holds all that it uses: nothing of the
@@ -111,14 +111,14 @@ func (m *movable) wake(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if m.machine.root, err = m.boot.port(ctx, agent.RootPort, noticeTime); err != nil {
+		if m.machine.root, err = m.boot.port(ctx, api.RootPort, noticeTime); err != nil {
 			return err
 		}
 		close(m.met)
 	}
 	r := clock()
 	r.CounterKHz = m.machine.made.CounterKHz()
-	_, err := rpc.Call(ctx, m.machine.root, agent.CallClock, r)
+	_, err := rpc.Call(ctx, m.machine.root, api.CallClock, r)
 	return err
 }
 
@@ -179,7 +179,7 @@ func hold(mounts []driver.Mount, v *Volume) ([]driver.Mount, error) {
 	inner := make([]driver.Mount, len(mounts))
 	for i, m := range mounts {
 		if v.is(m) {
-			m.Source = agent.VolumePath
+			m.Source = api.VolumePath
 			inner[i] = m
 			continue
 		}
@@ -188,7 +188,7 @@ func hold(mounts []driver.Mount, v *Volume) ([]driver.Mount, error) {
 			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
 		}
 		inner[i] = m
-		inner[i].Source = filepath.Join(agent.HeldDir, strconv.Itoa(i))
+		inner[i].Source = filepath.Join(api.HeldDir, strconv.Itoa(i))
 		if !info.IsDir() {
 			inner[i].Source = filepath.Join(inner[i].Source, filepath.Base(m.Source))
 		}
@@ -206,7 +206,7 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 	if !info.IsDir() {
 		dir, from, names = filepath.Dir(inner.Source), filepath.Dir(source), []string{filepath.Base(source)}
 	}
-	s, _, err := rpc.Open(ctx, m.hand, agent.CallPut, agent.PutRequest{Dir: dir})
+	s, _, err := rpc.Open(ctx, m.hand, api.CallPut, api.PutRequest{Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	if err != nil {
 		return err
 	}
-	s, found, err := rpc.Open(ctx, m.machine.hand, agent.CallGet, agent.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target})
+	s, found, err := rpc.Open(ctx, m.machine.hand, api.CallGet, api.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target})
 	if err != nil {
 		return m.lost(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,14 +24,14 @@ func TestNothingComesFromAHaltedGuest(t *testing.T) {
 // TestASavedMachineHasItsPartOfTheVolume, or does not come up: with another, its kernel
 // would write to what it does not know.
 func TestASavedMachineHasItsPartOfTheVolume(t *testing.T) {
-	mounted, held := []driver.Mount{{Source: agent.VolumePath}}, []driver.Mount{{Source: agent.HeldDir + "/0"}}
+	mounted, held := []driver.Mount{{Source: api.VolumePath}}, []driver.Mount{{Source: api.HeldDir + "/0"}}
 	kinds := []struct {
 		now   *Volume
 		saved record
 	}{
-		{nil, record{Mounts: held, Disks: []savedDisk{{Serial: agent.ScratchDisk}}}},
-		{&Volume{Image: "volume.img"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: agent.ScratchDisk}, {Serial: agent.DataDisk}}}},
-		{&Volume{Server: "10.77.0.1"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: agent.ScratchDisk}}}},
+		{nil, record{Mounts: held, Disks: []savedDisk{{Serial: api.ScratchDisk}}}},
+		{&Volume{Image: "volume.img"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: api.ScratchDisk}, {Serial: api.DataDisk}}}},
+		{&Volume{Server: "10.77.0.1"}, record{Mounts: mounted, Disks: []savedDisk{{Serial: api.ScratchDisk}}}},
 	}
 	for i, now := range kinds {
 		for j, then := range kinds {

@@ -16,8 +16,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/treesync"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -62,15 +62,15 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	if err := os.WriteFile(m.Initrd, make([]byte, 512), 0o600); err != nil {
 		return nil, err
 	}
-	only := map[string]string{agent.RootDisk: filepath.Join(b.guest, "root.sqfs"), agent.ImageDisk: b.image}
+	only := map[string]string{api.RootDisk: filepath.Join(b.guest, "root.sqfs"), api.ImageDisk: b.image}
 	for i, d := range r.o.Disks {
-		only[agent.ExtraDisk(i)] = d.From
+		only[api.ExtraDisk(i)] = d.From
 	}
 	var parts []func() error
 	for _, d := range rec.Disks {
 		disk := qemu.Disk{Serial: d.Serial, ReadOnly: d.Digest != "", File: only[d.Serial]}
 		switch {
-		case d.Serial == agent.DataDisk:
+		case d.Serial == api.DataDisk:
 			disk = r.o.Volume.disk()
 		case !disk.ReadOnly:
 			disk.File = filepath.Join(b.dir, d.Serial)

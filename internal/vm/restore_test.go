@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
 func TestDisksOfASavedMachineAreNames(t *testing.T) {
-	good := record{Disks: []savedDisk{{Serial: agent.RootDisk}, {Serial: agent.ScratchDisk}, {Serial: agent.ImageDisk}, {Serial: agent.DataDisk}, {Serial: agent.ExtraDisk(0)}, {Serial: agent.ExtraDisk(15)}}}
+	good := record{Disks: []savedDisk{{Serial: api.RootDisk}, {Serial: api.ScratchDisk}, {Serial: api.ImageDisk}, {Serial: api.DataDisk}, {Serial: api.ExtraDisk(0)}, {Serial: api.ExtraDisk(15)}}}
 	if err := good.checkDisks(); err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -83,7 +83,7 @@ type Volume struct {
 
 // Fabric is a guest's place in the network of guests.
 type Fabric struct {
-	agent.Interface
+	api.Interface
 	// Socket is the end of a datagram socket pair that takes and gives
 	// frames. Start hands it to QEMU and closes it.
 	Socket *os.File
@@ -157,8 +157,8 @@ func (r *Runtime) machine() qemu.Machine {
 }
 
 // config is what every guest is told.
-func config(hostname string) agent.Config {
-	c := agent.Config{Hostname: hostname, UID: os.Geteuid(), GID: os.Getegid(), User: "user"}
+func config(hostname string) api.Config {
+	c := api.Config{Hostname: hostname, UID: os.Geteuid(), GID: os.Getegid(), User: "user"}
 	if u, err := user.Current(); err == nil {
 		c.User = u.Username
 	}
@@ -195,7 +195,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	}
 	b := r.boot(s)
 	b.promise = held
-	b.config.Image = &agent.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config, User: s.User}
+	b.config.Image = &api.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config, User: s.User}
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
 	}
@@ -219,19 +219,19 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 		b.config.Fabric = &f.Interface
 	}
 	if v := r.o.Volume; v != nil {
-		b.config.Volume = &agent.Volume{Server: v.Server, Clients: v.Clients}
+		b.config.Volume = &api.Volume{Server: v.Server, Clients: v.Clients}
 		if v.here() {
 			b.qemu.Disks = append(b.qemu.Disks, v.disk())
 		}
 	}
-	request := agent.StartRequest{Spec: inner, Peers: r.o.Peers}
+	request := api.StartRequest{Spec: inner, Peers: r.o.Peers}
 	if request.Files, err = runFiles(s.RunDir); err != nil {
 		return nil, err
 	}
 	request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
 	request.Spec.Image = driver.LocalImage{Image: s.Image.Image, ArchiveTag: s.Image.ArchiveTag} // its docker has it; the files are the host's
 	if s.User != nil {
-		request.Spec.Image.ArchiveTag = agent.UserTag(s.Image.ArchiveTag)
+		request.Spec.Image.ArchiveTag = api.UserTag(s.Image.ArchiveTag)
 	}
 	c, err := r.bring(ctx, b, s, request)
 	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
@@ -251,7 +251,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 }
 
 // bring boots a machine and starts the container in it.
-func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, request agent.StartRequest) (*container, error) {
+func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, request api.StartRequest) (*container, error) {
 	begun := time.Now()
 	m, err := b.start(ctx)
 	if err != nil {
@@ -278,7 +278,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	}
 	bounded, cancel := m.within(ctx, r.patience, errStuck)
 	defer cancel()
-	if _, err := call(bounded, c, agent.CallStart, request); err != nil {
+	if _, err := call(bounded, c, api.CallStart, request); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
 			err = &core.Error{
 				Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
@@ -322,7 +322,7 @@ func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 	for _, ofInputs := range []bool{false, true} {
 		for i, m := range mounts {
 			if o.Volume.is(m) {
-				inner[i].Source = agent.VolumePath
+				inner[i].Source = api.VolumePath
 				continue
 			}
 			source, dir, err := shareOf(m, inputs)
@@ -364,7 +364,7 @@ func (b *boot) shared(dir string, readOnly bool, server []string) string {
 		}
 	}
 	tag := "bee" + strconv.Itoa(len(b.qemu.Shares))
-	outer, guest := qemu.Share{Path: dir, Tag: tag, ReadOnly: readOnly}, agent.Share{Tag: tag, Target: path.Join("/mnt", tag), Type: "9p", Options: options9p, ReadOnly: readOnly}
+	outer, guest := qemu.Share{Path: dir, Tag: tag, ReadOnly: readOnly}, api.Share{Tag: tag, Target: path.Join("/mnt", tag), Type: "9p", Options: options9p, ReadOnly: readOnly}
 	if server != nil && !readOnly {
 		outer.Server = server
 		guest.Type, guest.Options = "virtiofs", ""

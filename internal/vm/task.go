@@ -7,14 +7,14 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // StartTask implements driver.Snapshot.
 func (m *movable) StartTask(ctx context.Context, c driver.Command) (driver.Process, error) {
-	reply, err := call(ctx, m.container, agent.CallTask, agent.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir})
+	reply, err := call(ctx, m.container, api.CallTask, api.ExecRequest{Args: c.Args, Env: c.Env, Dir: c.Dir})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (p *taskProcess) follow() {
 		p.m.mu.Lock()
 		from := p.m.from
 		p.m.mu.Unlock()
-		o, err := rpc.Call(p.given, p.m.machine.hand, agent.CallTaskOutput, agent.TaskOutputRequest{From: from})
+		o, err := rpc.Call(p.given, p.m.machine.hand, api.CallTaskOutput, api.TaskOutputRequest{From: from})
 		if err != nil {
 			if p.err = p.m.lost(err); !core.IsKind(p.err, core.Lost) {
 				p.err = &core.Error{Kind: core.Lost, Op: "follow the job's command in the virtual machine", Err: err}
@@ -98,7 +98,7 @@ func (p *taskProcess) follow() {
 // take passes output on, but not while the guest is halted: what comes then was
 // on its way when it was, and may be with the saved guest as well, which gives
 // it again. false: the machine has ended.
-func (p *taskProcess) take(o agent.TaskOutput) bool {
+func (p *taskProcess) take(o api.TaskOutput) bool {
 	m := p.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *taskProcess) Signal(ctx context.Context, s os.Signal) error {
 		return nil
 	}
 	p.m.mu.Unlock()
-	_, err := call(ctx, p.m.container, agent.CallTaskSignal, agent.TaskSignalRequest{Number: int(n)})
+	_, err := call(ctx, p.m.container, api.CallTaskSignal, api.TaskSignalRequest{Number: int(n)})
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -63,7 +63,7 @@ const templateVersion = 1
 // are of.
 func (b boot) impersonal() boot {
 	c := b.config
-	b.config = agent.Config{Template: true, Hostname: "template", UID: c.UID, GID: c.GID, User: c.User, Bridge: c.Bridge, Env: c.Env}
+	b.config = api.Config{Template: true, Hostname: "template", UID: c.UID, GID: c.GID, User: c.User, Bridge: c.Bridge, Env: c.Env}
 	b.qemu.Name, b.qemu.Disks, b.qemu.Nets, b.qemu.Shares = "template", nil, nil, nil
 	b.image, b.pin, b.templates = "", nil, ""
 	return b

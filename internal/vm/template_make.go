@@ -12,7 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +57,7 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 	if err := vm.monitor.SaveState(ctx, state); err != nil {
 		return err
 	}
-	scratch, err := os.Open(filepath.Join(own.dir, agent.ScratchDisk))
+	scratch, err := os.Open(filepath.Join(own.dir, api.ScratchDisk))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 	if i.Files[templateState], err = readBlocks(state, nil); err != nil {
 		return err
 	}
-	if i.Files[agent.ScratchDisk], err = copyBlocks(scratch, filepath.Join(dir, agent.ScratchDisk)); err != nil {
+	if i.Files[api.ScratchDisk], err = copyBlocks(scratch, filepath.Join(dir, api.ScratchDisk)); err != nil {
 		return err
 	}
 	if i.Files[templateMemory], err = copyBlocks(memory, filepath.Join(dir, templateMemory)); err != nil {
@@ -109,7 +109,7 @@ func (vm *machine) awaitReady(ctx context.Context) error {
 	defer cancel()
 	for {
 		text, err := os.ReadFile(vm.made.Console)
-		if err == nil && bytes.Contains(text, []byte(agent.Ready)) {
+		if err == nil && bytes.Contains(text, []byte(api.Ready)) {
 			return nil
 		}
 		select {

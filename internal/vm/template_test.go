@@ -14,9 +14,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -99,7 +99,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 		t.Fatal("the first guest came from a template")
 	}
 	b.config.Hostname = "second"
-	b.config.Shares = []agent.Share{{Tag: "bee0", Target: "/mnt/bee0", Type: "9p", Options: options9p, ReadOnly: true}}
+	b.config.Shares = []api.Share{{Tag: "bee0", Target: "/mnt/bee0", Type: "9p", Options: options9p, ReadOnly: true}}
 	b.qemu.Shares = []qemu.Share{{Path: share, Tag: "bee0", ReadOnly: true}}
 	templated, second := up(t, b, script)
 	if !templated {
@@ -111,7 +111,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 	b.config.Hostname = "third"
 	n := newNeighbor(t)
 	b.qemu.Nets = append(b.qemu.Nets, qemu.Net{Path: n.path, MAC: "02:be:e0:00:00:01", MTU: 9000})
-	b.config.Fabric = &agent.Interface{MAC: "02:be:e0:00:00:01", Address: "10.77.0.1/16", MTU: 9000}
+	b.config.Fabric = &api.Interface{MAC: "02:be:e0:00:00:01", Address: "10.77.0.1/16", MTU: 9000}
 	templated, third := up(t, b, "bash -c 'echo here > /dev/udp/10.77.0.2/9'; timeout 60 sh -c 'until ip neigh show 10.77.0.2 | grep -q lladdr; do sleep 0.1; done'; "+script)
 	if !templated || len(second) != 7 || len(third) != 7 {
 		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, told)
@@ -165,7 +165,7 @@ func paces(t *testing.T, b boot) (sources [2]string) {
 	for i, khz := range []int64{m.made.CounterKHz() / 2, m.made.CounterKHz()} {
 		r := clock()
 		r.CounterKHz = khz
-		if _, err := rpc.Call(t.Context(), m.root, agent.CallClock, r); err != nil {
+		if _, err := rpc.Call(t.Context(), m.root, api.CallClock, r); err != nil {
 			t.Fatal(err)
 		}
 		sources[i] = strings.TrimSpace((&container{machine: m}).ask("cat /sys/devices/system/clocksource/clocksource0/current_clocksource"))

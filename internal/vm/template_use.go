@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
 
@@ -106,13 +106,13 @@ func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err er
 // load starts QEMU and gives it the template's state. The machine stays halted.
 // Memory of its own is filled meanwhile, and is whole when filled returns.
 func (b boot) load(ctx context.Context, t template, i templateInfo, memory *os.File, filled func() error) (*machine, error) {
-	disk, err := os.Open(t.file(agent.ScratchDisk))
+	disk, err := os.Open(t.file(api.ScratchDisk))
 	if err != nil {
 		return nil, err
 	}
 	defer disk.Close()
-	is, err := copyBlocks(disk, filepath.Join(b.dir, agent.ScratchDisk))
-	if err == nil && is != i.Files[agent.ScratchDisk] {
+	is, err := copyBlocks(disk, filepath.Join(b.dir, api.ScratchDisk))
+	if err == nil && is != i.Files[api.ScratchDisk] {
 		err = damaged(disk.Name())
 	}
 	if err != nil {
@@ -165,14 +165,14 @@ func (b boot) adopt(ctx context.Context, vm *machine) error {
 		return err
 	}
 	var err error
-	if vm.root, err = b.port(ctx, agent.RootPort, 0); err != nil {
+	if vm.root, err = b.port(ctx, api.RootPort, 0); err != nil {
 		return err
 	}
-	r := agent.AdoptRequest{Config: b.config, Clock: clock()}
-	if _, err := rpc.Call(ctx, vm.root, agent.CallAdopt, r); err != nil {
+	r := api.AdoptRequest{Config: b.config, Clock: clock()}
+	if _, err := rpc.Call(ctx, vm.root, api.CallAdopt, r); err != nil {
 		return err
 	}
-	vm.hello, err = rpc.Call(ctx, vm.hand, agent.CallHello, rpc.None{})
+	vm.hello, err = rpc.Call(ctx, vm.hand, api.CallHello, rpc.None{})
 	return err
 }
 
@@ -181,8 +181,8 @@ func (b boot) adopt(ctx context.Context, vm *machine) error {
 const adoptTimeout = time.Minute
 
 // clock is what wakes a guest that stood still.
-func clock() agent.ClockRequest {
-	r := agent.ClockRequest{Seed: make([]byte, 32)}
+func clock() api.ClockRequest {
+	r := api.ClockRequest{Seed: make([]byte, 32)}
 	rand.Read(r.Seed)
 	r.Now = time.Now()
 	return r

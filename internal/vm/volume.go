@@ -10,8 +10,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"golang.org/x/sys/unix"
 )
@@ -35,14 +35,14 @@ func (v *Volume) here() bool { return v != nil && v.Image != "" }
 // was tells whether a machine that was saved had the same of a data image: its disk, or
 // what another one exports, or none.
 func (v *Volume) was(r record) bool {
-	disk := slices.ContainsFunc(r.Disks, func(d savedDisk) bool { return d.Serial == agent.DataDisk })
-	mounted := slices.ContainsFunc(r.Mounts, func(m driver.Mount) bool { return m.Source == agent.VolumePath })
+	disk := slices.ContainsFunc(r.Disks, func(d savedDisk) bool { return d.Serial == api.DataDisk })
+	mounted := slices.ContainsFunc(r.Mounts, func(m driver.Mount) bool { return m.Source == api.VolumePath })
 	return disk == v.here() && mounted == (v != nil)
 }
 
 // disk is that of the machine that has the data image.
 func (v *Volume) disk() qemu.Disk {
-	return qemu.Disk{File: v.Image, Serial: agent.DataDisk, Durable: true}
+	return qemu.Disk{File: v.Image, Serial: api.DataDisk, Durable: true}
 }
 
 // room refuses a host on which a data image that was saved elsewhere could not take
@@ -93,7 +93,7 @@ func (c *container) freeze(ctx context.Context) (done func(), err error) {
 	over := func() { <-c.freezing }
 	frozen := make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(context.WithoutCancel(ctx), c.machine.root, agent.CallFreeze, rpc.None{})
+		_, err := rpc.Call(context.WithoutCancel(ctx), c.machine.root, api.CallFreeze, rpc.None{})
 		frozen <- err
 	}()
 	select {
@@ -117,7 +117,7 @@ func (c *container) freeze(ctx context.Context) (done func(), err error) {
 func (c *container) thaw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
 	defer cancel()
-	rpc.Call(ctx, c.machine.root, agent.CallThaw, rpc.None{}) //nolint:errcheck // a guest that does not answer is ended by watch
+	rpc.Call(ctx, c.machine.root, api.CallThaw, rpc.None{}) //nolint:errcheck // a guest that does not answer is ended by watch
 }
 
 // Full implements driver.VolumeDisk.
@@ -125,7 +125,7 @@ func (c *container) Full(ctx context.Context) (bool, error) {
 	if !c.hasVolume() {
 		return false, nil
 	}
-	s, err := rpc.Call(ctx, c.machine.root, agent.CallVolume, rpc.None{})
+	s, err := rpc.Call(ctx, c.machine.root, api.CallVolume, rpc.None{})
 	if err != nil {
 		return false, c.lost(err)
 	}
@@ -156,7 +156,7 @@ func (c *container) volumeIsGone(silence time.Duration) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
-	s, err := rpc.Call(ctx, c.machine.root, agent.CallVolume, rpc.None{})
+	s, err := rpc.Call(ctx, c.machine.root, api.CallVolume, rpc.None{})
 	if err != nil || s.Silent < silence {
 		return false
 	}

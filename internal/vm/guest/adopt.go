@@ -11,13 +11,13 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 // adopt makes a guest that came from a template one of a run. Nothing that is
 // the run's own existed when the template was made: not even its devices, which
 // the kernel finds now.
-func adopt(ctx context.Context, r agent.AdoptRequest, v *volume) error {
+func adopt(ctx context.Context, r api.AdoptRequest, v *volume) error {
 	// First of all, so that no two guests draw the same.
 	if err := wake(r.Clock); err != nil {
 		return err
@@ -40,11 +40,11 @@ func adopt(ctx context.Context, r agent.AdoptRequest, v *volume) error {
 }
 
 // adoptImage gives docker, which runs already, its image.
-func adoptImage(ctx context.Context, c agent.Config) error {
+func adoptImage(ctx context.Context, c api.Config) error {
 	if c.Image == nil {
 		return nil
 	}
-	disk, err := awaitDisk(agent.ImageDisk)
+	disk, err := awaitDisk(api.ImageDisk)
 	if err != nil {
 		return err
 	}

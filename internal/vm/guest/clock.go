@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
 // wake sets the guest's clock after it stood still, and stirs its random
 // numbers.
-func wake(r agent.ClockRequest) error {
+func wake(r api.ClockRequest) error {
 	if err := stir(r.Seed); err != nil {
 		return fmt.Errorf("stir random numbers: %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,8 +23,8 @@ const data = "/var/lib/docker"
 
 // startDocker gives docker its disk and starts it; its hand waits for it.
 // containerd gets ready while dockerd does, which otherwise starts it late.
-func startDocker(c agent.Config) error {
-	disk, err := awaitDisk(agent.ScratchDisk)
+func startDocker(c api.Config) error {
+	disk, err := awaitDisk(api.ScratchDisk)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ address = "/run/containerd/containerd.sock"
 )
 
 // service starts a program that stays, its words in a file of its name.
-func service(c agent.Config, argv ...string) error {
+func service(c api.Config, argv ...string) error {
 	log, err := os.Create("/run/" + argv[0] + ".log")
 	if err != nil {
 		return err

@@ -7,13 +7,13 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 // environment is what programs of the guest need to reach the world, such as a
 // proxy: what whoever built the image says, and after it, as it counts more, what
 // the host has.
-func environment(c agent.Config) []string {
+func environment(c api.Config) []string {
 	raw, _ := os.ReadFile("/etc/environment")
 	env := parseEnvironment(string(raw))
 	for _, e := range c.Env {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 // TestProxiesOfTheHost: what listens on the host's loopback is elsewhere in a guest.
@@ -21,7 +21,7 @@ func TestProxiesOfTheHost(t *testing.T) {
 		"http_proxy=":                                   "http_proxy=",
 		"no_proxy=localhost":                            "no_proxy=localhost",
 	} {
-		if got := environment(agent.Config{Env: []string{outside}}); !slices.Contains(got, want) {
+		if got := environment(api.Config{Env: []string{outside}}); !slices.Contains(got, want) {
 			t.Errorf("%s became %v", outside, got)
 		}
 	}

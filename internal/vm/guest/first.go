@@ -15,14 +15,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
 // Where BEE's own files lie in a running guest.
 const (
 	dir        = "/run/bee"
-	binary     = agent.GuestBinary
+	binary     = api.GuestBinary
 	configFile = dir + "/config.json"
 )
 
@@ -42,13 +42,13 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "bee: the guest ends:", err)
 		unix.Sync()
 		unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) //nolint:errcheck // there is nothing left to do
-	case len(args) == 1 && args[0] == agent.Probe && os.Getpid() == 1:
+	case len(args) == 1 && args[0] == api.Probe && os.Getpid() == 1:
 		err = alive()
 	case len(args) == 1 && args[0] == agentArg:
 		err = runAgent()
 	case len(args) == 1 && args[0] == handArg:
 		err = runHand()
-	case len(args) == 1 && args[0] == agent.SSHD:
+	case len(args) == 1 && args[0] == api.SSHD:
 		err = runSSHD()
 	default:
 		err = errors.New("this is the first process of BEE's virtual machines, and nothing to start by hand")
@@ -68,7 +68,7 @@ func alive() error {
 	if err := useConsole(); err != nil {
 		return err
 	}
-	fmt.Println(agent.Alive)
+	fmt.Println(api.Alive)
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
@@ -112,10 +112,10 @@ func first() error {
 		return err
 	}
 	started := uptime()
-	if err := loadModules("/" + agent.ModulesPath); err != nil {
+	if err := loadModules("/" + api.ModulesPath); err != nil {
 		return err
 	}
-	disk, err := awaitDisk(agent.RootDisk)
+	disk, err := awaitDisk(api.RootDisk)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func bringFiles(root string) error {
 	if err := os.Mkdir(root+dir, 0o755); err != nil {
 		return err
 	}
-	raw, err := os.ReadFile("/" + agent.ConfigPath)
+	raw, err := os.ReadFile("/" + api.ConfigPath)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func bringFiles(root string) error {
 	if err := os.WriteFile(root+binary, nil, 0o755); err != nil {
 		return err
 	}
-	return unix.Mount("/"+agent.BinaryPath, root+binary, "", unix.MS_BIND, "")
+	return unix.Mount("/"+api.BinaryPath, root+binary, "", unix.MS_BIND, "")
 }
 
 // changeRoot makes a mounted directory the root, as switch_root(8) does.
@@ -266,7 +266,7 @@ func reapUntilAgentEnds(started string) error {
 		}
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + rootHome, "LANG=C.UTF-8", initVariable + "=" + started}
-	p, err := os.StartProcess(binary, []string{"bee", agent.Command, agentArg}, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	p, err := os.StartProcess(binary, []string{"bee", api.Command, agentArg}, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}

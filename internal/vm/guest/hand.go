@@ -13,12 +13,12 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +39,7 @@ func runHand() error {
 		return err
 	}
 	h := &hand{home: home}
-	return servePort(agent.NodePort, h.server(), func(p *rpc.Peer) {
+	return servePort(api.NodePort, h.server(), func(p *rpc.Peer) {
 		h.mu.Lock()
 		h.peer = p
 		h.mu.Unlock()
@@ -49,17 +49,17 @@ func runHand() error {
 // server gives the calls of the host.
 func (h *hand) server() *rpc.Server {
 	s := rpc.NewServer(nil)
-	rpc.Handle(s, agent.CallHello, hello)
-	rpc.Handle(s, agent.CallPing, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
-	rpc.Handle(s, agent.CallStart, h.start)
-	rpc.HandleStream(s, agent.CallExec, h.exec)
-	rpc.Handle(s, agent.CallStop, h.stop)
-	rpc.Handle(s, agent.CallWait, h.wait)
-	rpc.HandleStream(s, agent.CallPut, put)
-	rpc.HandleStream(s, agent.CallGet, get)
-	rpc.Handle(s, agent.CallTask, h.startTask)
-	rpc.Handle(s, agent.CallTaskOutput, h.taskOutput)
-	rpc.Handle(s, agent.CallTaskSignal, h.taskSignal)
+	rpc.Handle(s, api.CallHello, hello)
+	rpc.Handle(s, api.CallPing, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
+	rpc.Handle(s, api.CallStart, h.start)
+	rpc.HandleStream(s, api.CallExec, h.exec)
+	rpc.Handle(s, api.CallStop, h.stop)
+	rpc.Handle(s, api.CallWait, h.wait)
+	rpc.HandleStream(s, api.CallPut, put)
+	rpc.HandleStream(s, api.CallGet, get)
+	rpc.Handle(s, api.CallTask, h.startTask)
+	rpc.Handle(s, api.CallTaskOutput, h.taskOutput)
+	rpc.Handle(s, api.CallTaskSignal, h.taskSignal)
 	return s
 }
 
@@ -76,18 +76,18 @@ func (h *hand) wait(ctx context.Context, _ rpc.Caller, _ rpc.None) (core.Exit, e
 	return exit, nil
 }
 
-func hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (agent.Hello, error) {
+func hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (api.Hello, error) {
 	if failed := os.Getenv(errorVariable); failed != "" {
-		return agent.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
+		return api.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
 	}
 	if err := awaitDocker(ctx); err != nil {
-		return agent.Hello{}, err
+		return api.Hello{}, err
 	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
-		return agent.Hello{}, err
+		return api.Hello{}, err
 	}
-	return agent.Hello{
+	return api.Hello{
 		Kernel: unix.ByteSliceToString(name.Release[:]), Init: seconds(os.Getenv(initVariable)),
 		Root: seconds(os.Getenv(rootVariable)), Docker: seconds(uptime()),
 	}, nil
@@ -108,7 +108,7 @@ func (h *hand) container() (driver.Container, error) {
 }
 
 // start makes the image ready and starts the container.
-func (h *hand) start(ctx context.Context, _ rpc.Caller, r agent.StartRequest) (rpc.None, error) {
+func (h *hand) start(ctx context.Context, _ rpc.Caller, r api.StartRequest) (rpc.None, error) {
 	spec := r.Spec
 	spec.Binary, spec.RunDir, spec.StateDir = binary, filepath.Join(h.home, "run"), filepath.Join(h.home, "state")
 	for _, d := range []string{spec.RunDir, spec.StateDir} {
@@ -157,7 +157,7 @@ func (h *hand) relay(l net.Listener) {
 		h.mu.Lock()
 		peer := h.peer
 		h.mu.Unlock()
-		s, _, err := rpc.Open(context.Background(), peer, agent.CallDial, rpc.None{})
+		s, _, err := rpc.Open(context.Background(), peer, api.CallDial, rpc.None{})
 		if err != nil {
 			return
 		}
@@ -178,7 +178,7 @@ func splice(a, b io.ReadWriter) {
 	<-done
 }
 
-func (h *hand) exec(ctx context.Context, _ rpc.Caller, r agent.ExecRequest, to rpc.Answer[agent.ExecReply]) error {
+func (h *hand) exec(ctx context.Context, _ rpc.Caller, r api.ExecRequest, to rpc.Answer[api.ExecReply]) error {
 	box, err := h.container()
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (h *hand) exec(ctx context.Context, _ rpc.Caller, r agent.ExecRequest, to r
 }
 
 // execIn runs a process by start, whose standard streams go over the call.
-func execIn(ctx context.Context, r agent.ExecRequest, to rpc.Answer[agent.ExecReply], start func(context.Context, driver.Command) (driver.Process, error)) error {
+func execIn(ctx context.Context, r api.ExecRequest, to rpc.Answer[api.ExecReply], start func(context.Context, driver.Command) (driver.Process, error)) error {
 	e, err := execute.New(to, client.ExecRequest{TTY: r.TTY, Rows: r.Rows, Cols: r.Cols})
 	if err != nil {
 		return err
@@ -197,18 +197,18 @@ func execIn(ctx context.Context, r agent.ExecRequest, to rpc.Answer[agent.ExecRe
 	c.Stdin, c.Stdout, c.Stderr = e.Files()
 	p, err := start(ctx, c)
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
-		return to.Reply(agent.ExecReply{Code: refused.Code, Message: refused.Message})
+		return to.Reply(api.ExecReply{Code: refused.Code, Message: refused.Message})
 	}
 	if err != nil {
 		return err
 	}
-	if err := to.Reply(agent.ExecReply{}); err != nil {
+	if err := to.Reply(api.ExecReply{}); err != nil {
 		return err
 	}
 	return e.Attend(ctx, p)
 }
 
-func (h *hand) stop(ctx context.Context, _ rpc.Caller, r agent.StopRequest) (rpc.None, error) {
+func (h *hand) stop(ctx context.Context, _ rpc.Caller, r api.StopRequest) (rpc.None, error) {
 	box, err := h.container()
 	if err == nil {
 		err = box.Stop(ctx, r.Grace)

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
 
 // makeHeld gives the user a directory on docker's disk for what would else be
 // shared by the host.
-func makeHeld(c agent.Config) error {
+func makeHeld(c api.Config) error {
 	on := filepath.Join(data, "held")
 	if err := os.Mkdir(on, 0o755); err != nil {
 		return err
@@ -22,11 +22,11 @@ func makeHeld(c agent.Config) error {
 	if err := os.Chown(on, c.UID, c.GID); err != nil {
 		return err
 	}
-	return mount{on, agent.HeldDir, "", unix.MS_BIND, ""}.do()
+	return mount{on, api.HeldDir, "", unix.MS_BIND, ""}.do()
 }
 
 // put takes files from the host.
-func put(ctx context.Context, _ rpc.Caller, r agent.PutRequest, s rpc.Answer[rpc.None]) error {
+func put(ctx context.Context, _ rpc.Caller, r api.PutRequest, s rpc.Answer[rpc.None]) error {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func put(ctx context.Context, _ rpc.Caller, r agent.PutRequest, s rpc.Answer[rpc
 }
 
 // get gives files to the host.
-func get(ctx context.Context, _ rpc.Caller, r agent.GetRequest, s rpc.Answer[agent.GetReply]) error {
+func get(ctx context.Context, _ rpc.Caller, r api.GetRequest, s rpc.Answer[api.GetReply]) error {
 	root, err := fsutil.OpenRoot(r.Dir)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func get(ctx context.Context, _ rpc.Caller, r agent.GetRequest, s rpc.Answer[age
 	if err != nil {
 		return err
 	}
-	if err := s.Reply(agent.GetReply{Files: len(files)}); err != nil || len(files) == 0 {
+	if err := s.Reply(api.GetReply{Files: len(files)}); err != nil || len(files) == 0 {
 		return err
 	}
 	return treesync.SendMany(ctx, s, r.Dir, files, nil)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,12 +33,12 @@ const (
 
 // views are the job's image and, where its USER counts, the same for that one's
 // container: processes there are USER only inside, and the caller to the guest.
-func views(c agent.Config) ([]view, error) {
+func views(c api.Config) ([]view, error) {
 	plain, err := newView(c.Image.Tag, c.Image.Config, imageLayer)
 	if err != nil || c.Image.User == nil {
 		return []view{plain}, err
 	}
-	own, err := newView(agent.UserTag(c.Image.Tag), c.Image.Config, userLayer)
+	own, err := newView(api.UserTag(c.Image.Tag), c.Image.Config, userLayer)
 	if settings, ok := own.config["config"].(map[string]any); ok { // for who runs it by hand
 		settings["User"] = fmt.Sprintf("%d:%d", c.UID, c.GID)
 	}
@@ -67,8 +67,8 @@ func (v view) mount(disk string) error {
 
 // giveImage has docker find an image in its store (overlay2) when it starts, as if it
 // had loaded it. The files are those of docker's layer and image stores since 1.10.
-func giveImage(c agent.Config) error {
-	disk, err := awaitDisk(agent.ImageDisk)
+func giveImage(c api.Config) error {
+	disk, err := awaitDisk(api.ImageDisk)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,14 +17,14 @@ const exportThreads = "16"
 // export serves the volume to the other guests: NFS 4.2 over TCP, and nothing
 // of the older versions with their port mapper. A reply to a sync means that
 // the data is on the disk.
-func export(c agent.Config) error {
+func export(c api.Config) error {
 	if err := command("modprobe", "-a", "nfsd"); err != nil {
 		return err
 	}
 	if err := (mount{"nfsd", "/proc/fs/nfsd", "nfsd", 0, ""}).do(); err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s %s(rw,sync,no_subtree_check,no_root_squash,no_wdelay,fsid=0,sec=sys)\n", agent.VolumePath, c.Volume.Clients)
+	line := fmt.Sprintf("%s %s(rw,sync,no_subtree_check,no_root_squash,no_wdelay,fsid=0,sec=sys)\n", api.VolumePath, c.Volume.Clients)
 	if err := os.WriteFile("/etc/exports", []byte(line), 0o644); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func export(c agent.Config) error {
 }
 
 // hostOf is the guest's own address in the fabric.
-func hostOf(c agent.Config) string {
+func hostOf(c api.Config) string {
 	if c.Fabric == nil {
 		return ""
 	}
@@ -67,7 +67,7 @@ func mountExport(server, own string) error {
 		return err
 	}
 	options := fmt.Sprintf("addr=%s,clientaddr=%s,vers=4.2,proto=tcp,hard,rsize=1048576,wsize=1048576,actimeo=0,lookupcache=none,sec=sys", server, own)
-	m := mount{server + ":/", agent.VolumePath, "nfs4", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME, options}
+	m := mount{server + ":/", api.VolumePath, "nfs4", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME, options}
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) { // nothing tells when it serves
 		c, err := net.DialTimeout("tcp", net.JoinHostPort(server, "2049"), time.Second)
 		if err == nil {

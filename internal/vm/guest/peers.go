@@ -11,10 +11,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -39,7 +39,7 @@ func (h *hand) join(o driver.Peers, local net.Listener) error {
 	if p.identity, err = wire.NewIdentity(o.CA, o.Cert, o.Key); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(o.Members[o.Rank].IP, strconv.Itoa(agent.PeerPort))) //nolint:noctx // it waits for nothing
+	l, err := net.Listen("tcp", net.JoinHostPort(o.Members[o.Rank].IP, strconv.Itoa(api.PeerPort))) //nolint:noctx // it waits for nothing
 	if err != nil {
 		return fmt.Errorf("listen for the other guests: %w", err)
 	}
@@ -131,7 +131,7 @@ func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r client.ExecR
 		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node")}
 	}
 	m := p.o.Members[rank]
-	c, err := (&tls.Dialer{Config: p.identity.Client(m.Identity)}).DialContext(ctx, "tcp", net.JoinHostPort(m.IP, strconv.Itoa(agent.PeerPort)))
+	c, err := (&tls.Dialer{Config: p.identity.Client(m.Identity)}).DialContext(ctx, "tcp", net.JoinHostPort(m.IP, strconv.Itoa(api.PeerPort)))
 	if err != nil {
 		return &core.Error{Kind: core.Lost, Op: "reach host", Object: m.Name, Err: err}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +26,7 @@ func servePort(name string, s *rpc.Server, met func(*rpc.Peer)) error {
 		if err != nil {
 			return err
 		}
-		peer, err := rpc.NewPeer(port, false, "the host", wire.Trusting, agent.Protocol)
+		peer, err := rpc.NewPeer(port, false, "the host", wire.Trusting, api.Protocol)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func openPort(name string) (io.ReadWriteCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open port %s: %w", name, err)
 		}
-		if _, err := p.WriteString(agent.Greeting); err == nil {
+		if _, err := p.WriteString(api.Greeting); err == nil {
 			return p, nil
 		}
 		p.Close() // the host has gone again

@@ -13,27 +13,27 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
 // itself, for people, its clock and its volume.
-func serveRoot(c agent.Config, v *volume) {
+func serveRoot(c api.Config, v *volume) {
 	start := starter(environment(c))
 	s := rpc.NewServer(nil)
-	rpc.HandleStream(s, agent.CallExec, func(ctx context.Context, _ rpc.Caller, r agent.ExecRequest, to rpc.Answer[agent.ExecReply]) error {
+	rpc.HandleStream(s, api.CallExec, func(ctx context.Context, _ rpc.Caller, r api.ExecRequest, to rpc.Answer[api.ExecReply]) error {
 		return execIn(ctx, r, to, start)
 	})
-	rpc.Handle(s, agent.CallClock, func(_ context.Context, _ rpc.Caller, r agent.ClockRequest) (rpc.None, error) {
+	rpc.Handle(s, api.CallClock, func(_ context.Context, _ rpc.Caller, r api.ClockRequest) (rpc.None, error) {
 		return rpc.None{}, wake(r)
 	})
-	rpc.Handle(s, agent.CallAdopt, func(ctx context.Context, _ rpc.Caller, r agent.AdoptRequest) (rpc.None, error) {
+	rpc.Handle(s, api.CallAdopt, func(ctx context.Context, _ rpc.Caller, r api.AdoptRequest) (rpc.None, error) {
 		return rpc.None{}, adopt(ctx, r, v)
 	})
 	v.register(s)
-	err := servePort(agent.RootPort, s, nil)
+	err := servePort(api.RootPort, s, nil)
 	fmt.Fprintln(os.Stderr, "bee guest:", err)
 }
 

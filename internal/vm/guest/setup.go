@@ -16,7 +16,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,7 +42,7 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	port, err := findPort(agent.NodePort)
+	port, err := findPort(api.NodePort)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func runAgent() error {
 	if failed != nil {
 		fmt.Fprintln(os.Stderr, "bee guest: set up:", failed)
 	}
-	hand := exec.Command(binary, agent.Command, handArg)
+	hand := exec.Command(binary, api.Command, handArg)
 	hand.Stdout, hand.Stderr = os.Stdout, os.Stderr
 	hand.Env = append(os.Environ(), rootVariable+"="+rootTime, "HOME=/", "USER="+c.User)
 	if failed != nil {
@@ -72,13 +72,13 @@ func runAgent() error {
 		if failed != nil { // its console tells
 			return failed
 		}
-		fmt.Println(agent.Ready)
+		fmt.Println(api.Ready)
 	}
 	return hand.Wait()
 }
 
-func readConfig() (agent.Config, error) {
-	var c agent.Config
+func readConfig() (api.Config, error) {
+	var c api.Config
 	raw, err := os.ReadFile(configFile)
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
@@ -87,12 +87,12 @@ func readConfig() (agent.Config, error) {
 }
 
 // setUp brings everything up that needs root.
-func setUp(c agent.Config, v *volume) error {
+func setUp(c api.Config, v *volume) error {
 	if err := errors.Join(writeAccount(c), writeNames(c)); err != nil {
 		return err
 	}
 	modules := []string{"virtio_net", "virtio_rng", "9p", "9pnet_virtio"}
-	if slices.ContainsFunc(c.Shares, func(s agent.Share) bool { return s.Type == "virtiofs" }) {
+	if slices.ContainsFunc(c.Shares, func(s api.Share) bool { return s.Type == "virtiofs" }) {
 		modules = append(modules, "virtiofs")
 	}
 	if c.Template { // and what is else loaded when it is wanted
@@ -108,7 +108,7 @@ func setUp(c agent.Config, v *volume) error {
 }
 
 // personal is what one run's guest has and others have not.
-func personal(c agent.Config, v *volume) []func() error {
+func personal(c api.Config, v *volume) []func() error {
 	online := make(chan struct{})
 	return []func() error{
 		func() error { defer close(online); return network(c) },
@@ -141,7 +141,7 @@ func command(argv ...string) error {
 }
 
 // writeNames names the guest and its peers.
-func writeNames(c agent.Config) error {
+func writeNames(c api.Config) error {
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func writeNames(c agent.Config) error {
 
 // writeAccount makes the user's account, in place of one of that name that the image
 // has with another number, and perhaps locked.
-func writeAccount(c agent.Config) error {
+func writeAccount(c api.Config) error {
 	if c.UID == 0 {
 		return nil
 	}
@@ -249,7 +249,7 @@ func groups() []uint32 {
 
 // network gives the interfaces their addresses: the fabric's, which also gets its
 // name, by its MAC, any other that of QEMU's user network.
-func network(c agent.Config) error {
+func network(c api.Config) error {
 	lines := []string{"link set lo up"}
 	names, err := filepath.Glob("/sys/class/net/*/address")
 	if err != nil {
@@ -287,7 +287,7 @@ func network(c agent.Config) error {
 	return nil
 }
 
-func mountShares(shares []agent.Share) error {
+func mountShares(shares []api.Share) error {
 	for _, s := range shares {
 		flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 		if s.ReadOnly {
@@ -301,7 +301,7 @@ func mountShares(shares []agent.Share) error {
 }
 
 // mountDisks mounts the job's own disks, and makes file systems on empty ones.
-func mountDisks(c agent.Config) error {
+func mountDisks(c api.Config) error {
 	for _, d := range c.Disks {
 		disk, err := awaitDisk(d.Serial)
 		if err != nil {

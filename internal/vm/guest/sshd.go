@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 const (
@@ -31,7 +31,7 @@ Subsystem sftp internal-sftp
 // runSSHD serves one connection of ssh on the standard streams: the keys come
 // first, as one line of JSON. There is no daemon, and nothing listens.
 func runSSHD() error {
-	var keys agent.SSHKeys
+	var keys api.SSHKeys
 	line, err := readLine(os.Stdin)
 	if err == nil {
 		err = json.Unmarshal(line, &keys)

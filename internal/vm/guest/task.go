@@ -10,10 +10,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
 // task is the job's command. Its output is kept until the host says that it has
@@ -26,7 +26,7 @@ type task struct {
 	changed sync.Cond
 	from    int64 // the first byte that is kept, of all that was written
 	size    int
-	pieces  []agent.Piece
+	pieces  []api.Piece
 	exit    *core.Exit
 }
 
@@ -34,15 +34,15 @@ type task struct {
 const mostKept = 4 << 20
 
 // startTask starts the job's command. There is one.
-func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r agent.ExecRequest) (agent.ExecReply, error) {
+func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r api.ExecRequest) (api.ExecReply, error) {
 	box, err := h.container()
 	if err != nil {
-		return agent.ExecReply{}, err
+		return api.ExecReply{}, err
 	}
 	var ends [4]*os.File
 	for i := 0; i < len(ends); i += 2 {
 		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			return agent.ExecReply{}, err
+			return api.ExecReply{}, err
 		}
 	}
 	p, err := box.Exec(ctx, driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, Stdout: ends[1], Stderr: ends[3]})
@@ -53,10 +53,10 @@ func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r agent.ExecRequest)
 		ends[2].Close()
 	}
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
-		return agent.ExecReply{Code: refused.Code, Message: refused.Message}, nil
+		return api.ExecReply{Code: refused.Code, Message: refused.Message}, nil
 	}
 	if err != nil {
-		return agent.ExecReply{}, err
+		return api.ExecReply{}, err
 	}
 	t := &task{process: p}
 	t.changed.L = &t.mu
@@ -64,7 +64,7 @@ func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r agent.ExecRequest)
 	h.task = t
 	h.mu.Unlock()
 	go t.attend(ends[0], ends[2])
-	return agent.ExecReply{}, nil
+	return api.ExecReply{}, nil
 }
 
 // attend keeps the command's output, and how it ends.
@@ -91,7 +91,7 @@ func (t *task) keep(isError bool, data []byte) error {
 	for t.size >= mostKept {
 		t.changed.Wait()
 	}
-	t.pieces = append(t.pieces, agent.Piece{Error: isError, Data: slices.Clone(data)})
+	t.pieces = append(t.pieces, api.Piece{Error: isError, Data: slices.Clone(data)})
 	t.size += len(data)
 	t.changed.Broadcast()
 	return nil
@@ -117,7 +117,7 @@ const mostAtOnce = 256 << 10
 
 // output waits for what was written from a byte on. The host has what comes
 // before.
-func (t *task) output(ctx context.Context, from int64) agent.TaskOutput {
+func (t *task) output(ctx context.Context, from int64) api.TaskOutput {
 	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *task) output(ctx context.Context, from int64) agent.TaskOutput {
 	for len(t.pieces) == 0 && t.exit == nil && ctx.Err() == nil {
 		t.changed.Wait()
 	}
-	var o agent.TaskOutput
+	var o api.TaskOutput
 	size := 0
 	for _, p := range t.pieces {
 		if size >= mostAtOnce {
@@ -153,15 +153,15 @@ func (h *hand) theTask() (*task, error) {
 	return h.task, nil
 }
 
-func (h *hand) taskOutput(ctx context.Context, _ rpc.Caller, r agent.TaskOutputRequest) (agent.TaskOutput, error) {
+func (h *hand) taskOutput(ctx context.Context, _ rpc.Caller, r api.TaskOutputRequest) (api.TaskOutput, error) {
 	t, err := h.theTask()
 	if err != nil {
-		return agent.TaskOutput{}, err
+		return api.TaskOutput{}, err
 	}
 	return t.output(ctx, r.From), nil
 }
 
-func (h *hand) taskSignal(ctx context.Context, _ rpc.Caller, r agent.TaskSignalRequest) (rpc.None, error) {
+func (h *hand) taskSignal(ctx context.Context, _ rpc.Caller, r api.TaskSignalRequest) (rpc.None, error) {
 	t, err := h.theTask()
 	if err == nil {
 		err = t.process.Signal(ctx, syscall.Signal(r.Number))

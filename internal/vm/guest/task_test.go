@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/execute"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 )
 
-func text(o agent.TaskOutput) string {
+func text(o api.TaskOutput) string {
 	var b strings.Builder
 	for _, p := range o.Pieces {
 		b.Write(p.Data)

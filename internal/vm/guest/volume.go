@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/vm/agent"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,13 +23,13 @@ type volume struct {
 	mu     sync.Mutex
 	dir    *os.File // open where the disk is; nil: elsewhere, or there is none
 	frozen bool
-	state  agent.VolumeState
+	state  api.VolumeState
 	heard  time.Time // when the guest that has it gave a sign of life; zero: it is this one
 }
 
 // mount brings the volume up, if the guest has one. online is closed when the
 // guest has its addresses.
-func (v *volume) mount(c agent.Config, online <-chan struct{}) error {
+func (v *volume) mount(c api.Config, online <-chan struct{}) error {
 	if c.Volume == nil {
 		return nil
 	}
@@ -40,18 +40,18 @@ func (v *volume) mount(c agent.Config, online <-chan struct{}) error {
 		go v.listen(c.Volume.Server)
 		return nil
 	}
-	disk, err := awaitDisk(agent.DataDisk)
+	disk, err := awaitDisk(api.DataDisk)
 	if err != nil {
 		return err
 	}
-	if err := (mount{disk, agent.VolumePath, "ext4", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME, "errors=remount-ro"}).do(); err != nil {
+	if err := (mount{disk, api.VolumePath, "ext4", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME, "errors=remount-ro"}).do(); err != nil {
 		return fmt.Errorf("mount the data image: %w", err)
 	}
-	if err := own(agent.VolumePath, c.UID, c.GID); err != nil {
+	if err := own(api.VolumePath, c.UID, c.GID); err != nil {
 		return fmt.Errorf("give the data image's files to the user: %w", err)
 	}
-	os.Remove(filepath.Join(agent.VolumePath, "lost+found")) //nolint:errcheck // an empty volume is empty; e2fsck makes it when it needs it
-	dir, err := os.Open(agent.VolumePath)
+	os.Remove(filepath.Join(api.VolumePath, "lost+found")) //nolint:errcheck // an empty volume is empty; e2fsck makes it when it needs it
+	dir, err := os.Open(api.VolumePath)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ const lookPause = 200 * time.Millisecond
 func (v *volume) look() {
 	for ; ; time.Sleep(lookPause) {
 		var st unix.Statfs_t
-		if unix.Statfs(agent.VolumePath, &st) != nil {
+		if unix.Statfs(api.VolumePath, &st) != nil {
 			continue
 		}
 		free, files := int64(st.Bavail)*st.Bsize, int64(st.Ffree)
@@ -115,7 +115,7 @@ func (v *volume) look() {
 // have to keep silent for long, while the volume is frozen.
 func (v *volume) listen(server string) {
 	const pause, patience = 5 * time.Second, 10 * time.Second
-	address := net.JoinHostPort(server, strconv.Itoa(agent.PeerPort))
+	address := net.JoinHostPort(server, strconv.Itoa(api.PeerPort))
 	v.mu.Lock()
 	v.heard = time.Now()
 	v.mu.Unlock()
@@ -134,7 +134,7 @@ func (v *volume) listen(server string) {
 
 // register adds the host's calls about the volume.
 func (v *volume) register(s *rpc.Server) {
-	rpc.Handle(s, agent.CallVolume, func(context.Context, rpc.Caller, rpc.None) (agent.VolumeState, error) {
+	rpc.Handle(s, api.CallVolume, func(context.Context, rpc.Caller, rpc.None) (api.VolumeState, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		state := v.state
@@ -150,8 +150,8 @@ func (v *volume) register(s *rpc.Server) {
 			return rpc.None{}, v.set(frozen, request)
 		}
 	}
-	rpc.Handle(s, agent.CallFreeze, freeze(true, fiFreeze))
-	rpc.Handle(s, agent.CallThaw, freeze(false, fiThaw))
+	rpc.Handle(s, api.CallFreeze, freeze(true, fiFreeze))
+	rpc.Handle(s, api.CallThaw, freeze(false, fiThaw))
 }
 
 // Requests of ioctl_fs(2) that package unix lacks.

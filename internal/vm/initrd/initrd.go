@@ -13,28 +13,28 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/vm/agent"
+	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
 // Write makes the archive.
-func Write(w io.Writer, modulesDir, binary string, c agent.Config) error {
+func Write(w io.Writer, modulesDir, binary string, c api.Config) error {
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
 	a := &archive{w: w}
-	for _, dir := range []string{"dev", "proc", "sys", "lower", "upper", "root", agent.ModulesPath} {
+	for _, dir := range []string{"dev", "proc", "sys", "lower", "upper", "root", api.ModulesPath} {
 		a.entry(dir, modeDir|0o755, 0)
 	}
-	a.file(agent.ConfigPath, raw)
+	a.file(api.ConfigPath, raw)
 	modules, err := filepath.Glob(filepath.Join(modulesDir, "*.ko")) // sorted
 	if err != nil {
 		return err
 	}
 	for _, m := range modules {
-		a.copy(path.Join(agent.ModulesPath, filepath.Base(m)), m, 0o644)
+		a.copy(path.Join(api.ModulesPath, filepath.Base(m)), m, 0o644)
 	}
-	a.copy(agent.BinaryPath, binary, 0o755)
+	a.copy(api.BinaryPath, binary, 0o755)
 	a.entry("TRAILER!!!", 0, 0)
 	return a.err
 }

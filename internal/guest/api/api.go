@@ -1,7 +1,7 @@
-// Package agent holds what a host and the BEE process in its guest tell each
+// Package api holds what a host and the BEE process in its guest tell each
 // other: the configuration that a guest boots with, and the calls over the
 // virtio-serial ports between them. It is data only.
-package agent
+package api
 
 import (
 	"strconv"
