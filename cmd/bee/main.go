@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli"
 	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/guest"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
@@ -19,7 +20,6 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
-	"github.com/bee-hpc/bee/internal/vm/guest"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
