@@ -60,7 +60,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		}
 		a.rec.Outputs = nil // an earlier try may have brought some
 		if a.doesWithout(ctx) {
-			a.clearArrivals()
+			a.c.clearArrivals(&a.sub, a.run.ID)
 			a.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
@@ -208,7 +208,7 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 		return a.fetchFailed(err)
 	}
 	defer root.Close()
-	temp := a.picked() // left by a process that was killed, perhaps
+	temp := picked(a.run.ID) // left by a process that was killed, perhaps
 	if err := errors.Join(root.RemoveAll(temp), root.Mkdir(temp, 0o700)); err != nil {
 		return a.fetchFailed(err)
 	}

@@ -155,6 +155,9 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 
 // finish writes the run's end, and removes what the run needs no more.
 func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
+	if out.state.Final() { // a lost attempt may have left some
+		d.c.clearArrivals(&d.sub, d.run.ID)
+	}
 	run, err := d.c.finish(ctx, d.run, out)
 	if err == nil && d.needless(ctx, out) {
 		d.removeCheckpoints(ctx)

@@ -136,7 +136,7 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	if err := a.put(ctx); err != nil {
 		return outcome{}, err
 	}
-	a.clearArrivals()
+	a.c.clearArrivals(&a.sub, a.run.ID)
 	return out, a.leave(ctx, errors.New("it does not answer"))
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -204,45 +203,11 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 // fetchOutput has an output come into its directory, under a name of its own.
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
 	sum := sha256.Sum256([]byte(fmt.Sprint(o.index, " ", o.path)))
-	at = a.arriving(fmt.Sprintf("%x", sum[:8]))
+	at = arriving(a.run.ID, fmt.Sprintf("%x", sum[:8]))
 	if err := a.sub.stays(o.to); err != nil {
 		return at, a.fetchFailed(err)
 	}
 	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: filepath.Join(o.to, at), Progress: told})
-}
-
-// arriving is the name of what is on its way to where something is already.
-func (a *attempt) arriving(name string) string { return ".bee-arriving-" + a.run.ID + "-" + name }
-
-// picked is the name of a directory of which some is picked.
-func (a *attempt) picked() string { return ".bee-fetch-" + a.run.ID }
-
-// clearArrivals removes what has come of outputs of which no more will come. Another
-// run may have the same `to:`.
-func (a *attempt) clearArrivals() {
-	for _, o := range a.sub.Job.Outputs {
-		if err := a.clearArrivalsIn(o.To); err != nil {
-			a.c.Log.Warn("what has come of outputs could not be removed", "from", o.To, "err", err)
-		}
-	}
-}
-
-func (a *attempt) clearArrivalsIn(to string) error {
-	root, err := a.sub.openTo(to)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	names, err := root.ReadDir(".")
-	for _, name := range names {
-		if strings.Contains(name, a.arriving("")) || name == a.picked() {
-			err = errors.Join(err, root.RemoveAll(name))
-		}
-	}
-	return err
 }
 
 // namedOutputs is how many outputs of one directory are recorded by their names.
