@@ -14,11 +14,14 @@ import (
 // brought there may hold links that its site chose.
 //
 // A directory that is there takes what the other holds. Where one is a directory and the
-// other is not, nothing is replaced: what came goes to its name with a suffix.
+// other is not, nothing is replaced: what came goes to its name with a suffix. So do hidden
+// files below an output whose names are taken by files that are not the run's.
 type merger struct {
 	root    *fsutil.Root
 	suffix  string
 	beside  []string        // what has such a name
+	hidden  []string        // likewise, beside a hidden file
+	own     map[string]bool // hidden files of this run
 	changed map[string]bool // directories that have to be synced
 }
 
@@ -94,7 +97,7 @@ func (m *merger) fill(from, to string, have fs.FileInfo) error {
 	}
 	names, err := m.root.ReadDir(from)
 	for _, name := range names {
-		err = errors.Join(err, m.move(path.Join(from, name), path.Join(to, name)))
+		err = errors.Join(err, m.moveBelow(path.Join(from, name), path.Join(to, name)))
 	}
 	if err != nil {
 		return err

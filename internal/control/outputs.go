@@ -236,10 +236,17 @@ func (a *attempt) settle(ctx context.Context, from, to, name string) error {
 	if err := root.Sync(ctx, from); err != nil {
 		return a.fetchFailed(err)
 	}
-	m := merger{root: root, suffix: "." + a.run.ID, changed: map[string]bool{}}
+	own, err := a.claimHidden(root, to, from, name)
+	if err != nil {
+		return a.fetchFailed(err)
+	}
+	m := merger{root: root, suffix: "." + a.run.ID, own: own, changed: map[string]bool{}}
 	err = errors.Join(m.place(from, name), m.sync())
 	for _, name := range m.beside {
 		a.event(ctx, event.OutputRenamed{Path: root.Path(name)})
+	}
+	if n := len(m.hidden); n > 0 {
+		a.event(ctx, event.HiddenRenamed{Count: n, First: root.Path(m.hidden[0])})
 	}
 	if err != nil {
 		return a.fetchFailed(err)

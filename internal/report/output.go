@@ -16,6 +16,8 @@ func outputText(e event.Event) string {
 		return missingText(f)
 	case event.OutputRenamed:
 		return fmt.Sprintf("warning: an output is in %s, as something else is in its place", f.Path)
+	case event.HiddenRenamed:
+		return fmt.Sprintf("warning: hidden files of others are not replaced: %d of the outputs are beside them, the first is %q", f.Count, f.First)
 	case event.OutputsSkipped:
 		return "warning: the outputs were not collected, as the user asked"
 	case event.DanglingLinks:

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,5 +133,29 @@ func TestAJobThatHidesFilesInAProject(t *testing.T) {
 	}
 	if got := b.Read("ok/f"); got != "ok\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestAJobThatReplacesHiddenFiles below a directory that it brings home: what is hidden
+// there, and is not its run's, stays as it is. Nothing is lost of what came.
+func TestAJobThatReplacesHiddenFiles(t *testing.T) {
+	b, job := busyboxJob(t, "workdir: /work", "run: 'mkdir -p res/.git/hooks; echo evil >res/.git/hooks/post-commit; echo evil >res/.envrc; echo new >res/.new; echo new >res/log'",
+		"outputs: [{from: /work/res, to: ./project}]")
+	b.File("project/res/.git/hooks/post-commit", "mine\n")
+	b.File("project/res/.envrc", "mine\n")
+	b.File("project/res/log", "old\n")
+	r := b.Try("run", "-q", job)
+	if r.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	var runs []struct{ ID string }
+	b.JSON(&runs, "ps", "-a", "--json")
+	want := strings.ReplaceAll("res/.envrc mine res/.envrc.ID evil res/.git/hooks/post-commit mine res/.git.ID/hooks/post-commit evil res/.new new res/log new", "ID", runs[0].ID)
+	got := tree(t, filepath.Join(b.Work, "project"))
+	if !slices.Equal(slices.Sorted(strings.FieldsSeq(got)), slices.Sorted(strings.FieldsSeq(want))) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if shown := b.Must("show", "--json", runs[0].ID); !strings.Contains(shown, "hidden_outputs_renamed") {
+		t.Errorf("it is not reported: %s", shown)
 	}
 }

@@ -54,6 +54,7 @@ func All() []Fields {
 		OutputsRefused{},
 		OutputsMissing{},
 		OutputRenamed{},
+		HiddenRenamed{},
 		OutputsSkipped{},
 		DanglingLinks{},
 		CollectFailed{},

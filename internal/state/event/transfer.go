@@ -21,6 +21,7 @@ const (
 	KindOutputsRefused     Kind = "outputs_refused"
 	KindOutputsMissing     Kind = "outputs_missing"
 	KindOutputRenamed      Kind = "output_renamed"
+	KindHiddenRenamed      Kind = "hidden_outputs_renamed"
 	KindOutputsSkipped     Kind = "outputs_skipped"
 	KindDanglingLinks      Kind = "dangling_links"
 	KindCollectFailed      Kind = "collect_failed"
@@ -141,6 +142,12 @@ type OutputRenamed struct {
 	Path string `json:"path"`
 }
 
+// HiddenRenamed are hidden files below an output that were moved beside files of others.
+type HiddenRenamed struct {
+	Count int    `json:"count"`
+	First string `json:"first"`
+}
+
 // OutputsSkipped are outputs that were not collected, as the user asked.
 type OutputsSkipped struct{}
 
@@ -206,6 +213,9 @@ func (OutputsMissing) Kind() Kind { return KindOutputsMissing }
 
 // Kind implements Fields.
 func (OutputRenamed) Kind() Kind { return KindOutputRenamed }
+
+// Kind implements Fields.
+func (HiddenRenamed) Kind() Kind { return KindHiddenRenamed }
 
 // Kind implements Fields.
 func (OutputsSkipped) Kind() Kind { return KindOutputsSkipped }

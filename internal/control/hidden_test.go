@@ -1,0 +1,72 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// TestHiddenFilesOfOthersAreNotReplaced by what lies below an output: only those that the
+// run itself has made.
+func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
+	w, to := newWorld(t, "a"), t.TempDir()
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/res", To: to}}})
+	s, err := SubmissionOf(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, to, map[string]string{"res/.git/hooks/x": "mine", "res/.same": "same", "res/a/.env": "mine", "res/a/.dir/f": "mine", "res/a/log": "old"})
+	if err := os.Symlink("/etc", filepath.Join(to, "res/.link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name        string
+		came, after map[string]string
+		users       string
+		beside      int
+	}{
+		{
+			name:   "the first attempt",
+			came:   map[string]string{".git/hooks/x": "evil", ".git/hooks/y": "evil", ".same": "same", ".link/passwd": "evil", ".new": "1", ".d/.e": "1", "a/.env": "evil", "a/.dir": "evil", "a/log": "1", "b/.env": "1", "b/c/.x/y": "1"},
+			after:  map[string]string{".git/hooks/x": "mine", ".git.ID/hooks/x": "evil", ".git.ID/hooks/y": "evil", ".same": "same", ".link.ID/passwd": "evil", ".new": "1", ".d/.e": "1", "a/.env": "mine", "a/.env.ID": "evil", "a/.dir/f": "mine", "a/.dir.ID": "evil", "a/log": "1", "b/.env": "1", "b/c/.x/y": "1"},
+			beside: 4,
+		},
+		{
+			name:   "the next, beside a hidden file that its user has made since",
+			users:  "b/.user",
+			came:   map[string]string{".git/hooks/x": "worse", ".new": "2", ".d/.e": "2", ".d/.f": "2", "b/.env": "2", "b/.user": "2", "b/c/.x/y": "2", "b/c/.x/z": "2"},
+			after:  map[string]string{".git/hooks/x": "mine", ".git.ID/hooks/x": "worse", ".git.ID/hooks/y": "evil", ".same": "same", ".link.ID/passwd": "evil", ".new": "2", ".d/.e": "2", ".d/.f": "2", "a/.env": "mine", "a/.env.ID": "evil", "a/.dir/f": "mine", "a/.dir.ID": "evil", "a/log": "1", "b/.env": "2", "b/.user": "mine", "b/.user.ID": "2", "b/c/.x/y": "2", "b/c/.x/z": "2"},
+			beside: 2,
+		},
+	} {
+		writeFiles(t, filepath.Join(to, "came"), c.came)
+		if c.users != "" {
+			writeFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
+		}
+		a := &attempt{drive: &drive{c: w.Controller, run: run, sub: s}}
+		if err := a.settle(t.Context(), "came", to, "res"); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if err := os.Remove(filepath.Join(to, "res/.link")); err != nil { // it is still one
+			t.Error(err)
+		}
+		after := map[string]string{}
+		for name, text := range c.after {
+			after["res/"+strings.ReplaceAll(name, "ID", run.ID)] = text
+		}
+		if got := listed(t, to); !same(got, after) {
+			t.Errorf("%s: got %q, want %q", c.name, got, after)
+		}
+		found := eventsOf(t, w, run.ID)
+		if last, is := found[len(found)-1].Fields.(event.HiddenRenamed); !is || last.Count != c.beside || last.First == "" {
+			t.Errorf("%s: its history: %+v", c.name, found)
+		}
+		if err := os.Symlink("/etc", filepath.Join(to, "res/.link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
