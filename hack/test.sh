@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests: each one as an ordinary user and, beside these, as root, those that root
-# changes. BEE_TEST_LONG=1 adds the long forms.
+# changes; both with an empty home directory, as on a fresh machine. BEE_TEST_LONG=1 adds the long forms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BEE_REQUIRE_ALL=1 CGO_ENABLED=0 BEE_TEST_LONG=${BEE_TEST_LONG:-}
@@ -84,9 +84,9 @@ user=bee-test
 id "$user" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$user"
 chmod 755 "$kept"
 install -m 755 bin/bee "$kept/bee"
-mkdir "$kept/src" "$kept/tests" "$kept/tmp" "$kept/cache-user" "$kept/cache-root" "$kept/docker"
+mkdir "$kept/src" "$kept/tests" "$kept/tmp" "$kept/cache-user" "$kept/cache-root" "$kept/docker" "$kept/home-user" "$kept/home-root"
 git archive HEAD 2>/dev/null | tar -x -C "$kept/src" || cp -r . "$kept/src"
-chown -R "$user": "$kept/src" "$kept/tmp" "$kept/cache-user" "$kept/figures"
+chown -R "$user": "$kept/src" "$kept/tmp" "$kept/cache-user" "$kept/home-user" "$kept/figures"
 export BEE_TEST_BINARY=$kept/bee
 tests_of_root > "$kept/root"
 as_root="^($(cut -d ' ' -f 2 "$kept/root" | sort -u | paste -sd '|'))\$"
@@ -102,7 +102,7 @@ set -e
 cd "$kept/src/\${PWD#"$PWD"}"
 niceness=0
 [[ \$PWD != */internal/control ]] || niceness=10 # it only computes: virtual machines go first
-exec nice -n \$niceness setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" USER="$user" PATH="$PATH" TMPDIR="$kept/tmp" \\
+exec nice -n \$niceness setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="$kept/home-user" USER="$user" PATH="$PATH" TMPDIR="$kept/tmp" \\
   CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_LONG="$BEE_TEST_LONG" BEE_TEST_HISTORIES="${BEE_TEST_HISTORIES:-}" BEE_TEST_SEED="${BEE_TEST_SEED:-}" \\
   BEE_TEST_AS_ROOT='$as_root' BEE_TEST_DOCKER_HOST="unix://$kept/docker.sock" BEE_TEST_CACHE="$kept/cache-user" BEE_TEST_BINARY="$kept/bee" BEE_TEST_FIGURES="$kept/figures" "\$@"
 END
@@ -134,7 +134,8 @@ if "$kept/as-user" env BEE_CACHE="$kept/cache-user" BEE_STATE="$kept/tmp/state" 
 else
   echo "The image for virtual machines was not built beforehand:" && cat "$kept/image"
 fi
-BEE_TEST_CACHE=$kept/cache-root events root go test -json -count=1 -p 2 -parallel 2 -timeout "$limit" -vet=off -run "$as_root" $(cut -d ' ' -f 1 "$kept/root" | sort -u) &
+BEE_TEST_CACHE=$kept/cache-root events root go test -json -count=1 -p 2 -parallel 2 -timeout "$limit" -vet=off \
+  -exec "env HOME=$kept/home-root GOCACHE=$(go env GOCACHE) GOPATH=$(go env GOPATH)" -run "$as_root" $(cut -d ' ' -f 1 "$kept/root" | sort -u) &
 parts+=($!)
 failed=0
 for pid in "${parts[@]}"; do wait "$pid" || failed=1; done
