@@ -92,7 +92,9 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 				return
 			case got == syscall.SIGINT:
 				want = ui.askStop(run, signals)
-				earlier.interrupt = time.Time{} // an answer makes the next Ctrl-C a new one
+				if ui.asks() {
+					earlier.interrupt = time.Time{} // an answer makes the next Ctrl-C a new one
+				}
 			}
 			switch want {
 			case detach:

@@ -238,10 +238,13 @@ const (
 	detach
 )
 
+// asks reports whether there is a person to ask.
+func (p *progress) asks() bool { return p.live && term.IsTerminal(int(os.Stdin.Fd())) }
+
 // askStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
 // a second Ctrl-C, it means stop.
 func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
-	if !p.live || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if !p.asks() {
 		return stopIt
 	}
 	p.mu.Lock()
