@@ -120,7 +120,7 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", awayPatience), event.SiteLost{Site: a.rec.Site, Patience: event.Seconds(awayPatience)}
 	if a.lost != nil {
-		why, gone.Patience = "does not answer, and is held for lost by the run's user", 0
+		why, gone.Patience = "does not answer, and was declared lost by the run's user", 0
 	}
 	out := outcome{state: state.Stopped, err: errStopped()}
 	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {

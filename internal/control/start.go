@@ -194,7 +194,7 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
 			if a.heldLost(ctx) {
-				return w, &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it is held for lost by the run's user")}
+				return w, &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it was declared lost by the run's user")}
 			}
 		} else if err != nil || w.Ready {
 			return w, err

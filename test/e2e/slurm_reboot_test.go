@@ -97,7 +97,7 @@ func TestALoginNodeThatReboots(t *testing.T) {
 	begun(t, b, id)
 	start := reboot(t, farm)
 	said(t, b, id, event.KindAutostart, `"site":"cluster"`)
-	said(t, b, id, event.KindQueued, "does not answer")
+	said(t, b, id, event.KindUnreachable, `"site":"cluster"`)
 	start()
 	v := b.Await(id, 3*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 1 {
