@@ -6,12 +6,13 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/checkpoint/bucket"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // Place opens what a `store:` names.
-func Place(store string, o Options) (checkpoint.Place, error) {
+func Place(store string, o Options) (driver.Store, error) {
 	s, err := spec.ParseStore(store)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use the store", Object: store, Err: err}

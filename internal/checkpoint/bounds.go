@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // Bounds of what a store says: more than any run has.
@@ -24,44 +20,18 @@ const (
 	MostManifests = 2 * MostManifest
 	// MostNames is how many runs, or checkpoints of one, are looked at.
 	MostNames = 100000
-	// longestSite is the longest name of a site in a manifest.
-	longestSite = 256
 )
-
-// Valid finds what no manifest of a checkpoint has.
-func (m Manifest) Valid(g Generation) error {
-	switch {
-	case m.Attempt != g.Attempt:
-		return fmt.Errorf("it is of attempt %d", m.Attempt)
-	case m.Bytes < 0 || m.Took < 0:
-		return errors.New("its numbers are negative")
-	case len(m.Site) > longestSite || !printable(m.Site):
-		return errors.New("its site has no name")
-	case m.Taken.After(time.Now().Add(24 * time.Hour)): // clocks differ, but not so much
-		return fmt.Errorf("it was taken at %s", m.Taken)
-	}
-	for name, sum := range m.Files {
-		if !filepath.IsLocal(name) || len(sum) > 128 || strings.Trim(sum, "0123456789abcdef") != "" {
-			return fmt.Errorf("it has a file %q", name)
-		}
-	}
-	return nil
-}
-
-func printable(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) < 0
-}
 
 // CheckList refuses what a place that somebody else keeps lists of a run where that
 // cannot be, and calls broken what has no manifest that can be.
-func CheckList(list []Kept) error {
+func CheckList(list []driver.Checkpoint) error {
 	if len(list) > MostNames {
 		return tooMany(len(list))
 	}
-	seen := map[Generation]bool{}
+	seen := map[driver.Generation]bool{}
 	for i := range list {
 		k := &list[i]
-		if g, ok := ParseGeneration(k.String()); !ok || g != k.Generation || g.Attempt < 0 || g.Snapshot < 0 || seen[g] {
+		if g, ok := driver.ParseGeneration(k.String()); !ok || g != k.Generation || g.Attempt < 0 || g.Snapshot < 0 || seen[g] {
 			return &core.Error{Kind: core.Invalid, Op: "list checkpoints", Err: fmt.Errorf("%q is there twice, or cannot be", k.String()), Remedy: "Something else than bee has written to the store."}
 		}
 		seen[k.Generation] = true
@@ -69,7 +39,7 @@ func CheckList(list []Kept) error {
 			k.Broken = true
 		}
 		if k.Broken {
-			k.Manifest = Manifest{Attempt: k.Attempt}
+			k.Manifest = driver.Manifest{Attempt: k.Attempt}
 		}
 	}
 	return nil

@@ -8,35 +8,36 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 func TestHostileLists(t *testing.T) {
-	whole := Manifest{Attempt: 1, Taken: time.Now(), Files: map[string]string{"a/b": "00ff"}}
-	for name, harm := range map[string]func(*Manifest){
-		"a path that leaves": func(m *Manifest) { m.Files = map[string]string{"../x": "00"} },
-		"an absolute path":   func(m *Manifest) { m.Files = map[string]string{"/etc/passwd": "00"} },
-		"no digest":          func(m *Manifest) { m.Files = map[string]string{"a": "\x1b[2J"} },
-		"another attempt":    func(m *Manifest) { m.Attempt = 7 },
-		"a negative size":    func(m *Manifest) { m.Bytes = -1 },
-		"the future":         func(m *Manifest) { m.Taken = time.Now().AddDate(10, 0, 0) },
-		"escapes in a site":  func(m *Manifest) { m.Site = "a\x1b]0;x" },
+	whole := driver.Manifest{Attempt: 1, Taken: time.Now(), Files: map[string]string{"a/b": "00ff"}}
+	for name, harm := range map[string]func(*driver.Manifest){
+		"a path that leaves": func(m *driver.Manifest) { m.Files = map[string]string{"../x": "00"} },
+		"an absolute path":   func(m *driver.Manifest) { m.Files = map[string]string{"/etc/passwd": "00"} },
+		"no digest":          func(m *driver.Manifest) { m.Files = map[string]string{"a": "\x1b[2J"} },
+		"another attempt":    func(m *driver.Manifest) { m.Attempt = 7 },
+		"a negative size":    func(m *driver.Manifest) { m.Bytes = -1 },
+		"the future":         func(m *driver.Manifest) { m.Taken = time.Now().AddDate(10, 0, 0) },
+		"escapes in a site":  func(m *driver.Manifest) { m.Site = "a\x1b]0;x" },
 	} {
 		m := whole
 		harm(&m)
-		list := []Kept{{Generation: Generation{Attempt: 1}, Manifest: m}}
+		list := []driver.Checkpoint{{Generation: driver.Generation{Attempt: 1}, Manifest: m}}
 		if err := CheckList(list); err != nil || !list[0].Broken {
 			t.Errorf("%s: %v, %+v", name, err, list)
 		}
 	}
-	for name, list := range map[string][]Kept{
-		"twice": {{Generation: Generation{Attempt: 1}}, {Generation: Generation{Attempt: 1}}}, "negative": {{Generation: Generation{Attempt: -1}}}, "many": make([]Kept, MostNames+1),
+	for name, list := range map[string][]driver.Checkpoint{
+		"twice": {{Generation: driver.Generation{Attempt: 1}}, {Generation: driver.Generation{Attempt: 1}}}, "negative": {{Generation: driver.Generation{Attempt: -1}}}, "many": make([]driver.Checkpoint, MostNames+1),
 	} {
 		if err := CheckList(list); !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, name := range []string{"..@x", "a@../x", "a@b/c", "-a@b", "a@", "a@b\n", "a@.b"} {
-		if _, _, ok := ParseRunName(name); ok {
+		if _, _, ok := driver.ParseRunName(name); ok {
 			t.Errorf("%q is taken for a run", name)
 		}
 	}
@@ -59,11 +60,6 @@ func TestMarksAreNamedByWhoAsks(t *testing.T) {
 			t.Errorf("%s %s was done", q.Op, q.Path)
 		}
 	}
-	mark, unmark, err := Root(dir).Mark(t.Context())
-	if err != nil || filepath.Dir(mark) != dir {
-		t.Fatalf("%s, %v", mark, err)
-	}
-	unmark()
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("there are %v, %v", entries, err)
 	}
@@ -83,7 +79,7 @@ func TestARunsDirectoryIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := Root(root).Run("a@b")
-	if _, _, err := store.Keep(t.Context(), Generation{Attempt: 2}, "s", Tree(t.TempDir())); err == nil {
+	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", Tree(t.TempDir())); err == nil {
 		t.Error("a checkpoint was kept over it")
 	}
 	if err := store.Note(t.Context(), nil); err == nil {

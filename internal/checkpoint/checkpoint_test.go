@@ -1,14 +1,22 @@
 package checkpoint
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
+// gen is a generation.
+func gen(attempt, snapshot int) driver.Generation {
+	return driver.Generation{Attempt: attempt, Snapshot: snapshot}
+}
+
 // keep makes a checkpoint with one file.
-func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
+func keep(t *testing.T, dir string, g driver.Generation, text string) (made bool) {
 	t.Helper()
 	m, made, err := Dir(dir).Keep(t.Context(), g, "here", FetchFunc(func(volume, _ string) error {
 		if err := os.MkdirAll(volume, 0o700); err != nil {
@@ -25,22 +33,22 @@ func keep(t *testing.T, dir string, g Generation, text string) (made bool) {
 func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
 	dir := t.TempDir()
 	for _, step := range []struct {
-		g         Generation
-		left, two Generation
+		g         driver.Generation
+		left, two driver.Generation
 	}{
-		{Generation{1, 1}, Generation{}, Generation{1, 1}},
-		{Generation{1, 2}, Generation{1, 1}, Generation{1, 2}},
-		{Generation{1, 10}, Generation{1, 2}, Generation{1, 10}},
-		{Generation{1, 0}, Generation{1, 10}, Generation{1, 0}}, // an attempt's end is its last
-		{Generation{2, 1}, Generation{1, 0}, Generation{2, 1}},
-		{Generation{2, 2}, Generation{1, 0}, Generation{2, 2}}, // and outlives copies of one that goes on
-		{Generation{2, 3}, Generation{1, 0}, Generation{2, 3}},
-		{Generation{10, 0}, Generation{2, 3}, Generation{10, 0}},
+		{gen(1, 1), driver.Generation{}, gen(1, 1)},
+		{gen(1, 2), gen(1, 1), gen(1, 2)},
+		{gen(1, 10), gen(1, 2), gen(1, 10)},
+		{gen(1, 0), gen(1, 10), gen(1, 0)}, // an attempt's end is its last
+		{gen(2, 1), gen(1, 0), gen(2, 1)},
+		{gen(2, 2), gen(1, 0), gen(2, 2)}, // and outlives copies of one that goes on
+		{gen(2, 3), gen(1, 0), gen(2, 3)},
+		{gen(10, 0), gen(2, 3), gen(10, 0)},
 	} {
 		if !keep(t, dir, step.g, "x") {
 			t.Errorf("%+v was there already", step.g)
 		}
-		list, err := List(dir)
+		list, err := Dir(dir).List(t.Context())
 		if err != nil || len(list) == 0 || list[len(list)-1].Generation != step.two || len(list) > 1 && list[0].Generation != step.left {
 			t.Errorf("after %+v: %v, %v", step.g, list, err)
 		}
@@ -49,31 +57,31 @@ func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
 
 func TestAWholeOneIsLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, Generation{Attempt: 1}, "first")
-	if made, again := keep(t, dir, Generation{Attempt: 2}, "second"), keep(t, dir, Generation{Attempt: 2}, "second"); !made || again {
+	keep(t, dir, driver.Generation{Attempt: 1}, "first")
+	if made, again := keep(t, dir, driver.Generation{Attempt: 2}, "second"), keep(t, dir, driver.Generation{Attempt: 2}, "second"); !made || again {
 		t.Errorf("made %v, and again %v", made, again)
 	}
 }
 
 func TestCutShortAndDamaged(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, Generation{Attempt: 1}, "whole")
+	keep(t, dir, driver.Generation{Attempt: 1}, "whole")
 	for _, name := range []string{"2/volume", "01", "x", "3.0", "-1"} { // no manifests, and no names of ours
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, err := List(dir)
-	if err != nil || len(list) != 1 || !list[0].Undamaged() {
+	list, err := Dir(dir).List(t.Context())
+	if err != nil || len(list) != 1 || Dir(dir).Check(t.Context(), list[0]) != nil {
 		t.Fatalf("%v, %v", list, err)
 	}
-	if err := os.WriteFile(filepath.Join(list[0].Volume(), "more"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(list[0].Dir, "more"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list[0].Undamaged() {
-		t.Error("a file too many is no damage")
+	if err := Dir(dir).Check(t.Context(), list[0]); !errors.Is(err, driver.ErrDamaged) {
+		t.Errorf("a file too many: %v", err)
 	}
-	if !keep(t, dir, Generation{Attempt: 2}, "anew") {
+	if !keep(t, dir, driver.Generation{Attempt: 2}, "anew") {
 		t.Error("a copy that was cut short counts")
 	}
 	for _, name := range []string{"3.1/volume", "9/volume"} {
@@ -81,7 +89,7 @@ func TestCutShortAndDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keep(t, dir, Generation{Attempt: 3}, "whole")
+	keep(t, dir, driver.Generation{Attempt: 3}, "whole")
 	for name, stays := range map[string]bool{"2": true, "3.1": false, "3": true, "9": true, "x": true} { // what came before it is of no use
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)
@@ -95,8 +103,8 @@ func TestCutShortAndDamaged(t *testing.T) {
 func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
 	for failing, syncs := range []int{2, 1, 2} { // the first or second that fails, or none
 		dir := t.TempDir()
-		keep(t, dir, Generation{Attempt: 1}, "x")
-		keep(t, dir, Generation{Attempt: 2}, "x")
+		keep(t, dir, driver.Generation{Attempt: 1}, "x")
+		keep(t, dir, driver.Generation{Attempt: 2}, "x")
 		exists := func(name string) bool {
 			_, err := os.Stat(filepath.Join(dir, name))
 			return err == nil
@@ -112,7 +120,7 @@ func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
 			}
 			return nil
 		}}
-		_, made, err := d.Keep(t.Context(), Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
+		_, made, err := d.Keep(t.Context(), driver.Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
 			return os.CopyFS(volume, os.DirFS(filepath.Join(dir, "2/volume")))
 		}))
 		if seen != syncs || made != (failing == 0) || (err == nil) != (failing == 0) || exists("1/manifest.json") != (failing != 0) {
@@ -123,9 +131,9 @@ func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
 
 func TestTheNewestIsTheBasis(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, Generation{Attempt: 1}, "first")
-	keep(t, dir, Generation{1, 1}, "older, of the same attempt")
-	_, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 2}, "here", FetchFunc(func(volume, before string) error {
+	keep(t, dir, driver.Generation{Attempt: 1}, "first")
+	keep(t, dir, gen(1, 1), "older, of the same attempt")
+	_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 2}, "here", FetchFunc(func(volume, before string) error {
 		if raw, err := os.ReadFile(filepath.Join(before, "state")); err != nil || string(raw) != "first" {
 			t.Errorf("the earlier copy holds %q, %v", raw, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -32,20 +33,24 @@ const (
 type Dir string
 
 // Volume is the directory with the copy of a checkpoint.
-func (d Dir) Volume(g Generation) string { return filepath.Join(string(d), g.String(), volumeName) }
+func (d Dir) Volume(g driver.Generation) string {
+	return filepath.Join(string(d), g.String(), volumeName)
+}
 
-// Undamaged tells whether a copy is what its manifest says.
-func (d Dir) Undamaged(k Kept) bool {
+// Check implements driver.Checkpoints.
+func (d Dir) Check(_ context.Context, k driver.Checkpoint) error {
 	if k.Broken || d.plain(k.Generation) != nil {
-		return false
+		return driver.ErrDamaged
 	}
-	other, err := differs(d.Volume(k.Generation), k.Manifest)
-	return err == nil && !other
+	if same, err := Matches(d.Volume(k.Generation), k.Manifest); err != nil || !same {
+		return errors.Join(driver.ErrDamaged, err)
+	}
+	return nil
 }
 
 // plain finds out whether a checkpoint, if it is there, lies in directories of the store:
 // whoever may write there could have put links in their place.
-func (d Dir) plain(g Generation) error {
+func (d Dir) plain(g driver.Generation) error {
 	root, err := fsutil.OpenRoot(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -77,7 +82,7 @@ func displaced(dir string) error {
 
 // forget removes a checkpoint. Without its manifest it does not count, whatever is left of
 // it.
-func (d Stepped) forget(g Generation) error {
+func (d Stepped) forget(g driver.Generation) error {
 	root, err := fsutil.OpenRoot(string(d.Dir))
 	if err != nil {
 		return err
@@ -95,17 +100,14 @@ func (d Stepped) forget(g Generation) error {
 	return nil
 }
 
-// differs tells whether a tree is not what a manifest says.
-func differs(tree string, m Manifest) (bool, error) {
+// Matches reports whether a tree has the content of a manifest.
+func Matches(tree string, m driver.Manifest) (bool, error) {
 	is, err := sums(tree)
-	return !maps.Equal(is.files, m.Files) || m.Shape != "" && m.Shape != is.shape, err
+	return err == nil && maps.Equal(is.files, m.Files) && (m.Shape == "" || m.Shape == is.shape), err
 }
 
-// List gives the checkpoints in a directory, oldest first.
-func List(dir string) ([]Kept, error) { return Dir(dir).List(context.Background()) }
-
-// List implements Store.
-func (d Dir) List(context.Context) ([]Kept, error) {
+// List implements driver.Checkpoints.
+func (d Dir) List(context.Context) ([]driver.Checkpoint, error) {
 	names, err := namesIn(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -113,10 +115,10 @@ func (d Dir) List(context.Context) ([]Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Kept
+	var list []driver.Checkpoint
 	size := int64(0)
 	for _, name := range names {
-		g, ok := ParseGeneration(name)
+		g, ok := driver.ParseGeneration(name)
 		if !ok {
 			continue
 		}
@@ -125,24 +127,24 @@ func (d Dir) List(context.Context) ([]Kept, error) {
 				return nil, tooLarge()
 			}
 		}
-		k := Kept{Generation: g, Place: d.Volume(g), dir: d}
+		k := driver.Checkpoint{Generation: g, Place: d.Volume(g), Dir: d.Volume(g)}
 		k.Manifest, err = d.manifest(g)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // cut short
 			continue
 		case errors.Is(err, errManifest):
-			k.Manifest, k.Broken = Manifest{Attempt: g.Attempt}, true
+			k.Manifest, k.Broken = driver.Manifest{Attempt: g.Attempt}, true
 		case err != nil:
 			return nil, err
 		}
 		list = append(list, k)
 	}
-	slices.SortFunc(list, func(a, b Kept) int { return a.Compare(b.Generation) })
+	slices.SortFunc(list, func(a, b driver.Checkpoint) int { return a.Compare(b.Generation) })
 	return list, nil
 }
 
-// Keep implements Store.
-func (d Dir) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
+// Keep implements driver.Checkpoints.
+func (d Dir) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
 	return Stepped{Dir: d, Between: func() {}}.Keep(ctx, g, site, from)
 }
 
@@ -165,14 +167,14 @@ func (d Stepped) sync(dir string, how func(string) error) error {
 	return how(dir)
 }
 
-// Keep implements Store.
-func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Source) (m Manifest, made bool, err error) {
+// Keep implements driver.Checkpoints.
+func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
 	own := filepath.Join(string(d.Dir), g.String())
 	if err := d.plain(g); err != nil {
 		return m, false, err
 	}
 	if m, err = d.manifest(g); err == nil {
-		if d.Undamaged(Kept{Generation: g, Manifest: m}) {
+		if d.Check(ctx, driver.Checkpoint{Generation: g, Manifest: m}) == nil {
 			return m, false, nil
 		}
 		// Whoever made it did not get to its end; the site still has it whole.
@@ -194,7 +196,7 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 		return m, false, err
 	}
 	d.Between()
-	m = Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
+	m = driver.Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
 	is, err := sums(volume)
 	if err != nil {
 		return m, false, err
@@ -222,15 +224,15 @@ func (d Stepped) Keep(ctx context.Context, g Generation, site string, from Sourc
 	return m, true, errors.Join(d.forgetOld(ctx), d.forgetCut(g))
 }
 
-// Restore implements Store.
-func (d Dir) Restore(ctx context.Context, k Kept, to Sink) error {
-	if !d.Undamaged(k) {
-		return ErrDamaged
+// Restore implements driver.Checkpoints.
+func (d Dir) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+	if err := d.Check(ctx, k); err != nil {
+		return err
 	}
 	return to.Stage(ctx, d.Volume(k.Generation))
 }
 
-// Note implements Store.
+// Note implements driver.Checkpoints.
 func (d Dir) Note(_ context.Context, record []byte) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -238,7 +240,7 @@ func (d Dir) Note(_ context.Context, record []byte) error {
 	return writeDurably(filepath.Join(string(d), recordName), record)
 }
 
-// Noted implements Store.
+// Noted implements driver.Checkpoints.
 func (d Dir) Noted(context.Context) ([]byte, error) {
 	raw, err := fsutil.ReadFile(string(d), recordName, MostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,7 +249,7 @@ func (d Dir) Noted(context.Context) ([]byte, error) {
 	return raw, err
 }
 
-// Remove implements Store.
+// Remove implements driver.Checkpoints.
 func (d Dir) Remove(context.Context) error { return fsutil.RemoveAll(string(d)) }
 
 func (d Stepped) forgetOld(ctx context.Context) error {
@@ -255,7 +257,7 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone, _ := Surplus(list, func(k Kept) (Generation, bool) { return k.Generation, k.Broken })
+	gone, _ := Surplus(list, func(k driver.Checkpoint) (driver.Generation, bool) { return k.Generation, k.Broken })
 	for _, k := range gone {
 		if err := d.forget(k.Generation); err != nil {
 			return err
@@ -266,13 +268,13 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 
 // forgetCut removes what is there of checkpoints before one that is whole, and has no
 // manifest: nobody goes on with these any more.
-func (d Stepped) forgetCut(whole Generation) error {
+func (d Stepped) forgetCut(whole driver.Generation) error {
 	names, err := namesIn(string(d.Dir))
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		g, is := ParseGeneration(name)
+		g, is := driver.ParseGeneration(name)
 		if !is || g.Compare(whole) >= 0 {
 			continue
 		}
@@ -290,8 +292,8 @@ func (d Stepped) forgetCut(whole Generation) error {
 // errManifest tells a manifest that cannot be read from one that is not there.
 var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknoglobals // a constant
 
-func (d Dir) manifest(g Generation) (Manifest, error) {
-	var m Manifest
+func (d Dir) manifest(g driver.Generation) (driver.Manifest, error) {
+	var m driver.Manifest
 	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), MostManifest)
 	if err == nil && json.Unmarshal(raw, &m) != nil {
 		err = errManifest
@@ -300,7 +302,7 @@ func (d Dir) manifest(g Generation) (Manifest, error) {
 		err = errManifest
 	}
 	if err == nil && m.Valid(g) != nil {
-		m, err = Manifest{}, errManifest
+		m, err = driver.Manifest{}, errManifest
 	}
 	return m, err
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // FuzzManifest reads the manifest of a checkpoint that others may write.
@@ -17,7 +20,7 @@ func FuzzManifest(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	dir := f.TempDir()
-	g := Generation{Attempt: 1}
+	g := driver.Generation{Attempt: 1}
 	own := filepath.Join(dir, g.String())
 	if err := os.Mkdir(own, 0o700); err != nil {
 		f.Fatal(err)
@@ -33,7 +36,7 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
-		if m.Attempt != 1 || m.Bytes < 0 || !printable(m.Site) || m.Digest() == "" {
+		if m.Attempt != 1 || m.Bytes < 0 || strings.ContainsFunc(m.Site, unicode.IsControl) || m.Digest() == "" {
 			t.Errorf("it is read as %+v", m)
 		}
 		for name := range m.Files {
@@ -50,16 +53,16 @@ func FuzzNames(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if user, run, ok := ParseRunName(name); ok {
-			if RunName(user, run) != name || strings.ContainsAny(name, "/\n\x00") || strings.HasPrefix(run, ".") || !filepath.IsLocal(name) {
+		if user, run, ok := driver.ParseRunName(name); ok {
+			if driver.RunName(user, run) != name || strings.ContainsAny(name, "/\n\x00") || strings.HasPrefix(run, ".") || !filepath.IsLocal(name) {
 				t.Errorf("%q is taken for a run", name)
 			}
 		}
-		g, ok := ParseGeneration(name)
+		g, ok := driver.ParseGeneration(name)
 		if ok && (g.String() != name || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\n\x00")) {
 			t.Errorf("%q is taken for a checkpoint", name)
 		}
-		if ok && CheckList([]Kept{{Generation: g}}) == nil && (g.Attempt < 0 || g.Snapshot < 0) {
+		if ok && CheckList([]driver.Checkpoint{{Generation: g}}) == nil && (g.Attempt < 0 || g.Snapshot < 0) {
 			t.Errorf("%q is taken for one of a run", name)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // harmed is what whoever may write to a directory of checkpoints puts into it, by what it
@@ -74,7 +76,7 @@ func TestLinksInAStore(t *testing.T) {
 			fill(tree, "first")
 			store := Root(t.TempDir()).Run("a@b").(rooted)
 			for i := 1; i <= 2; i++ {
-				if _, _, err := store.Keep(t.Context(), Generation{Attempt: i}, "s", Tree(tree)); err != nil {
+				if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", Tree(tree)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -121,13 +123,13 @@ func useHarmed(t *testing.T, store rooted, tree string) {
 			t.Errorf("something has come of %s: %v", k, serr)
 		}
 	}
-	if _, _, err := store.Keep(t.Context(), Generation{Attempt: 2}, "s", Tree(tree)); err == nil {
-		if list, lerr := store.List(t.Context()); lerr != nil || len(list) != 2 || !store.Undamaged(list[1]) {
+	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", Tree(tree)); err == nil {
+		if list, lerr := store.List(t.Context()); lerr != nil || len(list) != 2 || store.Check(t.Context(), list[1]) != nil {
 			t.Errorf("it was kept anew, and there are %v, %v", list, lerr)
 		}
 	}
 	for i := 3; i <= 5; i++ {
-		if _, _, err := store.Keep(t.Context(), Generation{Attempt: i}, "s", Tree(tree)); err != nil {
+		if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", Tree(tree)); err != nil {
 			t.Errorf("keep %d: %v", i, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // victim is a directory of the user's that looks like a checkpoint.
@@ -45,7 +47,7 @@ func TestLinksInAStoreLeadNowhere(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(filepath.Join(out, to), link)); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
+			_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
 				return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
 			}))
 			if err == nil {
@@ -53,7 +55,7 @@ func TestLinksInAStoreLeadNowhere(t *testing.T) {
 			}
 			untouched()
 			for i := range 4 { // it makes way as the oldest
-				if _, _, err := Dir(dir).Keep(t.Context(), Generation{Attempt: 4 + i}, "here", FetchFunc(func(volume, _ string) error {
+				if _, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 4 + i}, "here", FetchFunc(func(volume, _ string) error {
 					return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
 				})); err != nil {
 					t.Error(err)
@@ -67,16 +69,16 @@ func TestLinksInAStoreLeadNowhere(t *testing.T) {
 // TestAVolumeThatIsALinkIsNotRestored: its manifest fits what it leads to.
 func TestAVolumeThatIsALinkIsNotRestored(t *testing.T) {
 	dir := t.TempDir()
-	keep(t, dir, Generation{Attempt: 1}, "first")
+	keep(t, dir, driver.Generation{Attempt: 1}, "first")
 	out := filepath.Join(t.TempDir(), "out")
 	if err := errors.Join(os.Rename(filepath.Join(dir, "1", volumeName), out), os.Symlink(out, filepath.Join(dir, "1", volumeName))); err != nil {
 		t.Fatal(err)
 	}
-	list, err := List(dir)
+	list, err := Dir(dir).List(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	if err := Dir(dir).Restore(context.Background(), list[0], Tree(filepath.Join(t.TempDir(), "to"))); !errors.Is(err, ErrDamaged) {
+	if err := Dir(dir).Restore(context.Background(), list[0], Tree(filepath.Join(t.TempDir(), "to"))); !errors.Is(err, driver.ErrDamaged) {
 		t.Errorf("restored: %v", err)
 	}
 }

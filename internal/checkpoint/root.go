@@ -2,8 +2,12 @@ package checkpoint
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // Root is the place that is a directory, of a disk or of a shared file system:
@@ -11,18 +15,20 @@ import (
 // file system is not mounted would hide what the store holds.
 type Root string
 
-// String implements Place.
+// String implements driver.Store.
 func (r Root) String() string { return string(r) }
 
-// Run implements Place.
-func (r Root) Run(name string) Store { return rooted{Dir(filepath.Join(string(r), name)), r} }
+// Run implements driver.Store.
+func (r Root) Run(name string) driver.Checkpoints {
+	return rooted{Dir(filepath.Join(string(r), name)), r}
+}
 
-// Runs implements Place.
+// Runs implements driver.Store.
 func (r Root) Runs(context.Context) ([]string, error) {
 	all, err := namesIn(string(r))
 	var names []string
 	for _, name := range all {
-		if _, _, ok := ParseRunName(name); !ok {
+		if _, _, ok := driver.ParseRunName(name); !ok {
 			continue
 		}
 		if info, err := os.Lstat(filepath.Join(string(r), name)); err == nil && info.IsDir() {
@@ -32,8 +38,49 @@ func (r Root) Runs(context.Context) ([]string, error) {
 	return names, Explain(string(r), err)
 }
 
-// Close implements Place.
+// Close implements driver.Store.
 func (r Root) Close() error { return nil }
+
+// ChecksContent implements driver.Store: a copy is compared before it is sent, where others
+// may change it.
+func (r Root) ChecksContent() bool { return false }
+
+// Meeter implements driver.Store.
+func (r Root) Meeter() driver.Meeter { return nil }
+
+// SharedDirectory implements driver.Store.
+func (r Root) SharedDirectory() driver.SharedDirectory { return r }
+
+// Path implements driver.SharedDirectory.
+func (r Root) Path() string { return string(r) }
+
+// Mark implements driver.SharedDirectory.
+func (r Root) Mark(_ context.Context, name string) error {
+	if err := markName(name); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(string(r), name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return Explain(string(r), err)
+	}
+	return f.Close()
+}
+
+// Unmark implements driver.SharedDirectory.
+func (r Root) Unmark(_ context.Context, name string) error {
+	if err := markName(name); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(string(r), name))
+}
+
+// markName refuses other files than marks.
+func markName(name string) error {
+	if !strings.HasPrefix(name, driver.MarkPrefix) || filepath.Base(name) != name {
+		return fmt.Errorf("%q is no name of a mark", name)
+	}
+	return nil
+}
 
 // rooted is a run's directory, of which nothing can be told while that above it
 // is missing.
@@ -54,23 +101,23 @@ func (d rooted) there() error {
 	return nil
 }
 
-// List implements Store.
-func (d rooted) List(ctx context.Context) ([]Kept, error) {
+// List implements driver.Checkpoints.
+func (d rooted) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	if err := d.there(); err != nil {
 		return nil, err
 	}
 	return d.Dir.List(ctx)
 }
 
-// Keep implements Store.
-func (d rooted) Keep(ctx context.Context, g Generation, site string, from Source) (Manifest, bool, error) {
+// Keep implements driver.Checkpoints.
+func (d rooted) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	if err := d.there(); err != nil {
-		return Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	return d.Dir.Keep(ctx, g, site, from)
 }
 
-// Note implements Store.
+// Note implements driver.Checkpoints.
 func (d rooted) Note(ctx context.Context, record []byte) error {
 	if err := d.there(); err != nil {
 		return err
@@ -78,7 +125,7 @@ func (d rooted) Note(ctx context.Context, record []byte) error {
 	return d.Dir.Note(ctx, record)
 }
 
-// Noted implements Store.
+// Noted implements driver.Checkpoints.
 func (d rooted) Noted(ctx context.Context) ([]byte, error) {
 	if err := d.there(); err != nil {
 		return nil, err
@@ -86,7 +133,15 @@ func (d rooted) Noted(ctx context.Context) ([]byte, error) {
 	return d.Dir.Noted(ctx)
 }
 
-// Remove implements Store.
+// Check implements driver.Checkpoints.
+func (d rooted) Check(ctx context.Context, k driver.Checkpoint) error {
+	if err := d.there(); err != nil {
+		return err
+	}
+	return d.Dir.Check(ctx, k)
+}
+
+// Remove implements driver.Checkpoints.
 func (d rooted) Remove(ctx context.Context) error {
 	if err := d.there(); err != nil {
 		return err

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 )
 
 func TestADirectory(t *testing.T) {
-	checkpointtest.Suite{New: func(t testing.TB) (checkpoint.Place, string) {
+	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		dir := t.TempDir()
 		return checkpoint.Root(dir), dir
 	}}.Run(t)
@@ -24,7 +25,7 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	r := checkpoint.Root(dir)
 	_, err1 := r.Runs(t.Context())
 	_, err2 := r.Run("u@one").Noted(t.Context())
-	_, _, err3 := r.Mark(t.Context())
+	err3 := r.Mark(t.Context(), driver.MarkPrefix+"0")
 	for _, err := range []error{err1, err2, err3, r.Run("u@one").Remove(t.Context()), checkpoint.Explain(dir, r.Run("u@one").Note(t.Context(), nil))} {
 		if !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
 			t.Errorf("got %v", err)
@@ -35,4 +36,4 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-func BenchmarkADirectory(b *testing.B) { checkpointtest.Bench(b, checkpoint.Root(b.TempDir())) }
+func BenchmarkADirectory(b *testing.B) { drivertest.BenchStore(b, checkpoint.Root(b.TempDir())) }

@@ -2,16 +2,15 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,10 +20,10 @@ type Request struct {
 	Op string `json:"op"`
 	// Dir is that of the run; of all runs for OpRuns, OpMark and OpUnmark. What
 	// is not absolute starts at the user's home directory.
-	Dir        string     `json:"dir"`
-	Generation Generation `json:"generation"`
-	Site       string     `json:"site,omitempty"`
-	Kept       Kept       `json:"kept"`
+	Dir        string            `json:"dir"`
+	Generation driver.Generation `json:"generation"`
+	Site       string            `json:"site,omitempty"`
+	Kept       driver.Checkpoint `json:"kept"`
 	// Path is the tree, on that machine, to keep, to restore, or to compare; or the mark.
 	Path   string `json:"path,omitempty"`
 	Record []byte `json:"record,omitempty"`
@@ -47,12 +46,12 @@ const (
 
 // Reply answers a Request.
 type Reply struct {
-	Manifest Manifest `json:"manifest"`
-	Made     bool     `json:"made,omitempty"`
-	Damaged  bool     `json:"damaged,omitempty"`
-	List     []Kept   `json:"list,omitempty"`
-	Record   []byte   `json:"record,omitempty"`
-	Runs     []string `json:"runs,omitempty"`
+	Manifest driver.Manifest     `json:"manifest"`
+	Made     bool                `json:"made,omitempty"`
+	Damaged  bool                `json:"damaged,omitempty"`
+	List     []driver.Checkpoint `json:"list,omitempty"`
+	Record   []byte              `json:"record,omitempty"`
+	Runs     []string            `json:"runs,omitempty"`
 }
 
 // Serve does what a Request asks for, on this machine.
@@ -67,7 +66,7 @@ func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var (
 		r   Reply
-		own = Root(filepath.Dir(dir)).Run(filepath.Base(dir)).(rooted)
+		own = Root(filepath.Dir(dir)).Run(filepath.Base(dir))
 	)
 	switch q.Op {
 	case OpList:
@@ -77,9 +76,11 @@ func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	case OpRestore:
 		err = own.Restore(ctx, q.Kept, Tree(q.Path))
 	case OpCheck:
-		r.Damaged = !own.Undamaged(q.Kept)
+		err = own.Check(ctx, q.Kept)
 	case OpSame:
-		r.Damaged, err = differs(q.Path, q.Kept.Manifest)
+		same := false
+		same, err = Matches(q.Path, q.Kept.Manifest)
+		r.Damaged = err == nil && !same
 	case OpNote:
 		err = own.Note(ctx, q.Record)
 	case OpNoted:
@@ -89,13 +90,13 @@ func Serve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	case OpRuns:
 		r.Runs, err = Root(dir).Runs(ctx)
 	case OpMark:
-		err = mark(dir, filepath.Base(q.Path))
+		err = Root(dir).Mark(ctx, filepath.Base(q.Path))
 	case OpUnmark:
-		err = unmark(dir, filepath.Base(q.Path))
+		err = Root(dir).Unmark(ctx, filepath.Base(q.Path))
 	default:
 		err = fmt.Errorf("a store is asked for %q, which this bee does not know", q.Op)
 	}
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, driver.ErrDamaged) {
 		r.Damaged, err = true, nil
 	}
 	if err != nil {
@@ -114,52 +115,9 @@ func Answer(raw json.RawMessage, err error) (Reply, error) {
 		return r, err
 	}
 	if r.Damaged {
-		return r, ErrDamaged
+		return r, driver.ErrDamaged
 	}
 	return r, nil
-}
-
-// Marker is a place that is a directory on some machine, which others may see
-// too.
-type Marker interface {
-	// Mark makes a file in the directory for others to look for. unmark removes
-	// it.
-	Mark(ctx context.Context) (path string, unmark func(), err error)
-}
-
-// SeenDir is the directory of a run in the place in which a mark was made.
-func SeenDir(mark, run string) string { return filepath.Join(filepath.Dir(mark), run) }
-
-// Mark implements Marker.
-func (r Root) Mark(context.Context) (string, func(), error) {
-	name := MarkName()
-	if err := mark(string(r), name); err != nil {
-		return "", nil, Explain(string(r), err)
-	}
-	return filepath.Join(string(r), name), func() { unmark(string(r), name) }, nil //nolint:errcheck // an empty file
-}
-
-const markPrefix = ".bee-mark-"
-
-// MarkName is a name for a mark that nobody can guess.
-func MarkName() string { return markPrefix + rand.Text() }
-
-func mark(dir, name string) error {
-	if !strings.HasPrefix(name, markPrefix) {
-		return fmt.Errorf("%q is no name of a mark", name)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func unmark(dir, name string) error {
-	if !strings.HasPrefix(name, markPrefix) {
-		return fmt.Errorf("%q is no name of a mark", name)
-	}
-	return os.Remove(filepath.Join(dir, name))
 }
 
 // Absolute makes a directory's name absolute: what is not starts at the home
@@ -176,7 +134,7 @@ func Absolute(dir string) (string, error) {
 func Explain(dir string, err error) error {
 	kind, remedy := core.KindOf(err), core.Remedy(err)
 	switch {
-	case err == nil || kind == core.Stopped || errors.Is(err, ErrDamaged):
+	case err == nil || kind == core.Stopped || errors.Is(err, driver.ErrDamaged):
 		return err
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
 		remedy = "Do you own it, and may you write there?"

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/catalog"
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
@@ -91,7 +90,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
 	}
-	c.Place = func(store string) (checkpoint.Place, error) {
+	c.Place = func(store string) (driver.Store, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})
 	}
 	c.Secure = control.SecureByKey

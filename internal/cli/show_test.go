@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -67,7 +68,7 @@ func TestShowTellsHowFarMachinesAre(t *testing.T) {
 func TestShowListsCheckpoints(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended})
 	home := checkpoint.Dir(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
-	kept, _, err := home.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", checkpoint.FetchFunc(func(to, _ string) error {
+	kept, _, err := home.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", checkpoint.FetchFunc(func(to, _ string) error {
 		time.Sleep(100 * time.Millisecond) // so that a time of 0 is not its own
 		if err := os.MkdirAll(to, 0o700); err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -55,7 +54,7 @@ type attempt struct {
 	gone      time.Time
 	// newest is the newest checkpoint that its store was known to have when it was listed,
 	// for who asks at each look at a site that does not answer.
-	newest *checkpoint.Generation
+	newest *driver.Generation
 	listed time.Time
 	// away is since when its site has not answered, where the run can go on
 	// without it after a while.

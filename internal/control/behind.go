@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -135,7 +135,8 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 	if a.rec.Saved && len(list) > 0 {
 		list = list[len(list)-1:]
 	}
-	if err == nil && !slices.ContainsFunc(list, checkpoint.Kept.Undamaged) {
+	home := a.c.local(a.c.checkpoints(a.run.ID))
+	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
 		err = &core.Error{Kind: core.Transient, Op: "go on without site", Object: a.site.Name, Err: errors.New("the checkpoint at home is damaged, and the only good copy is there")}
 	}
 	return err

@@ -355,7 +355,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		w := newWorld(t, "a")
 		run, job, asked := w.submit(t), movable(), 0
 		job.Store = t.TempDir()
-		w.Place = func(string) (checkpoint.Place, error) {
+		w.Place = func(string) (driver.Store, error) {
 			return countedPlace{checkpoint.Root(job.Store), &asked}, nil
 		}
 		d := &drive{c: w.Controller, run: run, sub: Submission{Job: job}}
@@ -363,7 +363,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		if err == nil {
 			err = d.noteRun(t.Context(), store)
 		}
-		own := filepath.Join(job.Store, checkpoint.RunName(w.Store.User(), run.ID), "1")
+		own := filepath.Join(job.Store, driver.RunName(w.Store.User(), run.ID), "1")
 		if err := errors.Join(err, os.Mkdir(own, 0o700), os.WriteFile(filepath.Join(own, "manifest.json"), []byte(`{"attempt":1}`), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -387,16 +387,16 @@ type countedPlace struct {
 	asked *int
 }
 
-func (p countedPlace) Run(name string) checkpoint.Store {
+func (p countedPlace) Run(name string) driver.Checkpoints {
 	return countedStore{p.Root.Run(name), p.asked}
 }
 
 type countedStore struct {
-	checkpoint.Store
+	driver.Checkpoints
 	asked *int
 }
 
-func (s countedStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+func (s countedStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	*s.asked++
-	return s.Store.List(ctx)
+	return s.Checkpoints.List(ctx)
 }

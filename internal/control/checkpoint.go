@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -105,8 +104,8 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 	if err != nil {
 		return err
 	}
-	var m checkpoint.Manifest
-	made, g := false, checkpoint.Generation{Attempt: a.rec.N, Snapshot: snapshot}
+	var m driver.Manifest
+	made, g := false, driver.Generation{Attempt: a.rec.N, Snapshot: snapshot}
 	if err := a.expectKeep(g); err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if err = checkpoint.ErrDamaged; !k.Broken {
+		if err = driver.ErrDamaged; !k.Broken {
 			err = a.insist(ctx, func() error {
 				return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote, size: k.Manifest.Bytes})
 			})
@@ -164,7 +163,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 				err = a.sameRestored(ctx, k, remote)
 			}
 		}
-		if errors.Is(err, checkpoint.ErrDamaged) {
+		if errors.Is(err, driver.ErrDamaged) {
 			damaged := event.CheckpointDamaged{Of: k.Attempt}
 			if i > 0 {
 				damaged.Next = list[i-1].Attempt

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -471,14 +470,14 @@ func TestDamagedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := checkpoint.List(a.c.checkpoints(run.ID))
+	list, err := a.c.local(a.c.checkpoints(run.ID)).List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Attempt != 2 {
 		t.Fatalf("kept %v, %v", list, err)
 	}
 	for whole := 2; ; whole-- {
 		want := ""
 		if whole > 0 {
-			want = list[whole-1].Volume()
+			want = list[whole-1].Dir
 		}
 		w.sites["a"].staged = driver.Transfer{}
 		if is, err := a.restore(t.Context(), a.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {

@@ -13,7 +13,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -28,7 +27,7 @@ type Controller struct {
 	// Provider makes the provider of a site.
 	Provider func(spec.Site) (driver.Provider, error)
 	// Place opens the place of a `store:`, where it can be reached.
-	Place func(store string) (checkpoint.Place, error)
+	Place func(store string) (driver.Store, error)
 	// Images gets and sends images.
 	Images Images
 	// Secure makes sure that at the other end of a connection that Lease.Dial gave is the

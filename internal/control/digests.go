@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -62,7 +62,7 @@ func (d *drive) elsewhere() bool { return d.sub.Job.Store != "" }
 
 // expectKeep notes that a checkpoint is about to be kept: should this process die, the store
 // may have it whole, and its digest is not known.
-func (d *drive) expectKeep(g checkpoint.Generation) error {
+func (d *drive) expectKeep(g driver.Generation) error {
 	return d.changeDigests(func(s *digests) bool {
 		_, known := s.Kept[g.String()]
 		if !known {
@@ -73,7 +73,7 @@ func (d *drive) expectKeep(g checkpoint.Generation) error {
 }
 
 // noteDigest notes what has been kept, before the site's copy may go.
-func (d *drive) noteDigest(g checkpoint.Generation, m checkpoint.Manifest) error {
+func (d *drive) noteDigest(g driver.Generation, m driver.Manifest) error {
 	return d.changeDigests(func(s *digests) bool {
 		is := m.Digest()
 		changed := s.Kept[g.String()] != is
@@ -84,7 +84,7 @@ func (d *drive) noteDigest(g checkpoint.Generation, m checkpoint.Manifest) error
 
 // believe notes what a store has of a run that is new here: nothing tells whether it is
 // what the other installation kept.
-func (d *drive) believe(list []checkpoint.Kept) error {
+func (d *drive) believe(list []driver.Checkpoint) error {
 	return d.changeDigests(func(s *digests) bool {
 		for _, k := range list {
 			if !k.Broken {
@@ -117,7 +117,7 @@ func (d *drive) changeDigests(change func(*digests) bool) error {
 
 // compared calls broken what a store has in place of the checkpoints that it was given.
 // Of a run from before digests were noted, what is there is noted now.
-func (d *drive) compared(ctx context.Context, list []checkpoint.Kept) ([]checkpoint.Kept, error) {
+func (d *drive) compared(ctx context.Context, list []driver.Checkpoint) ([]driver.Checkpoint, error) {
 	if !d.elsewhere() {
 		return list, nil
 	}
@@ -145,7 +145,7 @@ func (d *drive) compared(ctx context.Context, list []checkpoint.Kept) ([]checkpo
 }
 
 // sameKept compares what a store says that it has kept with the tree on the site.
-func (a *attempt) sameKept(ctx context.Context, g checkpoint.Generation, m checkpoint.Manifest, remote string) error {
+func (a *attempt) sameKept(ctx context.Context, g driver.Generation, m driver.Manifest, remote string) error {
 	if err := m.Valid(g); err != nil {
 		return &core.Error{Kind: core.Permanent, Err: fmt.Errorf("the store says what cannot be of checkpoint %s: %w", g, err)}
 	}
@@ -153,7 +153,7 @@ func (a *attempt) sameKept(ctx context.Context, g checkpoint.Generation, m check
 		return nil
 	}
 	err := a.insist(ctx, func() error {
-		return a.same(ctx, checkpoint.Kept{Generation: g, Manifest: m}, tree{a: a, remote: remote})
+		return a.same(ctx, driver.Checkpoint{Generation: g, Manifest: m}, tree{a: a, remote: remote})
 	})
 	if errors.Is(err, errOther) {
 		return &core.Error{Kind: core.Permanent, Err: errors.New("what is there is not what the site has"), Remedy: "See who may write to the store."}
@@ -162,7 +162,7 @@ func (a *attempt) sameKept(ctx context.Context, g checkpoint.Generation, m check
 }
 
 // sameRestored compares what a store has sent with the checkpoint that it was given.
-func (a *attempt) sameRestored(ctx context.Context, k checkpoint.Kept, remote string) error {
+func (a *attempt) sameRestored(ctx context.Context, k driver.Checkpoint, remote string) error {
 	done := a.sameAs == k.Manifest.Digest()
 	a.sameAs = ""
 	if a.checked() || done {
@@ -170,7 +170,7 @@ func (a *attempt) sameRestored(ctx context.Context, k checkpoint.Kept, remote st
 	}
 	err := a.insist(ctx, func() error { return a.same(ctx, k, tree{a: a, remote: remote}) })
 	if errors.Is(err, errOther) {
-		return errors.Join(checkpoint.ErrDamaged, err)
+		return errors.Join(driver.ErrDamaged, err)
 	}
 	return err
 }
@@ -181,12 +181,11 @@ func (a *attempt) checked() bool {
 	if !a.elsewhere() {
 		return true
 	}
-	_, is := a.where.(checkpoint.Checked)
-	return is
+	return a.where.ChecksContent()
 }
 
 // noteExport notes what was saved into a directory of the user's.
-func (c *Controller) noteExport(run string, m checkpoint.Manifest) error {
+func (c *Controller) noteExport(run string, m driver.Manifest) error {
 	s, _, err := c.digests(run)
 	if err != nil {
 		return err
@@ -197,7 +196,7 @@ func (c *Controller) noteExport(run string, m checkpoint.Manifest) error {
 }
 
 // exported reports whether this installation has saved what lies in an export.
-func (c *Controller) exported(run string, k checkpoint.Kept) bool {
+func (c *Controller) exported(run string, k driver.Checkpoint) bool {
 	s, _, err := c.digests(run)
 	return err == nil && slices.Contains(s.Exported, k.Manifest.Digest())
 }

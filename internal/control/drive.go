@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -188,26 +187,26 @@ type drive struct {
 	run       state.Run
 	sub       Submission
 	stop      <-chan struct{}
-	attempts  int              // made so far
-	inherited bool             // another controller has made some
-	first     int              // of the sites, where the walk begins
-	movedFrom string           // the site of the attempt before, where the run moves
-	why       string           // why the site of this attempt
-	moved     bool             // an attempt has left a checkpoint
-	before    *attempt         // that has left its checkpoint on its site too, for the next one's
-	retries   int              // attempts whose command failed
-	asked     time.Time        // since when no site has taken the run
-	unsent    time.Time        // when its user had last not sent it elsewhere
-	avoid     string           // the site that he has sent it away from just now
-	told      map[string]bool  // keys of the events that recordOnce has recorded since then
-	warned    map[string]bool  // of preemption, by site
-	noted     sync.Map         // keys of the events that recordSeen has recorded
-	digesting sync.Mutex       // guards the note of digests
-	image     *core.Image      // once it is there
-	where     checkpoint.Place // of its checkpoints, once it is opened
-	leases    []driver.Lease   // that it has held
-	during    context.Context  //nolint:containedctx // until this controller is done with the run
-	behind    sync.WaitGroup   // those that release what was left behind
+	attempts  int             // made so far
+	inherited bool            // another controller has made some
+	first     int             // of the sites, where the walk begins
+	movedFrom string          // the site of the attempt before, where the run moves
+	why       string          // why the site of this attempt
+	moved     bool            // an attempt has left a checkpoint
+	before    *attempt        // that has left its checkpoint on its site too, for the next one's
+	retries   int             // attempts whose command failed
+	asked     time.Time       // since when no site has taken the run
+	unsent    time.Time       // when its user had last not sent it elsewhere
+	avoid     string          // the site that he has sent it away from just now
+	told      map[string]bool // keys of the events that recordOnce has recorded since then
+	warned    map[string]bool // of preemption, by site
+	noted     sync.Map        // keys of the events that recordSeen has recorded
+	digesting sync.Mutex      // guards the note of digests
+	image     *core.Image     // once it is there
+	where     driver.Store    // of its checkpoints, once it is opened
+	leases    []driver.Lease  // that it has held
+	during    context.Context //nolint:containedctx // until this controller is done with the run
+	behind    sync.WaitGroup  // those that release what was left behind
 	fail      context.CancelCauseFunc
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
@@ -235,7 +234,7 @@ func (d *drive) getImage(ctx context.Context) error {
 		return nil
 	}
 	begun := time.Now()
-	image, is := d.savedImage()
+	image, is := d.savedImage(ctx)
 	if !is {
 		job := d.asBegun()
 		if err := d.sub.staysBuild(job); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -132,7 +133,10 @@ func (f *fakeSite) TryRuntime(context.Context, string) (runtime, host string, er
 
 func (f *fakeSite) Queue() driver.SiteQueue { return f }
 
-func (l *fakeLease) Disconnect()      {}
+func (l *fakeLease) Disconnect() {}
+func (l *fakeLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
+	return checkpoint.Matches(tree, m)
+}
 func (l *fakeLease) KeepsFiles() bool { return false }
 
 func (l *fakeLease) TryRuntime(_ context.Context, name string) (runtime, host string, err error) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
@@ -201,7 +201,7 @@ func (c *Controller) sweepStore(ctx context.Context, name string, known map[stri
 		errs  []error
 	)
 	for _, run := range runs {
-		user, id, _ := checkpoint.ParseRunName(run)
+		user, id, _ := driver.ParseRunName(run)
 		if user != c.Store.User() || known[id] {
 			continue
 		}

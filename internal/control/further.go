@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -224,8 +224,8 @@ func (a *attempt) progressed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	before := slices.DeleteFunc(slices.Clone(list), func(k checkpoint.Kept) bool { return k.Attempt >= a.rec.N })
-	files := func(of []checkpoint.Kept) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
+	before := slices.DeleteFunc(slices.Clone(list), func(k driver.Checkpoint) bool { return k.Attempt >= a.rec.N })
+	files := func(of []driver.Checkpoint) map[string]string { return only(of[len(of)-1].Manifest.Files, &a.sub.Job) }
 	if len(before) == 0 { // copies that were made meanwhile may have taken their places
 		return len(list) == 0 || fingerprint(files(list)) != a.rec.From, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -14,7 +13,7 @@ import (
 // inherited is a store whose newest checkpoint lies on the attempt's own machine still,
 // where the one before has left it (ADR 26).
 type inherited struct {
-	checkpoint.Store
+	driver.Checkpoints
 	a, before *attempt
 	heir      driver.VolumeReuse
 }
@@ -37,12 +36,12 @@ func machine(l driver.Lease) string {
 	return ""
 }
 
-// Restore implements checkpoint.Store. What turns out not to be the checkpoint is made so
+// Restore implements driver.Checkpoints. What turns out not to be the checkpoint is made so
 // by the store: of a tree that is there, only what differs travels.
-func (s inherited) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+func (s inherited) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	t := to.(tree)
 	if !s.before.made(k) {
-		return s.Store.Restore(ctx, k, t)
+		return s.Checkpoints.Restore(ctx, k, t)
 	}
 	err := s.heir.Inherit(ctx, s.before.lies, t.remote)
 	if err == nil {
@@ -58,7 +57,7 @@ func (s inherited) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint
 	}
 	s.a.event(ctx, event.VolumeNotReused{Of: k.Attempt, Cause: event.CauseOf(err)})
 	<-s.a.releaseBefore(ctx)
-	return s.Store.Restore(ctx, k, t)
+	return s.Checkpoints.Restore(ctx, k, t)
 }
 
 // inheritInput has an input that was brought for the attempt before be there already when

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -24,7 +23,7 @@ func (l *modelLease) die() {
 	m := l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	home := func(k checkpoint.Generation) bool {
+	home := func(k driver.Generation) bool {
 		return k.Attempt == l.owner.Attempt && k.Snapshot == 0 && readCount(m.volume(k)) == l.saved
 	}
 	if !m.calm && !l.s.dead && l.saved > 0 && l.head.ended && slices.ContainsFunc(m.kept(), home) && m.once("dies."+l.s.name, 8) {

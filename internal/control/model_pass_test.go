@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -166,10 +165,26 @@ func (l *modelLease) Sees(context.Context, string) (bool, error) {
 	return l.s.sees, l.reach("look for the store")
 }
 
-func (l *modelLease) Serve(ctx context.Context, q json.RawMessage) (json.RawMessage, error) {
+func (l *modelLease) Keep(ctx context.Context, dir string, g driver.Generation, site, tree string) (driver.Manifest, bool, error) {
 	l.s.m.step()
 	if err := l.reach("serve"); err != nil {
-		return nil, err
+		return driver.Manifest{}, false, err
 	}
-	return checkpoint.Serve(ctx, q)
+	return checkpoint.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, checkpoint.Tree(tree))
+}
+
+func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
+	l.s.m.step()
+	if err := l.reach("serve"); err != nil {
+		return err
+	}
+	return checkpoint.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, checkpoint.Tree(tree))
+}
+
+func (l *modelLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
+	l.s.m.step()
+	if err := l.reach("serve"); err != nil {
+		return false, err
+	}
+	return checkpoint.Matches(tree, m)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // The store of a run's checkpoints that is not at home.
 
 // place opens it.
-func (m *model) place(string) (checkpoint.Place, error) {
+func (m *model) place(string) (driver.Store, error) {
 	return modelPlace{checkpoint.Root(m.far), m}, nil
 }
 
@@ -23,17 +24,20 @@ type modelPlace struct {
 	m *model
 }
 
-func (p modelPlace) Run(name string) checkpoint.Store {
+func (p modelPlace) Run(name string) driver.Checkpoints {
 	return modelStore{checkpoint.Stepped{Dir: checkpoint.Dir(filepath.Join(string(p.Root), name)), Between: p.m.step}, p.m}
 }
 
-// Mark implements checkpoint.Marker.
-func (p modelPlace) Mark(ctx context.Context) (string, func(), error) {
+// Mark implements driver.SharedDirectory.
+func (p modelPlace) Mark(ctx context.Context, name string) error {
 	if err := p.m.storeWay("mark"); err != nil {
-		return "", nil, err
+		return err
 	}
-	return p.Root.Mark(ctx)
+	return p.Root.Mark(ctx, name)
 }
+
+// SharedDirectory implements driver.Store.
+func (p modelPlace) SharedDirectory() driver.SharedDirectory { return p }
 
 type modelStore struct {
 	checkpoint.Stepped
@@ -61,21 +65,21 @@ func (m *model) storeWay(what string) error {
 	return &core.Error{Kind: core.Transient, Op: what, Err: errors.New("the store does not answer")}
 }
 
-func (s modelStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+func (s modelStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	if err := s.m.storeWay("list"); err != nil {
 		return nil, err
 	}
 	return s.Stepped.List(ctx)
 }
 
-func (s modelStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+func (s modelStore) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	if err := s.m.storeWay("keep"); err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	return s.Stepped.Keep(ctx, g, site, from)
 }
 
-func (s modelStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+func (s modelStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	if err := s.m.storeWay("restore"); err != nil {
 		return err
 	}

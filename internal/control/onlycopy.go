@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -39,7 +38,7 @@ func (c *Controller) onlyCopy(ctx context.Context, run state.Run, leaving Leavin
 	if run.State == state.Succeeded {
 		return "", nil
 	}
-	list, err := checkpoint.List(c.checkpoints(run.ID))
+	list, err := c.local(c.checkpoints(run.ID)).List(ctx)
 	if err != nil {
 		return "", err
 	}

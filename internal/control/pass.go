@@ -3,11 +3,9 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"path"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
@@ -62,8 +60,8 @@ func (a *attempt) passes(ctx context.Context) bool {
 }
 
 // made tells whether a checkpoint is the one that the attempt has left at its end.
-func (a *attempt) made(k checkpoint.Kept) bool {
-	return k.Generation == checkpoint.Generation{Attempt: a.rec.N}
+func (a *attempt) made(k driver.Checkpoint) bool {
+	return k.Generation == driver.Generation{Attempt: a.rec.N}
 }
 
 // releaseBefore gives back, meanwhile, what the attempt before has been left with.
@@ -93,7 +91,7 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 
 // fromBefore gives the run's store as one whose newest checkpoint comes from the site of
 // the attempt before, as long as it is there.
-func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
+func (a *attempt) fromBefore(store driver.Checkpoints) driver.Checkpoints {
 	if a.before == nil || a.before.lies == "" {
 		return store
 	}
@@ -109,16 +107,16 @@ func (a *attempt) fromBefore(store checkpoint.Store) checkpoint.Store {
 
 // passedOn is a store whose newest checkpoint lies on another site, too.
 type passedOn struct {
-	checkpoint.Store
+	driver.Checkpoints
 	a, before *attempt
 	route     route
 }
 
-// Restore implements checkpoint.Store.
-func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+// Restore implements driver.Checkpoints.
+func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	t := to.(tree)
 	if !s.before.made(k) || k.Manifest.Bytes < cmp.Or(s.a.c.passFrom, passFrom) {
-		return s.Store.Restore(ctx, k, t)
+		return s.Checkpoints.Restore(ctx, k, t)
 	}
 	return s.a.carry(ctx, s.route, t, t.bringing(), func(t tree) error {
 		if t.way == nil {
@@ -135,14 +133,14 @@ func (s passedOn) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.
 }
 
 // pass has the tree go straight, and compared.
-func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
+func (s passedOn) pass(ctx context.Context, k driver.Checkpoint, t tree) error {
 	in, err := t.Receive(ctx)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	from := driver.Transfer{Remote: s.before.lies, Via: t.way.Name, Progress: t.way.Told}
-	if err := s.before.lease.DirectTransfer().Pass(ctx, from, in, t.way.Cut); err != nil {
+	from := driver.Transfer{Remote: s.before.lies, Via: t.way.Name, Progress: t.way.Progress}
+	if err := s.before.lease.DirectTransfer().Pass(ctx, from, in, t.way.Close); err != nil {
 		return err
 	}
 	return s.a.same(ctx, k, t)
@@ -150,24 +148,16 @@ func (s passedOn) pass(ctx context.Context, k checkpoint.Kept, t tree) error {
 
 // fromHome has it come by the way of all others. What the attempt before still has goes
 // first: both may be on one disk.
-func (s passedOn) fromHome(ctx context.Context, k checkpoint.Kept, t tree) error {
+func (s passedOn) fromHome(ctx context.Context, k driver.Checkpoint, t tree) error {
 	<-s.a.releaseBefore(ctx)
-	return s.Store.Restore(ctx, k, t)
+	return s.Checkpoints.Restore(ctx, k, t)
 }
 
 // same has what lies on the head's host compared with the checkpoint in the store:
 // nothing else is gone on from.
-func (a *attempt) same(ctx context.Context, k checkpoint.Kept, t tree) error {
-	q, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: t.remote, Kept: k})
-	if err != nil {
-		return err
-	}
-	serve := checkpoint.Serve
-	if far := a.lease.StoreAccess(); far != nil {
-		serve = far.Serve
-	}
-	_, err = checkpoint.Answer(serve(ctx, q))
-	if errors.Is(err, checkpoint.ErrDamaged) {
+func (a *attempt) same(ctx context.Context, k driver.Checkpoint, t tree) error {
+	same, err := a.lease.Matches(ctx, t.remote, k.Manifest)
+	if err == nil && !same {
 		err = errOther
 	}
 	if err == nil {

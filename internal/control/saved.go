@@ -22,10 +22,10 @@ import (
 
 // readSaved reads what a checkpoint, which has been brought to the head, says of
 // its virtual machines.
-func (a *attempt) readSaved(ctx context.Context, k checkpoint.Kept, remote string) (*protocol.Saved, error) {
+func (a *attempt) readSaved(ctx context.Context, k driver.Checkpoint, remote string) (*protocol.Saved, error) {
 	var dir string
 	if a.sub.Job.Store == "" {
-		dir = k.Volume()
+		dir = k.Dir
 	} else {
 		dir = a.c.Store.RunDir(a.run.ID)
 		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
@@ -58,17 +58,17 @@ func parseSaved(dir string) (*protocol.Saved, error) {
 
 // savedImage is the image of the run's saved machines, where the cache has it:
 // what the Beefile names may mean another one by now, or be gone.
-func (d *drive) savedImage() (core.Image, bool) {
+func (d *drive) savedImage(ctx context.Context) (core.Image, bool) {
 	if !d.sub.Job.SavesVM() {
 		return core.Image{}, false
 	}
 	dir := d.c.Store.RunDir(d.run.ID) // of the one that was brought from a store last
 	if d.sub.Job.Store == "" {
-		list, err := checkpoint.List(d.c.checkpoints(d.run.ID))
+		list, err := d.c.local(d.c.checkpoints(d.run.ID)).List(ctx)
 		if err != nil || len(list) == 0 {
 			return core.Image{}, false
 		}
-		dir = list[len(list)-1].Volume()
+		dir = list[len(list)-1].Dir
 	}
 	s, err := parseSaved(dir)
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	g := checkpoint.Generation{Attempt: rec.N, Snapshot: 1}
-	list, err := checkpoint.List(dir)
+	g := driver.Generation{Attempt: rec.N, Snapshot: 1}
+	list, err := c.local(dir).List(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -132,7 +132,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, noExport(dir, err)
 	}
-	m, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}.Keep(ctx, g, rec.Site,
+	m, _, err := c.local(dir).Keep(ctx, g, rec.Site,
 		checkpoint.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	if err == nil {
 		err = c.noteExport(run.ID, m)
@@ -229,12 +229,12 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 		return fail(err)
 	}
 	c.warnOfUnknown(ctx, append([]string{e.Run}, e.Restored...))
-	list, err := checkpoint.List(dir)
+	list, err := c.local(dir).List(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	for _, k := range slices.Backward(list) {
-		if !k.Undamaged() {
+		if c.local(dir).Check(ctx, k) != nil {
 			c.say(protocol.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
 			continue
 		}
@@ -252,7 +252,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 			return fail(err)
 		}
 		return c.submit(ctx, sub, func(id string) error {
-			_, _, err := checkpoint.Stepped{Dir: checkpoint.Dir(c.checkpoints(id)), Between: c.pause}.Keep(ctx, checkpoint.Generation{Snapshot: 1}, plain(k.Manifest.Site), checkpoint.Tree(k.Volume()))
+			_, _, err := c.local(c.checkpoints(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), checkpoint.Tree(k.Dir))
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -142,11 +141,11 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := func(volume string) string { return filepath.Join(protocol.SavedPart(volume, 0), "memory") }
-	list, err := checkpoint.List(dir)
+	list, err := w.local(dir).List(t.Context())
 	if err != nil || len(list) != 2 {
 		t.Fatalf("kept are %+v, %v", list, err)
 	}
-	if err := os.WriteFile(memory(list[1].Volume()), []byte("rot"), 0o644); err != nil {
+	if err := os.WriteFile(memory(list[1].Dir), []byte("rot"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	again, lock, err := w.Import(t.Context(), dir, anywhere)
@@ -169,11 +168,11 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, err := w.Resume(t.Context(), source, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
 		t.Errorf("their first run, beside them: %v", err)
 	}
-	own, err := checkpoint.List(w.checkpoints(again.ID))
+	own, err := w.local(w.checkpoints(again.ID)).List(t.Context())
 	if err != nil || len(own) != 1 || own[0].Attempt != 0 {
 		t.Fatalf("the new run has %+v, %v", own, err)
 	}
-	if raw, err := os.ReadFile(memory(own[0].Volume())); err != nil || string(raw) != "1" {
+	if raw, err := os.ReadFile(memory(own[0].Dir)); err != nil || string(raw) != "1" {
 		t.Errorf("the new run goes on from %q, %v", raw, err)
 	}
 	// What the first run was made of may be gone: it is in the machines.

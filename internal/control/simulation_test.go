@@ -263,10 +263,10 @@ func (m *model) clock() state.Moment {
 
 // kept are the run's checkpoints in its store, oldest first, but those whose manifest has
 // rotted. What the controller takes for one is not asked.
-func (m *model) kept() (list []checkpoint.Generation) {
+func (m *model) kept() (list []driver.Generation) {
 	entries, _ := os.ReadDir(m.keptIn())
 	for _, e := range entries {
-		g, is := checkpoint.ParseGeneration(e.Name())
+		g, is := driver.ParseGeneration(e.Name())
 		if !is {
 			continue
 		}
@@ -274,7 +274,7 @@ func (m *model) kept() (list []checkpoint.Generation) {
 			list = append(list, g)
 		}
 	}
-	slices.SortFunc(list, checkpoint.Generation.Compare)
+	slices.SortFunc(list, driver.Generation.Compare)
 	return list
 }
 
@@ -283,16 +283,16 @@ const rotten = 20
 
 func (m *model) keptIn() string {
 	if m.far != "" {
-		return filepath.Join(m.far, checkpoint.RunName(m.store.User(), m.run))
+		return filepath.Join(m.far, driver.RunName(m.store.User(), m.run))
 	}
 	return filepath.Join(m.store.RunDir(m.run), checkpointsDir)
 }
 
-func (m *model) volume(g checkpoint.Generation) string {
+func (m *model) volume(g driver.Generation) string {
 	return checkpoint.Dir(m.keptIn()).Volume(g)
 }
 
-func (m *model) manifest(g checkpoint.Generation) string {
+func (m *model) manifest(g driver.Generation) string {
 	return filepath.Join(filepath.Dir(m.volume(g)), "manifest.json")
 }
 

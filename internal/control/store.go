@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -32,14 +33,19 @@ func (c *Controller) storeName(sub *Submission, run string) string {
 	if sub.StoreName != "" {
 		return sub.StoreName
 	}
-	return checkpoint.RunName(c.Store.User(), run)
+	return driver.RunName(c.Store.User(), run)
+}
+
+// local returns the checkpoints in a directory of this machine.
+func (c *Controller) local(dir string) driver.Checkpoints {
+	return checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}
 }
 
 // store gives the store of the run's checkpoints: the directory of the run at
 // home, or where `store:` says.
-func (d *drive) store() (checkpoint.Store, error) {
+func (d *drive) store() (driver.Checkpoints, error) {
 	if d.sub.Job.Store == "" {
-		return checkpoint.Stepped{Dir: checkpoint.Dir(d.c.checkpoints(d.run.ID)), Between: d.c.pause}, nil
+		return d.c.local(d.c.checkpoints(d.run.ID)), nil
 	}
 	if d.where == nil {
 		place, err := d.c.Place(d.sub.Job.Store)
@@ -61,15 +67,15 @@ func (d *drive) closeStore() {
 
 // kept lists the run's checkpoints in its store, oldest first, but those that are
 // known to be broken.
-func (d *drive) kept(ctx context.Context) ([]checkpoint.Kept, error) {
+func (d *drive) kept(ctx context.Context) ([]driver.Checkpoint, error) {
 	list, err := d.all(ctx)
-	return slices.DeleteFunc(list, func(k checkpoint.Kept) bool { return k.Broken }), err
+	return slices.DeleteFunc(list, func(k driver.Checkpoint) bool { return k.Broken }), err
 }
 
 // known gives the run's store once that is known to have the run: one that has lost
 // its file system, or was taken for another, must not look like one that has no
 // checkpoint.
-func (d *drive) known(ctx context.Context) (checkpoint.Store, error) {
+func (d *drive) known(ctx context.Context) (driver.Checkpoints, error) {
 	store, err := d.store()
 	if err == nil && d.sub.Job.Store != "" {
 		err = d.mine(ctx, store)
@@ -78,9 +84,9 @@ func (d *drive) known(ctx context.Context) (checkpoint.Store, error) {
 }
 
 // all lists the run's checkpoints in its store, oldest first.
-func (d *drive) all(ctx context.Context) ([]checkpoint.Kept, error) {
+func (d *drive) all(ctx context.Context) ([]driver.Checkpoint, error) {
 	store, err := d.known(ctx)
-	var list []checkpoint.Kept
+	var list []driver.Checkpoint
 	if err == nil {
 		list, err = store.List(ctx)
 	}
@@ -175,7 +181,7 @@ type record struct {
 const recordVersion = 1
 
 // noteRun writes the run's record into its store.
-func (d *drive) noteRun(ctx context.Context, store checkpoint.Store) error {
+func (d *drive) noteRun(ctx context.Context, store driver.Checkpoints) error {
 	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
 	if err != nil {
 		return err
@@ -189,7 +195,7 @@ func (d *drive) noteRun(ctx context.Context, store checkpoint.Store) error {
 
 // mine makes sure that the store knows the run, and that no other installation
 // has taken it over from there: only one may write to it.
-func (d *drive) mine(ctx context.Context, store checkpoint.Store) error {
+func (d *drive) mine(ctx context.Context, store driver.Checkpoints) error {
 	raw, err := store.Noted(ctx)
 	if err != nil {
 		return err
@@ -236,7 +242,7 @@ type Checkpoint struct {
 	Path string `json:"path"`
 }
 
-func forPeople(list []checkpoint.Kept) []Checkpoint {
+func forPeople(list []driver.Checkpoint) []Checkpoint {
 	var out []Checkpoint
 	for _, k := range list {
 		m := k.Manifest
@@ -247,7 +253,7 @@ func forPeople(list []checkpoint.Kept) []Checkpoint {
 
 // remember notes at home what is in a store, so that telling it needs no way
 // there.
-func (d *drive) remember(list []checkpoint.Kept) error {
+func (d *drive) remember(list []driver.Checkpoint) error {
 	raw, err := json.Marshal(forPeople(list))
 	if err != nil {
 		return err
@@ -263,12 +269,12 @@ func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint,
 	if err == nil {
 		return out, json.Unmarshal(raw, &out)
 	}
-	list, err := checkpoint.Dir(c.checkpoints(run)).List(ctx)
+	list, err := c.local(c.checkpoints(run)).List(ctx)
 	return forPeople(list), err
 }
 
 // keepText says where a checkpoint has been brought.
-func (d *drive) keepText(m checkpoint.Manifest) string {
+func (d *drive) keepText(m driver.Manifest) string {
 	return fmt.Sprintf("checkpoint of attempt %d is %s, files: %d", m.Attempt, d.storeText(), len(m.Files))
 }
 

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -11,10 +10,9 @@ import (
 
 // straight gives the run's store as one that the site's host speaks with, where
 // both have an agent that may be within reach of the other's.
-func (a *attempt) straight(store checkpoint.Store) checkpoint.Store {
-	site, ours := a.lease.(driver.Meeter)
-	place, theirs := a.where.(driver.Meeter)
-	if !ours || !theirs {
+func (a *attempt) straight(store driver.Checkpoints) driver.Checkpoints {
+	site, place := a.lease.DirectTransfer(), a.where.Meeter()
+	if site == nil || place == nil {
 		return store
 	}
 	return straight{store, a, site, place}
@@ -23,27 +21,27 @@ func (a *attempt) straight(store checkpoint.Store) checkpoint.Store {
 // straight is a store that trees come to, and come from, straight, where that is
 // possible, else through this machine.
 type straight struct {
-	checkpoint.Store
+	driver.Checkpoints
 	a           *attempt
 	site, place driver.Meeter
 }
 
-// Keep implements checkpoint.Store.
-func (s straight) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (m checkpoint.Manifest, made bool, err error) {
+// Keep implements driver.Checkpoints.
+func (s straight) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
 	t := from.(tree)
 	err = s.a.carry(ctx, route{s.site, s.place, s.a.site.Name, ""}, t, t.keeping(), func(t tree) error {
 		var err error
-		m, made, err = s.Store.Keep(ctx, g, site, t)
+		m, made, err = s.Checkpoints.Keep(ctx, g, site, t)
 		return err
 	})
 	return m, made, err
 }
 
-// Restore implements checkpoint.Store.
-func (s straight) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
+// Restore implements driver.Checkpoints.
+func (s straight) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	t := to.(tree)
 	return s.a.carry(ctx, route{s.place, s.site, "", s.a.site.Name}, t, t.bringing(), func(t tree) error {
-		return s.Store.Restore(ctx, k, t)
+		return s.Checkpoints.Restore(ctx, k, t)
 	})
 }
 
@@ -66,7 +64,7 @@ func (a *attempt) carry(ctx context.Context, r route, t tree, told func(int64), 
 	}
 	defer way.close()
 	a.recordRoute(ctx, event.Route{From: r.fromName, To: r.toName, Direct: true, Address: way.addr})
-	t.way = &checkpoint.Way{Name: way.name, Told: told, Cut: way.close}
+	t.way = &driver.Connection{Name: way.name, Progress: told, Close: way.close}
 	err = do(t)
 	broke := core.IsKind(err, core.Lost) && ctx.Err() == nil
 	a.c.Ways.used(r, broke)

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -114,7 +114,7 @@ const mostLeft = 20
 // enter records a run that is taken over, here and then in its store, which makes
 // it this installation's. Its directory comes after the attempts: with it, each change
 // writes all of them once more beside its files.
-func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attempt, list []checkpoint.Kept) (made madeDir, err error) {
+func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
 	if err := c.Store.PutRun(ctx, d.run); err != nil {
 		return "", err
 	}
@@ -167,7 +167,7 @@ func leftByOther(a state.Attempt) event.ForeignAttempt {
 
 // findIn finds the run that a user means among those in a store. A record that cannot be
 // read is only in the way of its own run.
-func findIn(ctx context.Context, place checkpoint.Place, word string) (string, record, error) {
+func findIn(ctx context.Context, place driver.Store, word string) (string, record, error) {
 	names, err := place.Runs(ctx)
 	if err != nil {
 		return "", record{}, err
@@ -179,7 +179,7 @@ func findIn(ctx context.Context, place checkpoint.Place, word string) (string, r
 		bad   error
 	)
 	for _, name := range names {
-		_, id, ok := checkpoint.ParseRunName(name)
+		_, id, ok := driver.ParseRunName(name)
 		if !ok {
 			continue
 		}

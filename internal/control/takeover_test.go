@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -18,7 +19,7 @@ import (
 func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	w := newWorld(t, "a")
 	dir := t.TempDir()
-	w.Place = func(string) (checkpoint.Place, error) { return checkpoint.Root(dir), nil }
+	w.Place = func(string) (driver.Store, error) { return checkpoint.Root(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
 	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
 	defer d.closeStore()
@@ -28,7 +29,7 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 		{Run: run.ID, N: 2, Site: "hall", Lease: lease, Record: state.Record{Launched: true, Hosts: []core.Host{{Name: "n1"}, {Name: "n2"}}}},
 		{Run: run.ID, N: 3, Site: "cellar"},
 	}
-	if _, err := w.enter(t.Context(), d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
+	if _, err := w.enter(t.Context(), d, attempts, []driver.Checkpoint{{Manifest: driver.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	list := eventsOf(t, w, run.ID)
@@ -50,7 +51,7 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 // the store likes.
 func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
 	w, dir := newWorld(t, "a"), t.TempDir()
-	w.Place = func(string) (checkpoint.Place, error) { return checkpoint.Root(dir), nil }
+	w.Place = func(string) (driver.Store, error) { return checkpoint.Root(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
 	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
 	defer d.closeStore()
@@ -61,7 +62,7 @@ func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if _, err := w.enter(ctx, d, attempts, []checkpoint.Kept{{Manifest: checkpoint.Manifest{Attempt: 2}}}); err != nil {
+	if _, err := w.enter(ctx, d, attempts, []driver.Checkpoint{{Manifest: driver.Manifest{Attempt: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	if list := eventsOf(t, w, run.ID); len(list) != mostLeft+1 || list[mostLeft].Fields != (event.ForeignAttempts{Count: many - mostLeft}) {

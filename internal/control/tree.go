@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -15,12 +14,12 @@ import (
 type tree struct {
 	a      *attempt
 	remote string
-	way    *checkpoint.Way // straight to the store or from it; nil: through here
-	size   int64           // in bytes; 0: not known
+	way    *driver.Connection // straight to the store or from it; nil: through here
+	size   int64              // in bytes; 0: not known
 }
 
-// Way implements checkpoint.Straight.
-func (t tree) Way() *checkpoint.Way { return t.way }
+// Direct implements driver.Source and driver.Sink.
+func (t tree) Direct() *driver.Connection { return t.way }
 
 // transfer is that of a stream, which comes here or goes straight.
 func (t tree) transfer() driver.Transfer {
@@ -30,14 +29,14 @@ func (t tree) transfer() driver.Transfer {
 	return driver.Transfer{Remote: t.remote, Via: t.way.Name}
 }
 
-// Fetch implements checkpoint.Source.
+// Fetch implements driver.Source.
 func (t tree) Fetch(ctx context.Context, to, before string) error {
 	return withinSpace(ctx, driver.Transfer{
 		Remote: t.remote, Local: to, Again: true, Before: before, Progress: t.told(protocol.PhaseCollect, "fetching the checkpoint"),
 	}, t.a.lease.Fetch)
 }
 
-// Send implements checkpoint.Source.
+// Send implements driver.Source.
 func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Outgoing(ctx, t.transfer())
@@ -45,13 +44,13 @@ func (t tree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 	return treesync.Sending(ctx, t.remote, t.keeping()), nil
 }
 
-// Stage implements checkpoint.Sink.
+// Stage implements driver.Sink.
 func (t tree) Stage(ctx context.Context, from string) error {
 	return t.a.lease.Stage(ctx, driver.Transfer{Local: from, Remote: t.remote, Again: true, Progress: t.bringing()})
 }
 
-// Receive implements checkpoint.Sink.
-func (t tree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
+// Receive implements driver.Sink.
+func (t tree) Receive(ctx context.Context) (driver.Receiver, error) {
 	if far := t.a.lease.DirectTransfer(); far != nil {
 		return far.Incoming(ctx, t.transfer())
 	}

@@ -150,7 +150,7 @@ func TestAPlanSaysWhyAndWhatItDependsOn(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	w.Place = func(store string) (checkpoint.Place, error) { return checkpoint.Root(store), nil }
+	w.Place = func(store string) (driver.Store, error) { return checkpoint.Root(store), nil }
 	for store, want := range map[string]string{"": "", dir: "", filepath.Join(dir, "not-mounted"): "use the store " + filepath.Join(dir, "not-mounted")} {
 		sub.Job.Store = store
 		err := w.TryStore(t.Context(), sub)

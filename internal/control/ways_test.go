@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -87,26 +86,26 @@ func (e *fakeEnd) Close() error { e.stop(); return nil }
 
 // fakeStore notes which way trees take to it.
 type fakeStore struct {
-	checkpoint.Store
+	driver.Checkpoints
 	ways  []string
 	fails []error // one for each tree that goes straight
 }
 
-func (s *fakeStore) Keep(_ context.Context, _ checkpoint.Generation, _ string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
-	if checkpoint.WayOf(from) == nil {
+func (s *fakeStore) Keep(_ context.Context, _ driver.Generation, _ string, from driver.Source) (driver.Manifest, bool, error) {
+	if from.Direct() == nil {
 		s.ways = append(s.ways, "here")
-		return checkpoint.Manifest{}, true, nil
+		return driver.Manifest{}, true, nil
 	}
 	s.ways = append(s.ways, "straight")
 	var err error
 	if len(s.fails) > 0 {
 		err, s.fails = s.fails[0], s.fails[1:]
 	}
-	return checkpoint.Manifest{}, err == nil, err
+	return driver.Manifest{}, err == nil, err
 }
 
-func (s *fakeStore) Restore(_ context.Context, _ checkpoint.Kept, to checkpoint.Sink) error {
-	_, _, err := s.Keep(context.Background(), checkpoint.Generation{}, "", to.(tree))
+func (s *fakeStore) Restore(_ context.Context, _ driver.Checkpoint, to driver.Sink) error {
+	_, _, err := s.Keep(context.Background(), driver.Generation{}, "", to.(tree))
 	return err
 }
 
@@ -160,12 +159,12 @@ func TestTreesGoStraightWhereHostsReachEachOther(t *testing.T) {
 			for i := range 3 {
 				own := *w.Controller // as each try to carry a run has it
 				a.c = &own
-				_, made, err := s.Keep(t.Context(), checkpoint.Generation{Attempt: i}, "a", tree{a: a})
+				_, made, err := s.Keep(t.Context(), driver.Generation{Attempt: i}, "a", tree{a: a})
 				if full := strings.Contains(c.name, "fails") && i == 0; made == full || (err == nil) == full {
 					t.Errorf("kept: %v, %v", made, err)
 				}
 			}
-			if err := s.Restore(t.Context(), checkpoint.Kept{}, tree{a: a}); err != nil {
+			if err := s.Restore(t.Context(), driver.Checkpoint{}, tree{a: a}); err != nil {
 				t.Error(err)
 			}
 			if got := strings.Join(store.ways, " "); got != c.ways {

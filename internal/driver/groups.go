@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
 )
@@ -131,12 +130,14 @@ type VolumeReuse interface {
 	Inherit(ctx context.Context, from, to string) error
 }
 
-// StoreAccess is that of a lease whose hosts may see the directory that is the store of a
-// run's checkpoints, so that what they keep there need not travel.
+// StoreAccess uses the store of a run's checkpoints from the head's host, where that sees the
+// store's directory: then no checkpoint travels.
 type StoreAccess interface {
 	// Sees reports whether the head's host sees a path, and may write to it.
 	Sees(ctx context.Context, path string) (bool, error)
-	// Serve has it do what a store is asked for, in words that only both ends
-	// understand (checkpoint.Serve).
-	Serve(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
+	// Keep is Checkpoints.Keep of a tree on that host, for the run's directory in the
+	// store.
+	Keep(ctx context.Context, dir string, g Generation, site, tree string) (m Manifest, made bool, err error)
+	// Restore is Checkpoints.Restore to a tree on that host.
+	Restore(ctx context.Context, dir string, k Checkpoint, tree string) error
 }

@@ -148,6 +148,8 @@ type Lease interface {
 	// TryRuntime is Provider.TryRuntime on all hosts of the lease: it names the first, or
 	// that where none works.
 	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
+	// Matches reports whether a tree on the head's host has the content of a manifest.
+	Matches(ctx context.Context, tree string, m Manifest) (bool, error)
 	// KeepsFiles reports whether the lease's files are known to outlive its hosts, on a
 	// file system that these share with others.
 	KeepsFiles() bool

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -78,7 +78,7 @@ func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
 				t.Errorf("attempts began at %v", log)
 			}
 			s.Must("rm", s.id)
-			for file := range checkpointtest.Files(t, filepath.Join(s.Dir, "state")) {
+			for file := range drivertest.Files(t, filepath.Join(s.Dir, "state")) {
 				if raw, _ := os.ReadFile(file); strings.Contains(string(raw), s3server.Secret) {
 					t.Errorf("%s holds the store's secret", file)
 				}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -16,7 +16,7 @@ import (
 // part is gone.
 func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]func(string) error{"a bit flips": checkpointtest.Flip, "a part is gone": os.Remove} {
+	for name, harm := range map[string]func(string) error{"a bit flips": drivertest.Flip, "a part is gone": os.Remove} {
 		for _, kind := range []string{"directory", "bucket"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				files := ""
@@ -36,7 +36,7 @@ func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 					}
 					return nil
 				})
-				first := checkpointtest.Files(t, files)
+				first := drivertest.Files(t, files)
 				time.Sleep(time.Second) // in which it counts
 				s.suspended(t)
 				if err := harm(newData(t, files, first)); err != nil {
@@ -60,12 +60,12 @@ func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 // there before.
 func newData(t *testing.T, dir string, before map[string]int64) string {
 	t.Helper()
-	for name := range checkpointtest.Files(t, dir) {
+	for name := range drivertest.Files(t, dir) {
 		if strings.Contains(name, "manifest") {
 			before[name] = 0
 		}
 	}
-	return checkpointtest.Largest(t, dir, before)
+	return drivertest.Largest(t, dir, before)
 }
 
 // TestAStoreThatCannotBeUsed is told before anything is computed.

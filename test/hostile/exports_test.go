@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -56,7 +57,7 @@ func machines(t *testing.T, dir string, harm func(volume string)) {
 	if harm != nil {
 		harm(volume)
 	}
-	g := checkpoint.Generation{Attempt: 1, Snapshot: 1}
+	g := driver.Generation{Attempt: 1, Snapshot: 1}
 	if _, _, err := checkpoint.Dir(dir).Keep(t.Context(), g, "laptop", checkpoint.Tree(volume)); err != nil {
 		t.Fatal(err)
 	}

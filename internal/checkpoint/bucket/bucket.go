@@ -22,6 +22,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // Objects is what the store needs of whoever holds its objects. Names are
@@ -42,30 +43,36 @@ type Objects interface {
 }
 
 // New gives the place of a store of objects. name is it as its user wrote it.
-func New(name string, objects Objects) checkpoint.Place { return &place{name, objects} }
+func New(name string, objects Objects) driver.Store { return &place{name, objects} }
 
 type place struct {
 	name    string
 	objects Objects
 }
 
-// String implements checkpoint.Place.
+// String implements driver.Store.
 func (p *place) String() string { return p.name }
 
-// Close implements checkpoint.Place.
+// Close implements driver.Store.
 func (p *place) Close() error { return nil }
 
-// ChecksContent implements checkpoint.Checked: what a tree consists of is named by digests,
-// from its manifest on.
-func (p *place) ChecksContent() {}
+// ChecksContent implements driver.Store: digests name all parts of a tree, from its
+// manifest on.
+func (p *place) ChecksContent() bool { return true }
 
-// Run implements checkpoint.Place.
-func (p *place) Run(name string) checkpoint.Store { return &store{p, name + "/"} }
+// SharedDirectory implements driver.Store.
+func (p *place) SharedDirectory() driver.SharedDirectory { return nil }
 
-// Runs implements checkpoint.Place.
+// Meeter implements driver.Store.
+func (p *place) Meeter() driver.Meeter { return nil }
+
+// Run implements driver.Store.
+func (p *place) Run(name string) driver.Checkpoints { return &store{p, name + "/"} }
+
+// Runs implements driver.Store.
 func (p *place) Runs(ctx context.Context) ([]string, error) {
 	tops, err := p.objects.Tops(ctx)
-	tops = slices.DeleteFunc(tops, func(name string) bool { _, _, ok := checkpoint.ParseRunName(name); return !ok })
+	tops = slices.DeleteFunc(tops, func(name string) bool { _, _, ok := driver.ParseRunName(name); return !ok })
 	slices.Sort(tops)
 	return tops, err
 }
@@ -85,12 +92,12 @@ type store struct {
 	prefix string
 }
 
-// Note implements checkpoint.Store.
+// Note implements driver.Checkpoints.
 func (s *store) Note(ctx context.Context, raw []byte) error {
 	return s.objects.Put(ctx, s.prefix+record, raw)
 }
 
-// Noted implements checkpoint.Store.
+// Noted implements driver.Checkpoints.
 func (s *store) Noted(ctx context.Context) ([]byte, error) {
 	raw, err := s.objects.Get(ctx, s.prefix+record, 0, checkpoint.MostRecord)
 	if core.IsKind(err, core.NotFound) {
@@ -99,7 +106,7 @@ func (s *store) Noted(ctx context.Context) ([]byte, error) {
 	return raw, err
 }
 
-// Remove implements checkpoint.Store: the record goes last, so that what is left
+// Remove implements driver.Checkpoints: the record goes last, so that what is left
 // when this is cut short is found.
 func (s *store) Remove(ctx context.Context) error {
 	all, err := s.objects.List(ctx, s.prefix)
@@ -118,20 +125,20 @@ func (s *store) Remove(ctx context.Context) error {
 	return s.objects.Delete(ctx, []string{s.prefix + record})
 }
 
-// List implements checkpoint.Store.
-func (s *store) List(ctx context.Context) ([]checkpoint.Kept, error) {
+// List implements driver.Checkpoints.
+func (s *store) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	all, err := s.generations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]checkpoint.Kept, len(all))
+	list := make([]driver.Checkpoint, len(all))
 	for i, m := range all {
-		list[i] = checkpoint.Kept{Generation: m.generation, Manifest: m.Manifest, Broken: m.broken, Place: s.at(m.generation)}
+		list[i] = driver.Checkpoint{Generation: m.generation, Manifest: m.Manifest, Broken: m.broken, Place: s.at(m.generation)}
 	}
 	return list, checkpoint.CheckList(list)
 }
 
-func (s *store) at(g checkpoint.Generation) string {
+func (s *store) at(g driver.Generation) string {
 	name, query, is := strings.Cut(s.name, "?")
 	name = strings.TrimSuffix(name, "/") + "/" + path.Join(s.prefix, manifests, g.String())
 	if is {
@@ -151,7 +158,7 @@ func (s *store) generations(ctx context.Context) ([]manifest, error) {
 	}
 	var list []manifest
 	for name, size := range found {
-		g, ok := checkpoint.ParseGeneration(strings.TrimPrefix(name, s.prefix+manifests))
+		g, ok := driver.ParseGeneration(strings.TrimPrefix(name, s.prefix+manifests))
 		if !ok || size == 0 {
 			continue
 		}

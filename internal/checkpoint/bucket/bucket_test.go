@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
@@ -35,7 +35,7 @@ func serve(t testing.TB) *s3server.Server {
 
 func TestABucket(t *testing.T) {
 	server, n := serve(t), 0
-	checkpointtest.Suite{New: func(t testing.TB) (checkpoint.Place, string) {
+	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		n++
 		prefix := fmt.Sprintf("test/%d", n)
 		dir := filepath.Join(server.Dir, prefix)
@@ -84,9 +84,9 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 
 func BenchmarkABucket(b *testing.B) {
 	server := serve(b)
-	checkpointtest.Bench(b, New("s3://"+server.Bucket, open(b, server, "")))
+	drivertest.BenchStore(b, New("s3://"+server.Bucket, open(b, server, "")))
 	stored := int64(0)
-	for _, size := range checkpointtest.Files(b, server.Dir) {
+	for _, size := range drivertest.Files(b, server.Dir) {
 		stored += size
 	}
 	b.ReportMetric(float64(stored)/(1<<30), "GiB-stored")

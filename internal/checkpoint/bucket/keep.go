@@ -10,18 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sync/errgroup"
 )
 
-// Keep implements checkpoint.Store. What an earlier Keep that was cut short has
+// Keep implements driver.Checkpoints. What an earlier Keep that was cut short has
 // brought is there already, as packs that no manifest refers to.
-func (s *store) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
+func (s *store) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	begun := time.Now()
 	all, err := s.generations(ctx)
 	if err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	if i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == g && !m.broken }); i >= 0 {
 		if err := s.present(ctx, all[i]); !isDamage(err) {
@@ -30,19 +30,19 @@ func (s *store) Keep(ctx context.Context, g checkpoint.Generation, site string, 
 	}
 	there, bits, err := s.there(ctx, all)
 	if err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
-	m := manifest{Version: manifestVersion, Manifest: checkpoint.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
+	m := manifest{Version: manifestVersion, Manifest: driver.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
 	if err := s.receive(ctx, &m, there, bits, from); err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	m.Taken, m.Took = time.Now(), time.Since(begun)
 	raw, err := m.format()
 	if err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	if err := s.objects.Put(ctx, s.prefix+manifests+g.String(), raw); err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	return m.Manifest, true, s.collect(ctx)
 }
@@ -88,7 +88,7 @@ func (s *store) there(ctx context.Context, all []manifest) (*stock, int, error) 
 }
 
 // receive brings a tree into the store and completes its manifest.
-func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int, from checkpoint.Source) error {
+func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int, from driver.Source) error {
 	tree, err := from.Send(ctx)
 	if err != nil {
 		return err

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // manifest is what a checkpoint consists of.
 type manifest struct {
-	checkpoint.Manifest
+	driver.Manifest
 	Version int `json:"version"`
 	// Bits is the binary logarithm of the average chunk size.
 	Bits int `json:"bits"`
@@ -21,7 +21,7 @@ type manifest struct {
 	// Packs hold its data.
 	Packs []object `json:"packs"`
 
-	generation checkpoint.Generation
+	generation driver.Generation
 	broken     bool
 }
 
@@ -43,7 +43,7 @@ func (m *manifest) format() ([]byte, error) {
 }
 
 // parseManifest reads what format has written.
-func parseManifest(g checkpoint.Generation, raw []byte) manifest {
+func parseManifest(g driver.Generation, raw []byte) manifest {
 	m := manifest{generation: g}
 	i := bytes.LastIndexByte(raw, '\n')
 	if i < 0 || string(raw[i+1:]) != digest(raw[:i]) || json.Unmarshal(raw[:i], &m) != nil || m.Version != manifestVersion {
@@ -71,5 +71,5 @@ func digest(raw []byte) string {
 
 // damaged says what is wrong with a checkpoint.
 func damaged(what, name string) error {
-	return errors.Join(checkpoint.ErrDamaged, errors.New(what+": "+name))
+	return errors.Join(driver.ErrDamaged, errors.New(what+": "+name))
 }

@@ -7,22 +7,15 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// Restore implements checkpoint.Store. What can be found out without reading all
+// Restore implements driver.Checkpoints. What can be found out without reading all
 // of it is looked at before anything is sent; each chunk is checked on its way.
-func (s *store) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
-	all, err := s.generations(ctx)
+func (s *store) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+	m, err := s.find(ctx, k)
 	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == k.Generation })
-	if i < 0 || all[i].broken || all[i].Manifest.Digest() != k.Manifest.Digest() {
-		return checkpoint.ErrDamaged
-	}
-	m := all[i]
-	if err := s.present(ctx, m); err != nil {
 		return err
 	}
 	stock, err := s.load(ctx, m.Packs, true)
@@ -47,6 +40,26 @@ func (s *store) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Si
 		return sent
 	}
 	return err
+}
+
+// Check implements driver.Checkpoints: every object is there, of its size. Their content is
+// checked by Restore.
+func (s *store) Check(ctx context.Context, k driver.Checkpoint) error {
+	_, err := s.find(ctx, k)
+	return err
+}
+
+// find returns the manifest of a checkpoint whose objects are all there.
+func (s *store) find(ctx context.Context, k driver.Checkpoint) (manifest, error) {
+	all, err := s.generations(ctx)
+	if err != nil {
+		return manifest{}, err
+	}
+	i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == k.Generation })
+	if i < 0 || all[i].broken || all[i].Manifest.Digest() != k.Manifest.Digest() {
+		return manifest{}, driver.ErrDamaged
+	}
+	return all[i], s.present(ctx, all[i])
 }
 
 // present makes sure that every object of a checkpoint is there, of its size.
@@ -101,7 +114,7 @@ func (s *store) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	surplus, all := checkpoint.Surplus(all, func(m manifest) (checkpoint.Generation, bool) { return m.generation, m.broken })
+	surplus, all := checkpoint.Surplus(all, func(m manifest) (driver.Generation, bool) { return m.generation, m.broken })
 	var gone []string
 	for _, m := range surplus {
 		gone = append(gone, s.prefix+manifests+m.generation.String())

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sync/errgroup"
 )
@@ -140,4 +140,4 @@ func (k *stock) stretches(names []treesync.Name) []stretch {
 	return list
 }
 
-func isDamage(err error) bool { return errors.Is(err, checkpoint.ErrDamaged) }
+func isDamage(err error) bool { return errors.Is(err, driver.ErrDamaged) }

@@ -37,6 +37,7 @@ func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Refuse", s.refuse)
 	t.Run("Launch", s.launch)
 	t.Run("Transfer", s.transfer)
+	t.Run("Matches", s.matches)
 	t.Run("Recover", s.recover)
 	t.Run("Yield", s.yield)
 	t.Run("Release", s.release)

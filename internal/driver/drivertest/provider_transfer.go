@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,5 +61,36 @@ func (s ProviderSuite) transfer(t *testing.T) {
 		if !core.IsKind(err, core.NotFound) {
 			t.Errorf("host %d: stage what is not there: %v, want not found", i, err)
 		}
+	}
+}
+
+// matches compares trees on the head's host with manifests.
+func (s ProviderSuite) matches(t *testing.T) {
+	l := s.lease(t)
+	from := filepath.Join(t.TempDir(), "from")
+	check(t, os.MkdirAll(from, 0o755))
+	check(t, os.WriteFile(filepath.Join(from, "state"), []byte("some"), 0o644))
+	remote := filepath.Join(l.Hosts()[0].Dir, "matched")
+	check(t, l.Stage(t.Context(), driver.Transfer{Local: from, Remote: remote}))
+	sum := func(text string) string {
+		is := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(is[:])
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		same  bool
+	}{
+		"equal":         {map[string]string{"state": sum("some")}, true},
+		"another file":  {map[string]string{"other": sum("some")}, false},
+		"other content": {map[string]string{"state": sum("else")}, false},
+		"one is gone":   {map[string]string{"state": sum("some"), "more": sum("")}, false},
+		"one too many":  {nil, false},
+	} {
+		if same, err := l.Matches(t.Context(), remote, driver.Manifest{Files: c.files}); err != nil || same != c.same {
+			t.Errorf("%s: %v, %v", name, same, err)
+		}
+	}
+	if same, err := l.Matches(t.Context(), remote+"-missing", driver.Manifest{}); err == nil {
+		t.Errorf("a tree that is not there: %v, without an error", same)
 	}
 }

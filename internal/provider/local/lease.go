@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
@@ -74,6 +75,11 @@ func (l *lease) Disconnect() {}
 // TryRuntime implements driver.Lease. Emulated hosts are one machine.
 func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string, err error) {
 	return l.tryRuntime(ctx, name)
+}
+
+// Matches implements driver.Lease.
+func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
+	return checkpoint.Matches(tree, m)
 }
 
 // KeepsFiles implements driver.Lease.

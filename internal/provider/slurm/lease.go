@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -91,6 +92,11 @@ func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
 
 // StoreAccess implements driver.Lease.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
+
+// Matches implements driver.Lease.
+func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
+	return checkpoint.Matches(tree, m)
+}
 
 // KeepsFiles implements driver.Lease: they lie in the shared scratch.
 func (l *lease) KeepsFiles() bool { return true }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
@@ -19,7 +20,7 @@ import (
 // NewPlace gives the store of checkpoints that is a directory on the one host of
 // the settings. Nothing is installed there but the bee binary, in the user's
 // cache.
-func NewPlace(s Settings, dir string) (checkpoint.Place, error) {
+func NewPlace(s Settings, dir string) (driver.Store, error) {
 	if len(s.Hosts) != 1 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use the store", Object: s.Name, Err: errors.New("it has to be on one host")}
 	}
@@ -37,10 +38,10 @@ type place struct {
 	link *link
 }
 
-// String implements checkpoint.Place.
+// String implements driver.Store.
 func (p *place) String() string { return p.p.s.Hosts[0] + ":" + p.dir }
 
-// Close implements checkpoint.Place.
+// Close implements driver.Store.
 func (p *place) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,29 +53,40 @@ func (p *place) Close() error {
 	return err
 }
 
-// Run implements checkpoint.Place.
-func (p *place) Run(name string) checkpoint.Store { return farStore{p, path.Join(p.dir, name)} }
+// Run implements driver.Store.
+func (p *place) Run(name string) driver.Checkpoints { return farStore{p, path.Join(p.dir, name)} }
 
-// Runs implements checkpoint.Place.
+// Runs implements driver.Store.
 func (p *place) Runs(ctx context.Context) ([]string, error) {
 	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpRuns, Dir: p.dir})
 	if len(r.Runs) > checkpoint.MostNames {
 		return nil, p.hostile(errors.New("it names more runs than there can be"))
 	}
-	return slices.DeleteFunc(r.Runs, func(name string) bool { _, _, ok := checkpoint.ParseRunName(name); return !ok }), err
+	return slices.DeleteFunc(r.Runs, func(name string) bool { _, _, ok := driver.ParseRunName(name); return !ok }), err
 }
 
-// Mark implements checkpoint.Marker. The path is the one that the user has written, and
-// the name in it this machine's: the host says neither.
-func (p *place) Mark(ctx context.Context) (string, func(), error) {
-	mark := path.Join(p.dir, checkpoint.MarkName())
-	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir, Path: mark})
-	if err != nil {
-		return "", nil, err
-	}
-	return mark, func() {
-		p.ask(context.WithoutCancel(ctx), checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: mark}) //nolint:errcheck // an empty file
-	}, nil
+// ChecksContent implements driver.Store.
+func (p *place) ChecksContent() bool { return false }
+
+// SharedDirectory implements driver.Store.
+func (p *place) SharedDirectory() driver.SharedDirectory { return p }
+
+// Meeter implements driver.Store.
+func (p *place) Meeter() driver.Meeter { return p }
+
+// Path implements driver.SharedDirectory.
+func (p *place) Path() string { return p.dir }
+
+// Mark implements driver.SharedDirectory.
+func (p *place) Mark(ctx context.Context, name string) error {
+	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir, Path: name})
+	return err
+}
+
+// Unmark implements driver.SharedDirectory.
+func (p *place) Unmark(ctx context.Context, name string) error {
+	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: name})
+	return err
 }
 
 // hostile is the error of a host that answers what no agent of bee does.
@@ -104,7 +116,7 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 const mostReply = checkpoint.MostManifests + 1<<20
 
 // open makes a call whose stream goes on where its reply says so.
-func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q checkpoint.Request, way *checkpoint.Way) (*rpc.Stream, Resp, error) {
+func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q checkpoint.Request, direct *driver.Connection) (*rpc.Stream, Resp, error) {
 	var none Resp
 	k, err := p.connected(ctx)
 	if err != nil {
@@ -115,8 +127,8 @@ func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp]
 		return nil, none, err
 	}
 	c := storeCall{Store: raw}
-	if way != nil {
-		c.Via = way.Name
+	if direct != nil {
+		c.Via = direct.Name
 	}
 	s, reply, err := rpc.Open(ctx, k.Peer, m, c)
 	return s, reply, transient(err)
@@ -153,8 +165,8 @@ type farStore struct {
 	dir string
 }
 
-// List implements checkpoint.Store.
-func (s farStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
+// List implements driver.Checkpoints.
+func (s farStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpList, Dir: s.dir})
 	if err == nil {
 		if cerr := checkpoint.CheckList(r.List); cerr != nil {
@@ -167,13 +179,13 @@ func (s farStore) List(ctx context.Context) ([]checkpoint.Kept, error) {
 	return r.List, err
 }
 
-// Note implements checkpoint.Store.
+// Note implements driver.Checkpoints.
 func (s farStore) Note(ctx context.Context, record []byte) error {
 	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNote, Dir: s.dir, Record: record})
 	return err
 }
 
-// Noted implements checkpoint.Store.
+// Noted implements driver.Checkpoints.
 func (s farStore) Noted(ctx context.Context) ([]byte, error) {
 	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNoted, Dir: s.dir})
 	if len(r.Record) > checkpoint.MostRecord {
@@ -182,19 +194,25 @@ func (s farStore) Noted(ctx context.Context) ([]byte, error) {
 	return r.Record, err
 }
 
-// Remove implements checkpoint.Store.
+// Check implements driver.Checkpoints: the host compares.
+func (s farStore) Check(ctx context.Context, k driver.Checkpoint) error {
+	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpCheck, Dir: s.dir, Kept: k})
+	return err
+}
+
+// Remove implements driver.Checkpoints.
 func (s farStore) Remove(ctx context.Context) error {
 	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpRemove, Dir: s.dir})
 	return err
 }
 
-// Keep implements checkpoint.Store: the host receives the tree from wherever it
+// Keep implements driver.Checkpoints: the host receives the tree from wherever it
 // lies, straight or through this machine's memory.
-func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string, from checkpoint.Source) (checkpoint.Manifest, bool, error) {
-	way := checkpoint.WayOf(from)
-	host, o, err := open(ctx, s.place, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, way)
+func (s farStore) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
+	direct := from.Direct()
+	host, o, err := open(ctx, s.place, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, direct)
 	if err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	defer host.Close()
 	if !o.Ready {
@@ -202,16 +220,16 @@ func (s farStore) Keep(ctx context.Context, g checkpoint.Generation, site string
 	}
 	tree, err := from.Send(ctx)
 	if err != nil {
-		return checkpoint.Manifest{}, false, err
+		return driver.Manifest{}, false, err
 	}
 	defer tree.Close()
 	arriving := &keeping{Stream: host, store: s}
-	if way != nil {
-		err = arrival(arriving, tree, way)
+	if direct != nil {
+		err = arrival(arriving, tree, direct)
 		return arriving.reply.Manifest, arriving.reply.Made, err
 	}
 	if err := treesync.RelayKnown(tree, host); err != nil {
-		return checkpoint.Manifest{}, false, s.broken("keep a checkpoint", err)
+		return driver.Manifest{}, false, s.broken("keep a checkpoint", err)
 	}
 	err = treesync.Deliver(arriving, func(w io.Writer) error { return treesync.Relay(w, tree) })
 	return arriving.reply.Manifest, arriving.reply.Made, err
@@ -234,24 +252,24 @@ func (k *keeping) Outcome() error {
 	return e.Failed.Err()
 }
 
-// Restore implements checkpoint.Store.
-func (s farStore) Restore(ctx context.Context, k checkpoint.Kept, to checkpoint.Sink) error {
-	way := checkpoint.WayOf(to)
-	host, o, err := open(ctx, s.place, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, way)
+// Restore implements driver.Checkpoints.
+func (s farStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+	direct := to.Direct()
+	host, o, err := open(ctx, s.place, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, direct)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
 	if o.Reply.Damaged {
-		return checkpoint.ErrDamaged
+		return driver.ErrDamaged
 	}
 	tree, err := to.Receive(ctx)
 	if err != nil {
 		return err
 	}
 	defer tree.Close()
-	if way != nil {
-		return arrival(tree, host, way)
+	if direct != nil {
+		return arrival(tree, host, direct)
 	}
 	if err := treesync.RelayKnown(host, tree); err != nil {
 		return s.broken("bring a checkpoint", err)

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -74,7 +75,7 @@ func (a Agent) storeTree(c storeCall, s rpc.Answer[opened]) (checkpoint.Dir, che
 
 // damaged has a reply tell of a damaged checkpoint, which is no error.
 func damaged(r *checkpoint.Reply, dir string, err error) error {
-	if errors.Is(err, checkpoint.ErrDamaged) {
+	if errors.Is(err, driver.ErrDamaged) {
 		r.Damaged = true
 		return nil
 	}
@@ -93,7 +94,7 @@ func (w *overWire) begin() error {
 	return w.answer.Reply(opened{Ready: true})
 }
 
-// Fetch implements checkpoint.Source.
+// Fetch implements driver.Source.
 func (w *overWire) Fetch(ctx context.Context, to, before string) error {
 	basis := basisOf(ctx, to, before).Keyed()
 	if err := w.begin(); err != nil {
@@ -102,7 +103,7 @@ func (w *overWire) Fetch(ctx context.Context, to, before string) error {
 	return w.way.receive(ctx, to, basis)
 }
 
-// Stage implements checkpoint.Sink.
+// Stage implements driver.Sink.
 func (w *overWire) Stage(ctx context.Context, from string) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -112,8 +113,11 @@ func (w *overWire) Stage(ctx context.Context, from string) error {
 
 var errNoDirectory = errors.New("a store that is a directory has no use for it") //nolint:gochecknoglobals // a constant
 
-// Send implements checkpoint.Source.
+// Direct implements driver.Source and driver.Sink.
+func (w *overWire) Direct() *driver.Connection { return nil }
+
+// Send implements driver.Source.
 func (w *overWire) Send(context.Context) (io.ReadWriteCloser, error) { return nil, errNoDirectory }
 
-// Receive implements checkpoint.Sink.
-func (w *overWire) Receive(context.Context) (checkpoint.Receiver, error) { return nil, errNoDirectory }
+// Receive implements driver.Sink.
+func (w *overWire) Receive(context.Context) (driver.Receiver, error) { return nil, errNoDirectory }

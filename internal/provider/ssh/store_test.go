@@ -6,12 +6,12 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/checkpoint/checkpointtest"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
-func archive(t testing.TB, f *sshfarm.Farm, host, dir string) checkpoint.Place {
+func archive(t testing.TB, f *sshfarm.Farm, host, dir string) driver.Store {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -32,7 +32,7 @@ func archive(t testing.TB, f *sshfarm.Farm, host, dir string) checkpoint.Place {
 
 func TestAStoreBehindSSH(t *testing.T) {
 	f := sshfarm.Start(t, 1)
-	checkpointtest.Suite{New: func(t testing.TB) (checkpoint.Place, string) {
+	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		dir, err := os.MkdirTemp(f.Dir, "tape")
 		if err != nil {
 			t.Fatal(err)
@@ -47,5 +47,5 @@ func BenchmarkAStoreBehindSSH(b *testing.B) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	checkpointtest.Bench(b, archive(b, f, "h0", dir))
+	drivertest.BenchStore(b, archive(b, f, "h0", dir))
 }

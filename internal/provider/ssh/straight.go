@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -63,7 +62,7 @@ func (l *lease) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver,
 		return err
 	}
 	defer from.Close()
-	return arrival(to, from, &checkpoint.Way{Name: t.Via, Told: t.Progress, Cut: cut})
+	return arrival(to, from, &driver.Connection{Name: t.Via, Progress: t.Progress, Close: cut})
 }
 
 // Machine implements driver.Meeter.
@@ -130,10 +129,10 @@ func (e *end) Met() (string, error) {
 
 // arrival waits for what becomes of a tree that goes straight from one host, whose
 // call's stream tells how it goes, to another.
-func arrival(at interface{ Outcome() error }, from io.Reader, way *checkpoint.Way) error {
+func arrival(at interface{ Outcome() error }, from io.Reader, direct *driver.Connection) error {
 	go func() {
-		if follow(from, way.Told) != nil {
-			way.Cut() // else the receiver waits for what does not come
+		if follow(from, direct.Progress) != nil {
+			direct.Close() // else the receiver waits for what does not come
 		}
 	}()
 	return at.Outcome()

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -56,12 +54,12 @@ func must(t testing.TB, err error) {
 type farTree struct {
 	driver.DirectTransfer
 	path string
-	way  *checkpoint.Way
+	way  *driver.Connection
 }
 
 var errFar = errors.New("it is not on this machine")
 
-func (f farTree) Way() *checkpoint.Way                        { return f.way }
+func (f farTree) Direct() *driver.Connection                  { return f.way }
 func (f farTree) Fetch(context.Context, string, string) error { return errFar }
 func (f farTree) Stage(context.Context, string) error         { return errFar }
 func (f farTree) transfer() driver.Transfer {
@@ -75,7 +73,7 @@ func (f farTree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
 	return f.Outgoing(ctx, f.transfer())
 }
 
-func (f farTree) Receive(ctx context.Context) (checkpoint.Receiver, error) {
+func (f farTree) Receive(ctx context.Context) (driver.Receiver, error) {
 	return f.Incoming(ctx, f.transfer())
 }
 
@@ -84,7 +82,7 @@ type far struct {
 	*sshfarm.Farm
 	lease *lease
 	place *place
-	store checkpoint.Store
+	store driver.Checkpoints
 	tree  farTree
 	data  []byte
 }
@@ -123,8 +121,8 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 			begun, told := s.Carried(t), int64(0)
 			via, end := meeting(t, ends[0], ends[1])
 			from := s.tree
-			from.way = &checkpoint.Way{Name: via, Told: func(n int64) { told = n }, Cut: func() {}}
-			m, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+			from.way = &driver.Connection{Name: via, Progress: func(n int64) { told = n }, Close: func() {}}
+			m, made, err := s.store.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", from)
 			if err != nil || !made || m.Bytes != int64(len(s.data)) || told == 0 {
 				t.Fatalf("kept %v, %d bytes, %v; told of %d", made, m.Bytes, err, told)
 			}
@@ -135,7 +133,7 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 				t.Fatalf("kept %v, %v", list, err)
 			}
 			via, end = meeting(t, ends[0], ends[1])
-			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", way: &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}}
+			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", way: &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}}
 			must(t, s.store.Restore(t.Context(), list[0], to))
 			end()
 			s.same(t, to.path)
@@ -168,16 +166,17 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	if n := s.Carried(t) - begun; n > 1<<20 || told == 0 {
 		t.Errorf("%d bytes went through here, and it was told of %d", n, told)
 	}
-	same := func(m checkpoint.Manifest) error {
-		raw, err := json.Marshal(checkpoint.Request{Op: checkpoint.OpSame, Path: to.Remote, Kept: checkpoint.Kept{Manifest: m}})
+	same := func(m driver.Manifest) bool {
+		is, err := next.Matches(t.Context(), to.Remote, m)
 		must(t, err)
-		_, err = checkpoint.Answer(next.StoreAccess().Serve(t.Context(), raw))
-		return err
+		return is
 	}
 	sum := sha256.Sum256(s.data)
-	m := checkpoint.Manifest{Files: map[string]string{"state": hex.EncodeToString(sum[:])}}
-	must(t, same(m))
-	if m.Files["more"] = ""; !errors.Is(same(m), checkpoint.ErrDamaged) {
+	m := driver.Manifest{Files: map[string]string{"state": hex.EncodeToString(sum[:])}}
+	if !same(m) {
+		t.Error("what has arrived differs")
+	}
+	if m.Files["more"] = ""; same(m) {
 		t.Error("a file that is missing is not noticed")
 	}
 }
@@ -195,12 +194,12 @@ func TestAStraightWayBreaks(t *testing.T) {
 			via, cut := meeting(t, s.place, s.lease)
 			var once sync.Once
 			from := s.tree
-			from.way = &checkpoint.Way{Name: via, Cut: cut, Told: func(n int64) {
+			from.way = &driver.Connection{Name: via, Close: cut, Progress: func(n int64) {
 				if n > 32<<20 {
 					once.Do(func() { kill(cut) })
 				}
 			}}
-			_, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+			_, made, err := s.store.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", from)
 			if made || !core.IsKind(err, core.Lost) && !core.IsKind(err, core.Transient) {
 				t.Fatalf("kept %v, %v", made, err)
 			}
@@ -216,7 +215,7 @@ func TestAStraightWayBreaks(t *testing.T) {
 				return nil
 			})
 			begun := s.Carried(t)
-			if _, made, err := s.store.Keep(t.Context(), checkpoint.Generation{Attempt: 1}, "rack", s.tree); err != nil || !made {
+			if _, made, err := s.store.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", s.tree); err != nil || !made {
 				t.Fatalf("kept %v, %v", made, err)
 			}
 			s.same(t, s.kept())
@@ -292,9 +291,9 @@ func BenchmarkATreeToAStore(b *testing.B) {
 				if how == "straight" {
 					var via string
 					via, end = meeting(b, s.place, s.lease)
-					from.way = &checkpoint.Way{Name: via, Told: func(int64) {}, Cut: func() {}}
+					from.way = &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}
 				}
-				_, _, err := s.store.Keep(b.Context(), checkpoint.Generation{Attempt: 1}, "rack", from)
+				_, _, err := s.store.Keep(b.Context(), driver.Generation{Attempt: 1}, "rack", from)
 				must(b, err)
 				end()
 				must(b, os.RemoveAll(filepath.Dir(s.kept())))

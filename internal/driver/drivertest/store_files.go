@@ -1,4 +1,4 @@
-package checkpointtest
+package drivertest
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package checkpointtest
+package drivertest
 
 import (
 	"math/rand/v2"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/checkpoint"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// Bench measures how long 1 GiB takes into a store and back, and again after 1 %
+// BenchStore measures how long 1 GiB takes into a store and back, and again after 1 %
 // of its pages have changed, and how many bytes are sent to it for that.
-func Bench(b *testing.B, place checkpoint.Place) {
+func BenchStore(b *testing.B, place driver.Store) {
 	const size, page = 1 << 30, 4 << 10
 	dir := filepath.Join(b.TempDir(), "volume")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -28,7 +29,7 @@ func Bench(b *testing.B, place checkpoint.Place) {
 		for i, name := range []string{"first", "second"} {
 			var moved int64
 			begun := time.Now()
-			if _, _, err := store.Keep(b.Context(), checkpoint.Generation{Attempt: i + 1}, "here", counted{checkpoint.Tree(dir), 1 << 62, false, &moved}); err != nil {
+			if _, _, err := store.Keep(b.Context(), driver.Generation{Attempt: i + 1}, "here", counted{checkpoint.Tree(dir), 1 << 62, false, &moved}); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(time.Since(begun).Seconds(), name+"-s")
