@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -178,9 +179,12 @@ func (c *carrier) rest(ctx context.Context, id string, r *carried, wait time.Dur
 	}
 }
 
+// controllerLog returns the path of a controller's log in the directory of its run.
+func controllerLog(runDir string) string { return filepath.Join(runDir, "controller.log") }
+
 // drive has the run driven once, and tells its log what came of it.
 func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Duration) error {
-	log, err := os.OpenFile(filepath.Join(c.s.Store.RunDir(id), "controller.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := logfile.Open(controllerLog(c.s.Store.RunDir(id)))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -25,6 +27,14 @@ func (a *app) newDriveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
+			// Standard error itself, where only a crash is written, has no bound.
+			log, err := logfile.Open(controllersLog(a.stateDir))
+			if err != nil {
+				return err
+			}
+			defer log.Close()
+			defer func(was io.Writer) { a.stderr = was }(a.stderr)
+			a.stderr = log
 			s, err := a.openQuietly(c.Context())
 			if err != nil {
 				return err

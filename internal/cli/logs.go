@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/spf13/cobra"
@@ -71,7 +72,13 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	if o.controller {
-		return a.copyLog(filepath.Join(s.Store.RunDir(run.ID), "controller.log"), pieceView{Stream: "controller"}, o)
+		log := controllerLog(s.Store.RunDir(run.ID))
+		if there(logfile.Older(log)) {
+			if err := a.copyLog(logfile.Older(log), pieceView{Stream: "controller"}, o); err != nil {
+				return err
+			}
+		}
+		return a.copyLog(log, pieceView{Stream: "controller"}, o)
 	}
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/protocol"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -145,7 +146,11 @@ func (s *session) background(ids ...string) error {
 	if err := leaveNames(s.Store.Carrier(key), ids); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(s.Store.Dir(), "controllers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	path := controllersLog(s.Store.Dir())
+	if err := logfile.Rotate(path, logfile.Limit); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -159,6 +164,10 @@ func (s *session) background(ids ...string) error {
 	}
 	return c.Process.Release()
 }
+
+// controllersLog returns the path of the log of background processes, without what concerns
+// a single run.
+func controllersLog(stateDir string) string { return filepath.Join(stateDir, "controllers.log") }
 
 // allocation is the number of the job of Slurm's that bee runs in, or "".
 func allocation() string { return os.Getenv("SLURM_JOB_ID") }
