@@ -38,6 +38,7 @@ func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Launch", s.launch)
 	t.Run("Transfer", s.transfer)
 	t.Run("Matches", s.matches)
+	t.Run("JobLinks", s.jobLinks)
 	t.Run("Recover", s.recover)
 	t.Run("Yield", s.yield)
 	t.Run("Release", s.release)

@@ -30,6 +30,8 @@ type nodeConfig struct {
 	Socket string `json:"socket"`
 	Config string `json:"config"`
 	Secret string `json:"secret"`
+	// Outside has the node play with links: see playWithLinks.
+	Outside string `json:"outside,omitempty"`
 }
 
 // nodeAnswer is what StandInNode tells everyone who connects.
@@ -37,7 +39,8 @@ type nodeAnswer struct {
 	Config   string `json:"config"`
 	Hostname string `json:"hostname"`
 	Leaked   string `json:"leaked,omitempty"`
-	Session  bool   `json:"session"` // whether it leads a session of its own
+	Session  bool   `json:"session"`           // whether it leads a session of its own
+	Outside  string `json:"outside,omitempty"` // what lies there, see lookOutside
 }
 
 // standInWords are what a stand-in node says to its log.
@@ -81,10 +84,20 @@ func StandInNode() int {
 		fmt.Fprintln(os.Stderr, "stand-in node:", err)
 		return 1
 	}
+	if c.Outside != "" {
+		if err := makeOutside(c.Outside); err != nil {
+			fmt.Fprintln(os.Stderr, "stand-in node:", err)
+			return 1
+		}
+		go playWithLinks(linksVolume, c.Outside)
+	}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return 1
+		}
+		if c.Outside != "" {
+			a.Outside = lookOutside(c.Outside)
 		}
 		// The connection stays open: its end tells of the node's end.
 		_ = json.NewEncoder(conn).Encode(a)
@@ -141,7 +154,13 @@ func (s ProviderSuite) start(t testing.TB, l driver.Lease, host int, config stri
 	t.Helper()
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret)
-	c, err := json.Marshal(nodeConfig{socketPath(l.Hosts()[host]), config, hex.EncodeToString(secret)})
+	return s.startAs(t, l, host, nodeConfig{Config: config, Secret: hex.EncodeToString(secret)})
+}
+
+func (s ProviderSuite) startAs(t testing.TB, l driver.Lease, host int, config nodeConfig) *standIn {
+	t.Helper()
+	config.Socket = socketPath(l.Hosts()[host])
+	c, err := json.Marshal(config)
 	check(t, err)
 	if err := l.Launch(t.Context(), driver.NodeCommand{Host: host, Config: c, Log: nodeLog(l.Hosts()[host])}); err != nil {
 		t.Fatal(err)

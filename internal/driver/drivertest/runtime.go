@@ -96,6 +96,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"User", s.user},
 		{"Odd", s.odd},
 		{"LinksOut", s.linksOut},
+		{"JobLinks", s.jobLinks},
 		{"Mounts", s.mounts},
 		{"Paths", s.paths},
 		{"Scratch", s.scratch},
