@@ -12,8 +12,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
+	goruntime "runtime"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -42,8 +42,6 @@ type Options struct {
 	Binary   string // the bee binary
 	// Machine is this one's name, where other machines share StateDir; else "".
 	Machine string
-	// Ahead is a node that was started already, or nil: see local.Ahead.
-	Ahead *local.Ahead
 	// Progress is told of what providers send to hosts on their own account, in
 	// bytes, or is nil.
 	Progress func(what string, done, total int64)
@@ -58,15 +56,6 @@ type Clusters struct {
 	queue  slurm.Queue
 }
 
-// Ahead starts a node for a run that is about to begin, where the first of its
-// sites is this machine itself.
-func Ahead(sites []spec.Site, binary string) *local.Ahead {
-	if len(sites) == 0 || sites[0].Provider != "local" || sites[0].Hosts.Count > 0 {
-		return nil
-	}
-	return local.StartAhead(binary)
-}
-
 // Provider makes the provider of a site.
 func Provider(s spec.Site, o Options) (driver.Provider, error) {
 	switch s.Provider {
@@ -77,7 +66,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		}
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
-			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine, Ahead: o.Ahead,
+			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
 			HasImage: hasImage, TryRuntime: workingRuntime,
 		})
 	case "slurm":

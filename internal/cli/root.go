@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +24,6 @@ type app struct {
 	verbose  bool
 	stdout   io.Writer
 	stderr   io.Writer
-	ahead    *local.Ahead // the node of a run that is about to begin, or nil
 }
 
 // Main runs the command line and gives the exit code.

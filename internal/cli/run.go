@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -99,10 +98,6 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 	sub, err := a.submission(file, o)
 	if err != nil {
 		return err
-	}
-	if binary, err := os.Executable(); err == nil && !o.detach {
-		a.ahead = catalog.Ahead(sub.Sites, binary)
-		defer a.ahead.End()
 	}
 	s, err := a.openQuietly(ctx)
 	if err != nil {

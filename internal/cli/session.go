@@ -89,7 +89,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Ahead: a.ahead, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
 	}
 	c.Place = func(store string) (driver.Store, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})

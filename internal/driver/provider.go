@@ -176,13 +176,6 @@ type NodeCommand struct {
 	Log string
 }
 
-// NodePlace is what a node has from its start, for one that was started before
-// that was known: it reads it, as "place" in JSON, before its configuration.
-type NodePlace struct {
-	Log string   `json:"log"` // see NodeCommand
-	Env []string `json:"env"` // KEY=VALUE, to be added
-}
-
 // Transfer is one copy between this machine and a host.
 type Transfer struct {
 	// Host is the index of the host.

@@ -11,6 +11,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,14 +80,15 @@ type Images interface {
 var errNoMember = errors.New("no node of this run has that name")
 
 // Main is `bee node`: it reads its configuration from standard input and
-// returns when the attempt is over. An end of input without configuration
-// means that the starter has changed its mind, and is no error.
+// returns when the attempt is over. Input that ends without a configuration is no
+// error: the launching process was ended first.
 func Main(o Options) int {
 	if err := pid1.Fresh(); err != nil {
 		fmt.Fprintf(os.Stderr, "bee node: %v\n", err)
 		return 1
 	}
-	c, err := configuration(os.Stdin)
+	var c protocol.Config
+	err := json.NewDecoder(os.Stdin).Decode(&c)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return 0

@@ -23,7 +23,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
+	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, ahead: p.s.Ahead, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
+	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	if l.details, err = readDetails(l.dir); err != nil && !core.IsKind(err, core.NotFound) {
 		return nil, err
 	}

@@ -24,7 +24,6 @@ type lease struct {
 	dir     string // the lease's own
 	argv    []string
 	details details
-	ahead   *Ahead // a node that waits for orders, or nil
 
 	hasImage   func(cache, id string) bool
 	tryRuntime func(ctx context.Context, name string) (works, host string, err error)

@@ -53,9 +53,6 @@ type Settings struct {
 	TryRuntime func(ctx context.Context, name string) (string, error)
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
-	// Ahead is a node that was started already, for the first that is launched on
-	// this machine itself; nil: there is none.
-	Ahead *Ahead
 }
 
 // handleVersion is that of the handles' Data.

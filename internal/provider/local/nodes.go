@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -86,8 +87,7 @@ func (l *lease) launchEmulated(ctx context.Context, h core.Host, n driver.NodeCo
 	return err
 }
 
-// launchHere takes the node that was started ahead, if there is one and it still
-// lives, or starts one.
+// launchHere starts a node on this machine.
 func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeCommand) error {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -95,17 +95,9 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeComman
 	}
 	defer log.Close()
 	binary, argv := l.nodeArgv()
-	if a := l.ahead.take(binary); a != nil {
-		err := a.enter(c.Log, l.mark())
-		if err == nil {
-			err = l.order(ctx, h, c, a.cmd, a.stdin)
-		}
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		_ = a.cmd.Process.Kill() // whatever became of it, another one can do it
-	}
-	cmd := nodeCommand(binary, argv, l.env())
+	cmd := exec.Command(binary) //nolint:noctx // it outlives this process
+	cmd.Args, cmd.Env, cmd.Dir = argv, l.env(), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
