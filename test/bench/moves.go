@@ -169,7 +169,7 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 		return func() error { _, err := b.do(args...); return err }
 	}
 	rsync := run("rsync", "-a", "-e", shared, host+":"+there+"/", rsynced)
-	bare := run("sh", "-c", ssh+" -o Ciphers=aes128-gcm@openssh.com "+host+" 'find "+there+" -type f -exec cat {} +' > /dev/null")
+	bare := run("sh", "-c", ssh+" "+host+" 'find "+there+" -type f -exec cat {} +' > /dev/null")
 	times := map[string][]time.Duration{}
 	share := 0.0
 	iperf, stop, err := b.iperf(host, v.total())

@@ -8,14 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/cpu"
 )
-
-// OpenSSH's first choice of a cipher is one that is quick without AES in
-// hardware. With it, AES-GCM carries a volume half as fast again, and ssh is
-// most of what a move costs; so it goes first among those that the user's own
-// configuration allows.
 
 // configs keeps, for each host, what its connections need beside the user's configuration.
 type configs struct {
@@ -34,8 +27,7 @@ func sessions() map[string]string {
 }
 
 // options gives the options of ssh for a host: those of the site, and what is set back of
-// the user's own configuration, with the ciphers in our order unless the site says
-// something about ciphers itself. Where nothing is found out, ssh chooses.
+// the user's own configuration.
 func (c *configs) options(ctx context.Context, client, host string, options map[string]string) map[string]string {
 	c.mu.Lock()
 	needs, known := c.needs[host]
@@ -69,9 +61,6 @@ func needed(config map[string]string) map[string]string {
 			needs[k] = v
 		}
 	}
-	if order := quickFirst(config["ciphers"]); order != "" && doesAES() {
-		needs["Ciphers"] = order
-	}
 	return needs
 }
 
@@ -80,12 +69,8 @@ func needed(config map[string]string) map[string]string {
 func (c *configs) setBack(host string) map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	back := maps.Clone(c.needs[host])
-	delete(back, "Ciphers")
-	return back
+	return maps.Clone(c.needs[host])
 }
-
-func doesAES() bool { return cpu.X86.HasAES || cpu.ARM64.HasAES }
 
 // configured gives ssh's configuration for a host, by words in lower case. It is empty
 // where ssh does not tell.
@@ -105,23 +90,4 @@ func configured(ctx context.Context, client, host string, options map[string]str
 		}
 	}
 	return config
-}
-
-// quickFirst puts those of a list of ciphers first that hardware does, or gives
-// "" where there is nothing to change.
-func quickFirst(list string) string {
-	names := strings.Split(list, ",")
-	slices.SortStableFunc(names, func(a, b string) int {
-		switch quickA, quickB := strings.Contains(a, "-gcm@"), strings.Contains(b, "-gcm@"); {
-		case quickA == quickB:
-			return 0
-		case quickA:
-			return -1
-		}
-		return 1
-	})
-	if order := strings.Join(names, ","); order != list {
-		return order
-	}
-	return ""
 }

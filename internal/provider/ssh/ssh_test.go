@@ -409,26 +409,3 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
-
-func TestCiphersThatHardwareDoesGoFirst(t *testing.T) {
-	for list, want := range map[string]string{
-		"":                                  "",
-		"aes128-gcm@openssh.com,aes256-ctr": "",
-		"chacha20-poly1305@openssh.com,aes256-ctr":                                               "",
-		"chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com": "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr",
-	} {
-		if got := quickFirst(list); got != want {
-			t.Errorf("%q became %q, want %q", list, got, want)
-		}
-	}
-	f := sshfarm.Start(t, 1)
-	client := filepath.Join(f.Bin, "ssh")
-	var c configs
-	if got := c.options(t.Context(), client, "h0", nil)["Ciphers"]; doesAES() && (!strings.HasPrefix(got, "aes128-gcm@openssh.com,") || !strings.Contains(got, "chacha20")) {
-		t.Errorf("of ssh's own ciphers: %q", got)
-	}
-	own := map[string]string{"ciphers": "aes256-ctr"}
-	if got := c.options(t.Context(), client, "h0", own); len(got) != 1 {
-		t.Errorf("of the user's own: %v", got)
-	}
-}
