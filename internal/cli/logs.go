@@ -58,7 +58,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 			Remedy: "Leave them out: bee's own logs are shown as they are now, with the time in each line.",
 		}
 	}
-	s, err := a.open(ctx)
+	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,11 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		fmt.Fprintf(a.stderr, "bee: run %s has not begun; `bee show %s` tells what it waits for\n", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
 		fmt.Fprintf(a.stderr, "bee: run %s never began; `bee show %s` tells why\n", run.ID, run.ID)
+	}
+	if o.follow {
+		if err := s.warnUnsupervised(ctx, func(id string) bool { return id == run.ID }); err != nil {
+			return err
+		}
 	}
 	return a.taskOutput(ctx, s, run.ID, o)
 }

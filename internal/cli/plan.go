@@ -45,7 +45,7 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 	if !asJSON {
 		a.warn(&sub.Job, sub.Sites)
 	}
-	s, err := a.open(ctx)
+	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (a *app) newPsCommand() *cobra.Command {
 		Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
 		Long: "List the runs that are not over; with -a all of them, newest first.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
+			s, err := a.openQuietly(c.Context())
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,10 @@ func (a *app) newPsCommand() *cobra.Command {
 			}
 			switch {
 			case asJSON:
-				return a.writeJSON(views)
+				if err := a.writeJSON(views); err != nil {
+					return err
+				}
+				return s.warnUnsupervised(c.Context(), func(string) bool { return true })
 			case ids:
 				for _, v := range views {
 					if _, err := fmt.Fprintln(a.stdout, v.ID); err != nil {
@@ -43,7 +46,10 @@ func (a *app) newPsCommand() *cobra.Command {
 				}
 				return nil
 			}
-			return a.listRuns(views)
+			if err := a.listRuns(views); err != nil {
+				return err
+			}
+			return s.warnUnsupervised(c.Context(), func(string) bool { return true })
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also runs that are over")

@@ -80,7 +80,7 @@ A Beefile describes the job, a sites file your machines:
 		}
 	}
 	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(), a.newSSHCommand(),
-		a.newStopCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newRmCommand(), a.newSweepCommand())
+		a.newStopCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newSuperviseCommand(), a.newRmCommand(), a.newSweepCommand())
 	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newBenchCommand(), a.newImageCommand(), a.newDataCommand())
 	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand(), a.newEmulateCommand())
 	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())

@@ -187,7 +187,7 @@ func (a *app) newShowCommand() *cobra.Command {
 		Use: "show RUN", Short: "Show what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.runsTo(state.ToSee),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context())
+			s, err := a.openQuietly(c.Context())
 			if err != nil {
 				return err
 			}
@@ -201,9 +201,14 @@ func (a *app) newShowCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.writeJSON(v)
+				err = a.writeJSON(v)
+			} else {
+				err = a.showRun(v)
 			}
-			return a.showRun(v)
+			if err != nil {
+				return err
+			}
+			return s.warnUnsupervised(c.Context(), func(id string) bool { return id == run.ID })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")

@@ -318,6 +318,6 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 func (a *attempt) fetchFailed(err error) error {
 	return &core.Error{
 		Kind: core.KindOf(err), Op: "bring home the outputs of run", Object: a.run.ID, Err: err,
-		Remedy: "They are safe on site " + a.site.Name + ". Put the cause right, then run `bee ps`: it fetches them and ends the run. `bee stop --without-outputs " + a.run.ID + "` ends it without them.",
+		Remedy: "They are safe on site " + a.site.Name + ". Put the cause right, then run `bee supervise`: it collects them and ends the run. `bee stop --without-outputs " + a.run.ID + "` ends it without them.",
 	}
 }

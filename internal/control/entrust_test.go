@@ -228,7 +228,7 @@ func TestHostsThatNobodyCameFor(t *testing.T) {
 	}
 }
 
-// TestSecretsThatOnlyAnotherCanRead, as `bee ps` was run in a shell without their
+// TestSecretsThatOnlyAnotherCanRead, as `bee supervise` was run in a shell without their
 // variable, end no run: it waits for who can, and asks for no hosts meanwhile.
 func TestSecretsThatOnlyAnotherCanRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestSecretsThatOnlyAnotherCanRead(t *testing.T) {
 		}
 		for range 3 { // in the queue, with hosts that are given back then, and before others are asked for
 			got, err := w.Drive(t.Context(), run.ID, nil)
-			if err == nil || got.State.Final() || asked != 1 || !strings.Contains(err.Error(), "variable "+variable+" is not set") || !strings.Contains(core.Remedy(err), "bee ps") {
+			if err == nil || got.State.Final() || asked != 1 || !strings.Contains(err.Error(), "variable "+variable+" is not set") || !strings.Contains(core.Remedy(err), "bee supervise") {
 				t.Fatalf("without the variable: %+v, %v, asked for %d times", got, err, asked)
 			}
 			time.Sleep(time.Hour) // in virtual time

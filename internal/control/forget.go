@@ -118,7 +118,7 @@ func (c *Controller) giveBack(ctx context.Context, run state.Run, leave bool) er
 	}
 	return &core.Error{
 		Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("site %s may still hold something of it: %w", held, cause),
-		Remedy: "The run is kept until that is removed, which further bee commands try; --force forgets it now, and leaves what is there to `bee sweep`.",
+		Remedy: "The run is kept until that is removed, which `bee supervise` tries; --force forgets it now, and leaves what is there to `bee sweep`.",
 	}
 }
 

@@ -161,7 +161,7 @@ func (d *drive) storeFailed(op string, err error) error {
 	}
 	return &core.Error{
 		Kind: core.KindOf(err), Op: op, Object: d.run.ID + " " + d.storeText(), Err: err,
-		Remedy: remedy + "Nothing is lost: what is not there yet stays on its site. `bee ps` tries again.",
+		Remedy: remedy + "Nothing is lost: what is not there yet stays on its site. `bee supervise` tries again.",
 	}
 }
 

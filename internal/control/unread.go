@@ -47,7 +47,7 @@ func (d *drive) secrets(ctx context.Context) (map[string]string, error) {
 	d.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
 	return nil, unread{&core.Error{
 		Kind: core.Transient, Op: "go on with run", Object: d.run.ID, Err: err,
-		Remedy: "Nothing is lost. `bee ps`, where its secrets can be read, goes on with it; `bee stop " + d.run.ID + "` ends it.",
+		Remedy: "Nothing is lost. `bee supervise`, where its secrets can be read, continues it; `bee stop " + d.run.ID + "` ends it.",
 	}}
 }
 

@@ -24,7 +24,7 @@ func counting(t *testing.T, b *testkit.Bee, id string) {
 }
 
 // TestOneProcessCarriesAllDetachedRuns, as long as their environment is the
-// same; when it is killed, the next command has them all carried on.
+// same; when it is killed, `bee supervise` has them all carried on.
 func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e go ]; do sleep 0.1; done; echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results}]")
@@ -53,7 +53,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	testkit.AwaitControllers(t, b, 1)
 	testkit.Kill(first[0])
 	testkit.AwaitControllers(t, b, 0)
-	b.Must("ps")
+	b.Must("supervise")
 	if again := testkit.AwaitControllers(t, b, 1); again[0] == first[0] {
 		t.Error("it was not killed")
 	}

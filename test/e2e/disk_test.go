@@ -55,8 +55,8 @@ func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	enlarge()
-	testkit.Eventually(t, 20*time.Second, func() error { // any command goes on with it
-		b.Must("ps")
+	testkit.Eventually(t, 20*time.Second, func() error { // which continues it
+		b.Must("supervise")
 		info, err := os.Stat(dir + "/out")
 		if err == nil && info.Size() != 3000000 {
 			err = os.ErrInvalid

@@ -29,8 +29,8 @@ func killCount(t *testing.T) int {
 }
 
 // TestKillAnythingAtAnyMoment kills one process of a run, of bee or of the job
-// itself, at a random moment from its start to a little after its end. The next
-// command must bring the run to an end, with all that the job has finished however
+// itself, at a random moment from its start to a little after its end. `bee supervise`
+// must bring the run to an end, with all that the job has finished however
 // it ended, and leave nothing behind.
 func TestKillAnythingAtAnyMoment(t *testing.T) {
 	t.Parallel()
@@ -71,6 +71,7 @@ func TestKillAnythingAtAnyMoment(t *testing.T) {
 			ends["never recorded"]++
 			continue
 		}
+		b.Must("supervise")
 		v := b.Await(ids[0], 60*time.Second)
 		ends[v.State]++
 		if v.State != "succeeded" && (v.State != "failed" || v.Error == nil && v.ExitCode == nil) {
@@ -138,7 +139,7 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 				syscall.Kill(n, syscall.SIGKILL)
 			}
 		}
-		b.Must("ps") // starts another
+		b.Must("supervise") // starts another
 	}
 	v := b.Await(id, 3*time.Minute)
 	if v.State != "succeeded" {
@@ -206,6 +207,7 @@ func TestKillAnythingOnACluster(t *testing.T) {
 			ends["never recorded"]++
 			continue
 		}
+		b.Must("supervise")
 		v := b.Await(ids[0], 120*time.Second)
 		ends[v.State]++
 		switch {

@@ -92,9 +92,11 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 	}
 	undrain(t, farm)
 	leftAlone(t, b, farm)
-	if out := b.Must("ps"); !strings.Contains(out, id) {
-		t.Errorf("bee ps says %q", out)
+	if r := b.Try("ps"); !strings.Contains(r.Stdout, id) || !strings.Contains(r.Stderr, "bee supervise") {
+		t.Errorf("bee ps: %+v", r)
 	}
+	leftAlone(t, b, farm) // by a command that reads, too
+	b.Must("supervise")
 	v := b.Await(id, time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 1 || fmt.Sprint(v.Attempts[0].Hosts) != "[h1 h2]" || v.Attempts[0].Phases["setup"] == 0 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -122,7 +124,7 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
-	b.Must("ps")
+	b.Must("supervise")
 	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "cluster" || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -147,13 +149,13 @@ func TestControllersThatDieAroundStaging(t *testing.T) {
 	for range 6 {
 		time.Sleep(time.Duration(rand.IntN(1200)) * time.Millisecond) // the moment is left to chance
 		killControllers(t, b)
-		b.Must("ps") // starts another
+		b.Must("supervise") // starts another
 	}
 	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
-	b.Must("ps")
+	b.Must("supervise")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
@@ -186,7 +188,7 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(orders[0]), "started")); err == nil {
 		t.Error("nodes were started without orders in force")
 	}
-	b.Must("ps")
+	b.Must("supervise")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
@@ -217,7 +219,7 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 		return errors.New("it is " + out)
 	})
 	leftAlone(t, b, farm)
-	b.Must("ps")
+	b.Must("supervise")
 	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -228,7 +230,7 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 }
 
 // TestASlurmJobWithSecretsThatNobodyIsThereFor is given back soon, and asked for again by
-// the next command that can read them.
+// `bee supervise`, once it can read them.
 func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "secrets: {TOKEN: {env: BEE_TEST_TOKEN}}", "run: 'echo $TOKEN | tr a-z A-Z'")
@@ -252,10 +254,10 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 	t.Logf("its nodes were given back %s after they could be had", time.Since(begun).Round(time.Second))
 	with := b.Env
 	b.Env = without
-	b.Must("ps")
+	b.Must("supervise")
 	said(t, b, id, event.KindSecretsUnreadable, "read secret TOKEN: variable BEE_TEST_TOKEN is not set")
 	b.Env = with
-	b.Must("ps")
+	b.Must("supervise")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 2 || !strings.Contains(b.Must("show", id), "no bee came within 2m0s to start what only it can") {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
@@ -283,7 +285,7 @@ func TestASuspendedSlurmJobWithNobodyThere(t *testing.T) {
 	went := time.Now()
 	leftAlone(t, b, farm)
 	t.Logf("it had saved itself and ended %s after it went on", time.Since(went).Round(time.Second))
-	b.Must("ps")
+	b.Must("supervise")
 	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))

@@ -43,7 +43,7 @@ func TestAnotherLoginNodeGoesOn(t *testing.T) {
 	})
 	controlledOn(0)
 	killControllers(t, b)
-	on(2, "ps")
+	on(2, "supervise")
 	controlledOn(2)
 	on(2, "logs", "-f", id)
 	v := b.Await(id, 20*time.Second)

@@ -182,7 +182,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 		t.Errorf("it waits, and bee ps says\n%s", out)
 	}
 	killControllers(t, b)
-	b.Must("ps") // starts another controller
+	b.Must("supervise") // starts another controller
 	time.Sleep(time.Second)
 	if again := queued(); first == "" || again != first {
 		t.Errorf("the place in the queue was lost: job %q became %q", first, again)

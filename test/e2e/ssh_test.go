@@ -210,6 +210,7 @@ func TestTheJobOutlivesItsController(t *testing.T) {
 	})
 	c.Process.Kill()
 	c.Wait() //nolint:errcheck // it was killed
+	b.Must("supervise")
 	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
 		t.Fatalf("got %+v", v)
 	}

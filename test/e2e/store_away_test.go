@@ -67,7 +67,7 @@ func TestControllersDieWhileAStoreIsWritten(t *testing.T) {
 						deaths++
 					}
 				}
-				s.Must("ps")
+				s.Must("supervise")
 			}
 			v := s.Await(s.id, 3*time.Minute)
 			if v.State != "succeeded" {

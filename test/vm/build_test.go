@@ -86,6 +86,7 @@ func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 	})
 	testkit.Kill(killed.Process.Pid)
 	testkit.Eventually(t, time.Minute, func() error {
+		b.Must("supervise")
 		if runs := b.Must("ps", "-aq"); strings.Contains(runs, id) || len(machinesOf(id)) > 0 {
 			return fmt.Errorf("of the build %s that was killed there is still something; runs:\n%s", id, runs)
 		}

@@ -29,10 +29,11 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	t.Log("the controller, while the machines are saved at an attempt's end, and the next one, while it brings that home")
 	b.Must("move", id)
 	cutShort(t, b, id, "node0/memory.zst", func() { testkit.Kill(testkit.AwaitControllers(t, b, 1)[0]) })
-	b.Must("ps") // starts another
+	b.Must("supervise") // starts another
 	home := filepath.Join(b.Dir, "state/runs", id, "checkpoints/1")
 	appears(t, b, id, filepath.Join(home, "*"))
 	testkit.Kill(testkit.AwaitControllers(t, b, 1)[0])
+	b.Must("supervise")
 	t.Logf("killed with %s at home", matches(filepath.Join(home, "*"), filepath.Join(home, "*/*")))
 	printed(t, b, id, 2, 0)
 	lines := strings.Fields(b.Must("logs", "--attempt", "1", id))

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/supervisor"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newSuperviseCommand() *cobra.Command {
+	var install, uninstall, asJSON bool
+	c := &cobra.Command{
+		Use: "supervise", Short: "Continue runs that have no controller", Args: cobra.NoArgs,
+		Long: `Start the supervisor in the background: it continues all runs that have no
+controller, because bee was killed or the machine restarted. Suspended runs
+continue where the sites file has a new site. Runs that wait to be tried again are
+tried now. The ids of the runs are printed.
+
+With --install, bee supervise runs at each login: by a user unit of systemd, else
+by cron when the machine starts. For a start without a login, systemd needs
+"loginctl enable-linger". Secrets that only your shell knows are not there then:
+runs that need them wait for bee supervise from your shell.`,
+		Example: "  bee supervise\n  bee supervise --install",
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case install:
+				return a.superviseAtLogin(c.Context())
+			case uninstall:
+				l, err := a.login()
+				if err != nil {
+					return err
+				}
+				return l.Uninstall(c.Context())
+			}
+			return a.supervise(c.Context(), asJSON)
+		},
+	}
+	c.Flags().BoolVar(&install, "install", false, "run at each login")
+	c.Flags().BoolVar(&uninstall, "uninstall", false, "do not run at login any more")
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.MarkFlagsMutuallyExclusive("install", "uninstall", "json")
+	return c
+}
+
+// supervise continues all runs that need a controller and have none.
+func (a *app) supervise(ctx context.Context, asJSON bool) error {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ids, err := s.unsupervised(ctx)
+	if err != nil {
+		return err
+	}
+	suspended, err := s.Store.Suspended(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.takeOrphans(ctx, s); err != nil {
+		return err
+	}
+	for _, before := range suspended { // for which there is a new site
+		if run, err := s.Store.Run(ctx, before.ID); err == nil && run.State != state.Suspended {
+			ids = append(ids, run.ID)
+		}
+	}
+	t := a.newTally(asJSON)
+	for _, id := range ids {
+		run, err := s.Store.Run(ctx, id)
+		if err == nil && !asJSON {
+			_, err = fmt.Fprintln(a.stdout, id)
+		}
+		t.add(doneView{ID: id, State: run.State}, err)
+	}
+	if len(ids) == 0 {
+		fmt.Fprintln(a.stderr, "bee: every run has a controller, or needs none")
+	}
+	return t.end()
+}
+
+// unsupervised returns the runs that need a controller and have none.
+func (s *session) unsupervised(ctx context.Context) ([]string, error) {
+	ids, err := s.Orphans(ctx)
+	return slices.DeleteFunc(ids, s.handedOver), err
+}
+
+// warnUnsupervised prints which of some runs have no controller, and the remedy. It starts
+// nothing: for commands that only read.
+func (s *session) warnUnsupervised(ctx context.Context, among func(id string) bool) error {
+	ids, err := s.unsupervised(ctx)
+	if err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !among(id) })
+	switch len(ids) {
+	case 0:
+	case 1:
+		fmt.Fprintf(s.app.stderr, "bee: no controller works on run %s now: `bee supervise` continues it\n", ids[0])
+	default:
+		fmt.Fprintf(s.app.stderr, "bee: no controllers work on %d runs now: `bee supervise` continues them\n", len(ids))
+	}
+	return nil
+}
+
+func (a *app) superviseAtLogin(ctx context.Context) error {
+	l, err := a.login()
+	if err != nil {
+		return err
+	}
+	place, err := l.Install(ctx)
+	if err == nil {
+		fmt.Fprintf(a.stderr, "bee: `bee supervise` runs at login, by %s\n", place)
+	}
+	return err
+}
+
+// login returns the entry that starts this installation's supervisor at login.
+func (a *app) login() (supervisor.Login, error) {
+	if err := a.paths(); err != nil {
+		return supervisor.Login{}, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return supervisor.Login{}, fmt.Errorf("find the bee binary: %w", err)
+	}
+	config, err := os.UserConfigDir()
+	if err != nil {
+		return supervisor.Login{}, err
+	}
+	sum := sha256.Sum256([]byte(a.stateDir))
+	l := supervisor.Login{
+		Name: "bee-supervise-" + hex.EncodeToString(sum[:4]), Path: os.Getenv("PATH"), Config: config,
+		Args: []string{binary, "supervise", "--state", a.stateDir, "--cache", a.cacheDir},
+	}
+	if sites := os.Getenv("BEE_SITES"); a.sites == "" {
+		a.sites = sites
+	}
+	if a.sites == "" {
+		return l, nil
+	}
+	sites, err := filepath.Abs(a.sites)
+	l.Args = append(l.Args, "--sites", sites)
+	return l, err
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// TestCommandsThatReadStartNothing: they name the command that does.
+func TestCommandsThatReadStartNothing(t *testing.T) {
+	for _, line := range []string{"ps", "ps --json", "ps -q", "show aaaa1111", "show --json aaaa1111"} {
+		t.Run(line, func(t *testing.T) {
+			d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Queued})
+			if err := d.bee(strings.Fields(line)...); err != nil {
+				t.Fatal(err)
+			}
+			if told := strings.Contains(d.err.String(), "bee supervise"); told == (line == "ps -q") {
+				t.Errorf("standard error has %q", d.err.String())
+			}
+			if entries, err := os.ReadDir(filepath.Join(d.dir, "s", "controllers")); !os.IsNotExist(err) {
+				t.Errorf("it has handed runs over: %v, %v", entries, err)
+			}
+			if err := d.bee("supervise"); err != nil || d.out.String() != "aaaa1111\n" {
+				t.Errorf("supervise printed %q: %v", d.out.String(), err)
+			}
+			if entries, err := os.ReadDir(filepath.Join(d.dir, "s", "controllers")); len(entries) != 1 {
+				t.Errorf("handed over to %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+// TestNoCommandIsNamedWithoutNeed: of runs that need no controller, nothing is said.
+func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", State: state.Succeeded}, state.Run{ID: "bbbb1111", State: state.Suspended}, state.Run{ID: "cccc1111", State: state.Running})
+	lock, err := d.store.Lock("cccc1111") // as its controller does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	for _, line := range []string{"ps -a", "show aaaa1111", "show bbbb1111", "show cccc1111"} {
+		if err := d.bee(strings.Fields(line)...); err != nil || d.err.Len() > 0 {
+			t.Errorf("bee %s: %q, %v", line, d.err.String(), err)
+		}
+	}
+	if err := d.bee("supervise", "--json"); err != nil || strings.TrimSpace(d.out.String()) != "[]" {
+		t.Errorf("supervise printed %q: %v", d.out.String(), err)
+	}
+}
+
+// TestSuperviseAtLoginNamesThisInstallation, and no shell's working directory.
+func TestSuperviseAtLoginNamesThisInstallation(t *testing.T) {
+	d := newDesk(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "crontab"), []byte("#!/bin/sh\n[ \"$1\" = -l ] && exit 1\n/bin/cat >'"+bin+"/table'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("BEE_SITES", "sites.yaml")
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.bee("supervise", "--install"); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(bin, "table"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"'--state' '" + filepath.Join(d.dir, "s") + "'", "'--cache' '" + filepath.Join(d.dir, "c") + "'", "'--sites' '" + filepath.Join(wd, "sites.yaml") + "'"} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the entry %q lacks %s", raw, want)
+		}
+	}
+}
