@@ -12,8 +12,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	goruntime "runtime"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
