@@ -38,39 +38,20 @@ func (d *decoder) target(x *ast.AliasNode) (ast.Node, bool) {
 	return found, found != nil
 }
 
-// once gives each key of a mapping once; where one is given several times, the one
-// whose turn it is.
+// once gives each key of a mapping once, with its first value.
 func (d *decoder) once(own []*ast.MappingValueNode, path string) []*ast.MappingValueNode {
 	var out []*ast.MappingValueNode
-	at, given := map[string]int{}, map[string]int{}
+	given := map[string]bool{}
 	for _, f := range own {
 		key := f.Key.GetToken().Value
-		given[key]++
-		d.repeats = max(d.repeats, given[key])
-		if given[key] == 1 {
-			at[key], out = len(out), append(out, f)
+		if given[key] {
+			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			d.repeated++
 			continue
 		}
-		d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
-		d.repeated++
-		if given[key] <= d.turn+1 {
-			out[at[key]] = f
-		}
+		given[key], out = true, append(out, f)
 	}
 	return out
-}
-
-// maxTurns bounds how often a file is read for keys that are given several times.
-const maxTurns = 8
-
-// otherTurns adds what is wrong where another counts of the keys that are given several
-// times, as nobody knows which one was meant; read reads and checks the file anew.
-func (d *decoder) otherTurns(read func(turn int) *decoder) {
-	for turn := 1; turn < min(d.repeats, maxTurns); turn++ {
-		other := read(turn)
-		d.repeats = max(d.repeats, other.repeats)
-		d.problems = append(d.problems, other.problems...)
-	}
 }
 
 // maxMerges bounds how many mappings of a file are merged into others: they

@@ -29,9 +29,7 @@ type decoder struct {
 	anchors  map[string][]anchor
 	places   map[string]*token.Token // of keys and elements by path, for checks that come later
 	values   map[string]*token.Token // where the values of keys begin
-	turn     int                     // which one counts of a key that is given several times, from 0
-	repeats  int                     // how often a key is given at most
-	repeated int                     // how many of the problems are keys given again, whose values can be read
+	repeated int                     // how many of the problems are keys given again, whose first values can be read
 	failed   map[string]bool         // paths whose values could not be read
 	flags    map[string]string       // what gave a path's value in place of the file
 	merges   int                     // how many mappings were merged into others

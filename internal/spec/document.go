@@ -20,20 +20,11 @@ type Document struct{ d *decoder }
 // Beefile that the struct around it does not have. Scalars of other forms are types with
 // UnmarshalText. The error, of kind Invalid, holds all that is wrong.
 func ReadDocument[T any](file string, data []byte, check func(*Document, *T)) (*T, error) {
-	read := func(turn int) (*T, *decoder) {
-		d, into := newDecoder(file, data), new(T)
-		d.turn = turn
-		if root := d.root(data); root != nil {
-			d.decode(root, reflect.ValueOf(into).Elem(), "")
-			check(&Document{d}, into)
-		}
-		return into, d
+	d, into := newDecoder(file, data), new(T)
+	if root := d.root(data); root != nil {
+		d.decode(root, reflect.ValueOf(into).Elem(), "")
+		check(&Document{d}, into)
 	}
-	into, d := read(0)
-	d.otherTurns(func(turn int) *decoder {
-		_, other := read(turn)
-		return other
-	})
 	if err := asError(d.problems); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,6 @@ type Draft struct {
 	Job *Job
 
 	d    *decoder
-	data []byte
 	read bool // false: there is no mapping in the file
 }
 
@@ -39,11 +38,8 @@ func ReadDraft(file string) (*Draft, error) {
 	return parseDraft(file, data, filepath.Dir(abs)), nil
 }
 
-func parseDraft(file string, data []byte, dir string) *Draft { return readDraft(file, data, dir, 0) }
-
-func readDraft(file string, data []byte, dir string, turn int) *Draft {
-	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, d: newDecoder(file, data), data: data}
-	t.d.turn = turn
+func parseDraft(file string, data []byte, dir string) *Draft {
+	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, d: newDecoder(file, data)}
 	if root := t.d.root(data); root != nil {
 		t.read = true
 		t.d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
@@ -85,14 +81,6 @@ func (t *Draft) CheckSites(f SitesFile) {
 func (t *Draft) Finish() (*Job, error) {
 	if t.read {
 		t.d.checkJob(t.Job)
-		t.d.otherTurns(func(turn int) *decoder {
-			other := readDraft(t.d.file, t.data, t.Job.Dir, turn)
-			for key := range t.d.flags { // the file's values of them do not count
-				other.d.fails(key)
-			}
-			other.d.checkJob(other.Job)
-			return other.d
-		})
 	}
 	if err := asError(t.d.problems); err != nil {
 		return nil, err

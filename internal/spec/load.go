@@ -140,24 +140,14 @@ func ParseSites(file string, data []byte) ([]Site, error) {
 }
 
 func parseSites(file string, data []byte) (SitesFile, error) {
-	f, d := readSites(file, data, 0)
-	d.otherTurns(func(turn int) *decoder {
-		_, other := readSites(file, data, turn)
-		return other
-	})
-	return f, asError(d.problems)
-}
-
-func readSites(file string, data []byte, turn int) (SitesFile, *decoder) {
 	d := newDecoder(file, data)
-	d.turn = turn
 	var f SitesFile
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
 		d.checkSites(f.Sites)
 		d.checkStore(f.Store)
 	}
-	return f, d
+	return f, asError(d.problems)
 }
 
 // FindSites gives the user's sites file: the one of the flag, else of

@@ -22,6 +22,7 @@ func TestSites(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, want string }{
 		"no name":             {"sites: [{provider: local}]", "needs a `name`"},
+		"key twice":           {"sites:\n- name: a\n  provider: local\n  provider: local\n", `4:3: key "sites[0].provider" is given twice`},
 		"same name":           {"sites: [{name: a, provider: local}, {name: a, provider: local}]", "given twice"},
 		"unknown provider":    {"sites: [{name: a, provider: slrum}]", "is not known"},
 		"ssh without hosts":   {"sites: [{name: a, provider: ssh}]", "needs a list of `hosts`"},
@@ -98,18 +99,8 @@ func TestExpandHosts(t *testing.T) {
 	}
 }
 
-// TestSitesTwice: nobody knows which of two values was meant, so both are checked.
-func TestSitesTwice(t *testing.T) {
-	_, err := ParseSites("sites.yaml", []byte("sites:\n- name: a\n  provider: local\n  provider: lcoal\n  slots: -1\n  slots: 2\n"))
-	for _, want := range []string{`4:3: key "sites[0].provider" is given twice`, `4:13: sites[0].provider: "lcoal" is not known`, "5:10: sites[0].slots: -1 cannot be", `6:3: key "sites[0].slots" is given twice`} {
-		if err == nil || !strings.Contains(err.Error(), "sites.yaml:"+want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-}
-
-// TestFlagsCountForBothValues of a key that is given twice.
-func TestFlagsCountForBothValues(t *testing.T) {
+// TestAFlagCountsForAKeyGivenTwice: the values in the file are not checked.
+func TestAFlagCountsForAKeyGivenTwice(t *testing.T) {
 	d := parseDraft("job.yaml", []byte("image: a\nnodes: 0\nnodes: 0\n"), "/d")
 	d.Flag("nodes", "--nodes")
 	d.Job.Nodes = 2
