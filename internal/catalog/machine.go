@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -38,7 +38,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
 	o := vm.Options{
 		Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, SocketName: protocol.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told,
+		Bridge: m.Bridge, SocketName: plan.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told,
 	}
 	if o.CPU == "" {
 		o.CPU = "max"
@@ -57,7 +57,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		}
 		o.Memory -= o.Memory % step
 	}
-	if m.Share == protocol.ShareVirtiofs && m.Peers == nil {
+	if m.Share == plan.ShareVirtiofs && m.Peers == nil {
 		if o.ShareServer, err = qemu.ChooseShareServer(self, m.Tree); err != nil {
 			m.Told("guests have their hosts' directory by 9p, as virtiofs does not work: " + err.Error())
 		}

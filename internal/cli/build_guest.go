@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -104,9 +104,9 @@ func guestEnd(run state.Run) (int, error) {
 }
 
 // guestReport tells what a build's run does. That the machine still boots is told once.
-func guestReport(progress func(message string, done, total int64)) func(protocol.Event) {
+func guestReport(progress func(message string, done, total int64)) func(plan.Event) {
 	var once sync.Once
-	return func(e protocol.Event) {
+	return func(e plan.Event) {
 		switch {
 		case e.Message == "":
 		case e.Waited > 0:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
@@ -96,7 +96,7 @@ func (n *naming) check() error {
 func (a *app) imageProgress() (report func(message string, done, total int64), done func()) {
 	ui := newProgress(a, false)
 	return func(message string, done, total int64) {
-		ui.report(protocol.Event{Message: message, Done: done, Total: total})
+		ui.report(plan.Event{Message: message, Done: done, Total: total})
 	}, ui.clear
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/node/client"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -86,10 +86,10 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 			return nil, err
 		}
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(protocol.Event) {}, Ways: &control.Ways{}}
+	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(plan.Event) {}, Ways: &control.Ways{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(protocol.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(plan.PhaseAcquire), Clusters: clusters})
 	}
 	c.Place = func(store string) (driver.Store, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})

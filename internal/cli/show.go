@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -57,7 +57,7 @@ type attemptView struct {
 	Ended    *time.Time                 `json:"ended,omitempty"`
 	ExitCode *int                       `json:"exit_code"`
 	Error    *errorView                 `json:"error,omitempty"`
-	Phases   map[protocol.Phase]float64 `json:"phases"`
+	Phases   map[plan.Phase]float64 `json:"phases"`
 	// Starting is how far its virtual machines are, until all are up.
 	Starting string `json:"starting,omitempty"`
 	// Expected is when the site means to grant the hosts, as long as they are
@@ -70,7 +70,7 @@ type attemptView struct {
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
 	MarginReason  string  `json:"margin_reason,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
-	Answer            protocol.Answer `json:"checkpoint_answer,omitempty"`
+	Answer            plan.Answer `json:"checkpoint_answer,omitempty"`
 	CheckpointSeconds float64         `json:"checkpoint_seconds,omitempty"`
 	TransferSeconds   float64         `json:"transfer_seconds,omitempty"`
 	Nodes             []nodeView      `json:"nodes,omitempty"`
@@ -144,7 +144,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{
 		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
-		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[protocol.Phase]float64{},
+		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[plan.Phase]float64{},
 		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), MarginReason: at.MarginWhy, Answer: at.Answer, CheckpointSeconds: at.Saving.Seconds(), TransferSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
 	}
 	if at.Ended.IsZero() {
@@ -156,7 +156,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
-	for _, phases := range []map[protocol.Phase]time.Duration{at.Phases, at.HeadPhases} {
+	for _, phases := range []map[plan.Phase]time.Duration{at.Phases, at.HeadPhases} {
 		for p, took := range phases {
 			v.Phases[p] += took.Seconds()
 		}
@@ -310,13 +310,13 @@ func showError(row func(string, string, ...any), indent string, e *errorView) {
 }
 
 // phasesText lists the phases in the order in which they happen.
-func phasesText(phases map[protocol.Phase]float64) string {
-	order := protocol.Phases()
-	rank := make(map[protocol.Phase]int, len(order))
+func phasesText(phases map[plan.Phase]float64) string {
+	order := plan.Phases()
+	rank := make(map[plan.Phase]int, len(order))
 	for i, p := range order {
 		rank[p] = i
 	}
-	names := make([]protocol.Phase, 0, len(phases))
+	names := make([]plan.Phase, 0, len(phases))
 	for p := range phases {
 		names = append(names, p)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -100,16 +100,16 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
 	took := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
-	head := []protocol.NodeReport{{}}
+	head := []plan.NodeReport{{}}
 	attempts := []state.Attempt{
 		{Started: at(10), Ended: at(100), Record: state.Record{
 			Launched: true, Nodes: head,
-			Phases: map[protocol.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
+			Phases: map[plan.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
 		}},
-		{Started: at(130), Ended: at(170), Record: state.Record{Launched: true, Phases: map[protocol.Phase]time.Duration{"acquire": took(4)}}},
+		{Started: at(130), Ended: at(170), Record: state.Record{Launched: true, Phases: map[plan.Phase]time.Duration{"acquire": took(4)}}},
 		// Released while the next one goes on, and with a phase of before its beginning.
-		{Started: at(170), Ended: at(190), Record: state.Record{Launched: true, Nodes: head, Phases: map[protocol.Phase]time.Duration{"image": took(2), "run": took(10)}}},
-		{Started: at(180), Record: state.Record{Phases: map[protocol.Phase]time.Duration{"acquire": took(1)}}},
+		{Started: at(170), Ended: at(190), Record: state.Record{Launched: true, Nodes: head, Phases: map[plan.Phase]time.Duration{"image": took(2), "run": took(10)}}},
+		{Started: at(180), Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(1)}}},
 	}
 	want := map[spentOn]time.Duration{
 		onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -53,23 +53,23 @@ func spentWords() []struct {
 }
 
 // phaseOf tells what a phase counts as.
-func phaseOf(p protocol.Phase) spentOn {
+func phaseOf(p plan.Phase) spentOn {
 	switch p {
-	case protocol.PhaseAcquire, protocol.PhaseQueue:
+	case plan.PhaseAcquire, plan.PhaseQueue:
 		return onQueue
-	case protocol.PhaseImage:
+	case plan.PhaseImage:
 		return onImage
-	case protocol.PhaseStage, protocol.PhaseCollect:
+	case plan.PhaseStage, plan.PhaseCollect:
 		return onTransfer
-	case protocol.PhaseLaunch, protocol.PhaseJoin, protocol.PhaseStart, protocol.PhaseSetup:
+	case plan.PhaseLaunch, plan.PhaseJoin, plan.PhaseStart, plan.PhaseSetup:
 		return onStart
-	case protocol.PhaseRun, protocol.PhasePost:
+	case plan.PhaseRun, plan.PhasePost:
 		return onCompute
-	case protocol.PhaseCheckpoint:
+	case plan.PhaseCheckpoint:
 		return onCheckpoint
-	case protocol.PhaseUnattended:
+	case plan.PhaseUnattended:
 		return onUnattended
-	case protocol.PhaseRelease:
+	case plan.PhaseRelease:
 		return onRelease
 	}
 	return onOther

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"golang.org/x/term"
 )
@@ -39,7 +39,7 @@ type progress struct {
 	open     bool // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
-	since    protocol.Event // the first of the long step that is shown
+	since    plan.Event // the first of the long step that is shown
 	lost     error          // why the task's output is not shown any more
 }
 
@@ -48,7 +48,7 @@ func newProgress(a *app, quiet bool) *progress {
 }
 
 // report takes an event of control or of the head.
-func (p *progress) report(e protocol.Event) {
+func (p *progress) report(e plan.Event) {
 	if p.quiet {
 		return
 	}
@@ -60,7 +60,7 @@ func (p *progress) report(e protocol.Event) {
 	case e.Message != "":
 		p.clear()
 		fmt.Fprintf(p.out, "bee: %s\n", printable(e.Message))
-	case e.Begin && slices.Contains([]protocol.Phase{protocol.PhaseSetup, protocol.PhaseRun, protocol.PhasePost}, e.Phase): // the terminal is the job's now
+	case e.Begin && slices.Contains([]plan.Phase{plan.PhaseSetup, plan.PhaseRun, plan.PhasePost}, e.Phase): // the terminal is the job's now
 		if p.line {
 			p.clear()
 		}
@@ -71,7 +71,7 @@ func (p *progress) report(e protocol.Event) {
 
 // step shows how far a long step is, how fast it goes and, where that is known, how
 // long it may still take: at once on a terminal, every ten seconds elsewhere.
-func (p *progress) step(e protocol.Event) {
+func (p *progress) step(e plan.Event) {
 	text, now := printable(e.Message), time.Now()
 	if e.Message != p.since.Message || e.Done < p.since.Done {
 		p.since = e
@@ -152,27 +152,27 @@ func (p *progress) output(f tasklog.Frame) error {
 	return nil
 }
 
-func phaseText(p protocol.Phase) string {
+func phaseText(p plan.Phase) string {
 	switch p {
-	case protocol.PhaseAcquire:
+	case plan.PhaseAcquire:
 		return "getting hosts"
-	case protocol.PhaseQueue:
+	case plan.PhaseQueue:
 		return "waiting in the site's queue"
-	case protocol.PhaseStage:
+	case plan.PhaseStage:
 		return "bringing image and inputs there"
-	case protocol.PhaseLaunch:
+	case plan.PhaseLaunch:
 		return "starting nodes"
-	case protocol.PhaseJoin:
+	case plan.PhaseJoin:
 		return "waiting for all nodes"
-	case protocol.PhaseImage:
+	case plan.PhaseImage:
 		return "preparing the image"
-	case protocol.PhaseStart:
+	case plan.PhaseStart:
 		return "starting containers"
-	case protocol.PhaseCheckpoint:
+	case plan.PhaseCheckpoint:
 		return "the job writes its checkpoint"
-	case protocol.PhaseCollect:
+	case plan.PhaseCollect:
 		return "bringing the outputs home"
-	case protocol.PhaseRelease:
+	case plan.PhaseRelease:
 		return "cleaning up"
 	}
 	return string(p)

@@ -6,19 +6,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // A job that prints nothing for hours has not been starting all that time.
 func TestTheTerminalIsTheJobsOnceItRuns(t *testing.T) {
-	for _, phase := range []protocol.Phase{protocol.PhaseSetup, protocol.PhaseRun} {
+	for _, phase := range []plan.Phase{plan.PhaseSetup, plan.PhaseRun} {
 		var shown strings.Builder
 		p := &progress{out: &shown, live: true}
-		p.report(protocol.Event{Phase: protocol.PhaseStart, Begin: true})
+		p.report(plan.Event{Phase: plan.PhaseStart, Begin: true})
 		if !strings.HasSuffix(shown.String(), "starting containers …") {
 			t.Fatalf("shown: %q", shown.String())
 		}
-		p.report(protocol.Event{Phase: phase, Begin: true})
+		p.report(plan.Event{Phase: phase, Begin: true})
 		if !strings.HasSuffix(shown.String(), "\r\x1b[K") {
 			t.Errorf("%s: shown: %q", phase, shown.String())
 		}
@@ -33,9 +33,9 @@ func TestWaitingIsToldWithItsTime(t *testing.T) {
 			var shown strings.Builder
 			p := &progress{out: &shown, live: live}
 			for _, waited := range []time.Duration{3100 * time.Millisecond, 6100 * time.Millisecond} {
-				p.report(protocol.Event{Phase: protocol.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
+				p.report(plan.Event{Phase: plan.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
 			}
-			p.report(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+			p.report(plan.Event{Phase: plan.PhaseRun, Begin: true})
 			if shown.String() != want {
 				t.Errorf("on a terminal %t: %q", live, shown.String())
 			}
@@ -49,11 +49,11 @@ func TestALongStepTellsItsRate(t *testing.T) {
 		var shown strings.Builder
 		p := &progress{out: &shown}
 		for i := range int64(3) {
-			p.report(protocol.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
+			p.report(plan.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
 			time.Sleep(10 * time.Second) // in virtual time
 		}
 		for i := range int64(2) { // another, of which nobody knows the end
-			p.report(protocol.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
+			p.report(plan.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
 			time.Sleep(10 * time.Second) // in virtual time
 		}
 		want := "bee: copying a 1.0 MB of 101.0 MB (0 %)\nbee: copying a 21.0 MB of 101.0 MB (20 %), 2.0 MB/s, 40s left\n" +

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
 )

@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // begin is the first part of an attempt's start on a node that is not the

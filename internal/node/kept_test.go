@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // TestSnapshotsStayForTheirReaders: the last two stay, and those that are read.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // TestTheMarginInAShortSlot: what a site has really granted leaves a job time to

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // post runs the job's last command, once node 0's volume has the files of all hosts.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // insideRun is where containers see the directory of the node's socket.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
 

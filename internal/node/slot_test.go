@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // TestASlotThatMoves: as much later as the site takes its hosts back, also where the user

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // Attempt is the record of one stretch of a run on one lease.
@@ -58,14 +58,14 @@ type Record struct {
 	Kind     string                           `json:"kind,omitempty"`
 	Message  string                           `json:"message,omitempty"`
 	Remedy   string                           `json:"remedy,omitempty"`
-	Phases   map[protocol.Phase]time.Duration `json:"phases,omitempty"`
+	Phases   map[plan.Phase]time.Duration `json:"phases,omitempty"`
 	// HeadPhases are the head's that were over when it began the job's command, until
 	// Phases has all of them.
-	HeadPhases map[protocol.Phase]time.Duration `json:"head_phases,omitempty"`
+	HeadPhases map[plan.Phase]time.Duration `json:"head_phases,omitempty"`
 	// Starting is how far its virtual machines are, by the head's last word, until all
 	// have their containers.
 	Starting string                `json:"starting,omitempty"`
-	Nodes    []protocol.NodeReport `json:"nodes,omitempty"`
+	Nodes    []plan.NodeReport `json:"nodes,omitempty"`
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
 	Expected time.Time `json:"expected,omitzero"`
@@ -80,7 +80,7 @@ type Record struct {
 	Saving   time.Duration `json:"saving,omitempty"`
 	Bringing time.Duration `json:"bringing,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
-	Answer protocol.Answer `json:"answer,omitempty"`
+	Answer plan.Answer `json:"answer,omitempty"`
 	// Launched is set before the first node is started: from then on the
 	// user's command may have run.
 	Launched bool `json:"launched,omitempty"`

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
-	"github.com/bee-hpc/bee/internal/node/protocol"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
@@ -60,7 +60,7 @@ func callerMain(args []string) (code int, meant bool) {
 	}
 	for what, call := range map[string]func(c *client.Client) error{
 		"stop":  func(c *client.Client) error { return c.Stop(ctx, 0) },
-		"watch": func(c *client.Client) error { return c.Watch(ctx, 0, func(protocol.Event) error { return io.EOF }) },
+		"watch": func(c *client.Client) error { return c.Watch(ctx, 0, func(plan.Event) error { return io.EOF }) },
 		"output": func(c *client.Client) error {
 			return c.Output(ctx, 0, false, func(tasklog.Frame) error { return io.EOF })
 		},

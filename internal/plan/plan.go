@@ -1,8 +1,7 @@
-// Package protocol holds what the controller and the nodes of an attempt tell
-// each other: the configuration a node starts with, the plan the head carries
-// out, and the events and result it leaves behind. It is data only, so that
-// control need not know how a node works.
-package protocol
+// Package plan holds the data that controller and nodes of an attempt exchange: the
+// configuration of a node, the plan that the head executes, and its events and result. It
+// is data only, so that control need not know how a node works.
+package plan
 
 import (
 	"errors"
