@@ -154,26 +154,41 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 			continue
 		}
 		fixed, pattern := splitGlob(rel)
-		if pattern == "" {
-			err := a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed)})
-			if err != nil && !core.IsKind(err, core.NotFound) {
-				return err
-			}
-			continue
+		within, seen := "", ""
+		if fixed != "" { // the directory itself is BEE's
+			within, seen = root, path.Clean("/"+strings.TrimSuffix(path.Clean(out.From), rel))
 		}
-		dir := path.Join(root, fixed)
-		err := a.pick(ctx, picking{out.To, out.From, pattern, taken}, func(into string) error {
-			err := withinSpace(ctx, driver.Transfer{Remote: dir, Local: into}, a.lease.Fetch)
-			if core.IsKind(err, core.NotFound) {
-				return nil
-			}
-			return err
-		})
-		if err != nil {
+		if pattern == "" {
+			err = a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed)})
+		} else {
+			err = a.pick(ctx, picking{out.To, out.From, pattern, taken}, func(into string) error {
+				t := driver.Transfer{Remote: path.Join(root, fixed), Within: within, Seen: seen, Local: into}
+				err := ledOut(t, withinSpace(ctx, t, a.lease.Fetch))
+				if core.IsKind(err, core.NotFound) {
+					return nil
+				}
+				return err
+			})
+		}
+		switch {
+		case errors.Is(err, errLeadsOut):
+			a.event(ctx, event.DanglingLinks{From: out.From, Count: 1, First: fixed})
+		case err != nil && !core.IsKind(err, core.NotFound):
 			return err
 		}
 	}
 	return nil
+}
+
+// errLeadsOut is the cause where a link of the job's leads out of its volume, or to nothing.
+var errLeadsOut = errors.New("a link leads out of the volume, or to nothing in it")
+
+// ledOut names that cause in an error of Fetch.
+func ledOut(t driver.Transfer, err error) error {
+	if t.Within != "" && core.IsKind(err, core.Invalid) {
+		return fmt.Errorf("%w: %w", errLeadsOut, err)
+	}
+	return err
 }
 
 // unused returns a name for an output in a directory that no other output there has: its own
@@ -308,6 +323,7 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 	err := withinSpace(ctx, t, func(ctx context.Context, t driver.Transfer) error {
 		return a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
 	})
+	err = ledOut(t, err)
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		return a.fetchFailed(err)
 	}

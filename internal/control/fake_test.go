@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -306,6 +307,12 @@ func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 	if err := l.f.answer(); err != nil {
 		return err
 	}
+	from, done, err := leasedir.Source(t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	t.Remote = from
 	if info, err := os.Stat(t.Remote); err == nil && info.IsDir() {
 		if t.Progress != nil {
 			t.Progress(1)

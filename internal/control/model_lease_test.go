@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -236,6 +237,12 @@ func (l *modelLease) Fetch(_ context.Context, t driver.Transfer) error {
 	}
 	if err == nil {
 		defer l.liedFile(t)
+		from, done, serr := leasedir.Source(t)
+		if serr != nil {
+			return serr
+		}
+		defer done()
+		t.Remote = from
 		if _, serr := os.Stat(t.Remote); serr != nil {
 			return &core.Error{Kind: core.NotFound, Err: serr}
 		}

@@ -137,7 +137,8 @@ type output struct {
 	index        int    // in the job's outputs
 	path, remote string // as it was matched, and as it is fetched
 	to, name     string
-	bytes        int64 // 0: not known
+	bytes        int64  // 0: not known
+	within, seen string // as in driver.Transfer
 }
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
@@ -161,7 +162,7 @@ func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refus
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list = append(list, output{m.Index, m.Path, cmp.Or(m.From, m.Path), o.To, name, max(m.Bytes, 0)})
+		list = append(list, output{index: m.Index, path: m.Path, remote: cmp.Or(m.From, m.Path), to: o.To, name: name, bytes: max(m.Bytes, 0)})
 		sharing[list[len(list)-1].local()]++
 	}
 	for i, o := range list {
@@ -207,7 +208,7 @@ func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int6
 	if err := a.sub.stays(o.to); err != nil {
 		return at, a.fetchFailed(err)
 	}
-	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Local: filepath.Join(o.to, at), Progress: told})
+	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Within: o.within, Seen: o.seen, Local: filepath.Join(o.to, at), Progress: told})
 }
 
 // namedOutputs is how many outputs of one directory are recorded by their names.

@@ -39,6 +39,32 @@ func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 	}
 }
 
+// TestWhatALostHeadLeftDoesNotLeadOut: links that the job has made, the last element of an
+// output or above it, lead to what lies in the volume alone.
+func TestWhatALostHeadLeftDoesNotLeadOut(t *testing.T) {
+	w, out, outside := newWorld(t, "a"), t.TempDir(), t.TempDir()
+	dir := protocol.VolumeDir(w.sites["a"].dir)
+	writeFiles(t, outside, map[string]string{"key": "secret", "deep/key": "secret"})
+	writeFiles(t, dir, map[string]string{"run1/log": "1", "run1/deep/log": "2"})
+	for name, to := range map[string]string{
+		"latest": "run1/log", "run": "/work/run1", "key": filepath.Join(outside, "key"), "out": outside, "gone": "nowhere", "loop": "loop", "up": "../../../../../../../../.." + outside,
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+	job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}
+	for _, from := range []string{"latest", "run/deep", "run/l*", "key", "out", "out/key", "out/k*", "out/deep/k*", "up/key", "up/*", "gone", "gone/*", "loop", "loop/x", "none"} {
+		job.Outputs = append(job.Outputs, spec.Copy{From: "/work/" + from, To: out})
+	}
+	w.drive(t, w.submitJob(t, job), nil)
+	want := map[string]string{"latest": "1", "deep/log": "2", "log": "1"}
+	if got := listed(t, out); !same(got, want) {
+		t.Errorf("there came %q, want %q", got, want)
+	}
+}
+
 // TestWhatIsSaidOfMachinesIsAPlainFile: a site has written it, and a checkpoint may hold
 // anything in its place.
 func TestWhatIsSaidOfMachinesIsAPlainFile(t *testing.T) {

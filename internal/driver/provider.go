@@ -182,6 +182,11 @@ type Transfer struct {
 	Host int
 	// Local and Remote are absolute paths.
 	Local, Remote string
+	// Within, for Fetch, is the directory on the host that Remote lies in and that a job
+	// has filled; "": nobody but BEE has. Links in Remote, its last element included, are
+	// followed inside Within. Seen is the path at which the job knows that directory.
+	// Invalid where a link leads out of it, or to nothing.
+	Within, Seen string
 	// Again is for what travels time and again, between directories of ours: beside
 	// both is kept what tells the next time what has changed, and beside Local what
 	// has been fetched when the way breaks. Before is then, for Fetch, a directory

@@ -78,7 +78,8 @@ func playWithLinks(volume, outside string) {
 				}
 				time.Sleep(time.Millisecond) // a copy comes in between, now and then
 				fsutil.RemoveAll(place)
-				os.Symlink(target, place) //nolint:errcheck // the next round removes what others made there
+				os.Symlink(target, place)    //nolint:errcheck // the next round removes what others made there
+				time.Sleep(time.Millisecond) // as above
 			}
 			fsutil.RemoveAll(place)
 			syscall.Mkfifo(place, 0o600) //nolint:errcheck // the next round removes what others made there
@@ -139,7 +140,7 @@ func (s ProviderSuite) transferLinks(t *testing.T, l driver.Lease, dir string) {
 	own, got := filepath.Join(t.TempDir(), "own"), filepath.Join(t.TempDir(), "got")
 	check(t, os.MkdirAll(filepath.Join(own, "sub"), 0o700))
 	check(t, os.WriteFile(filepath.Join(own, "sub", "file"), []byte("staged"), 0o600))
-	volume := filepath.Join(dir, linksVolume)
+	volume, one := filepath.Join(dir, linksVolume), filepath.Join(t.TempDir(), "one")
 	within := func(what string, do func(ctx context.Context) error) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), linksTimeout)
@@ -156,6 +157,13 @@ func (s ProviderSuite) transferLinks(t *testing.T, l driver.Lease, dir string) {
 				return l.Fetch(ctx, driver.Transfer{Remote: volume, Local: into, Again: again})
 			})
 			wantNoneOutside(t, into)
+			for _, name := range []string{"secret", "deep", "deep/secret", "deep/d/secret", "deep/deep/secret"} {
+				within("to fetch "+name, func(ctx context.Context) error {
+					return l.Fetch(ctx, driver.Transfer{Remote: filepath.Join(volume, name), Within: volume, Seen: "/work", Local: one})
+				})
+				wantNoneOutside(t, one)
+				check(t, os.RemoveAll(one))
+			}
 			for _, name := range []string{"deep", "secret"} {
 				within("to stage", func(ctx context.Context) error {
 					return l.Stage(ctx, driver.Transfer{Local: own, Remote: filepath.Join(volume, name), Again: again})

@@ -134,7 +134,12 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err := l.checkHost("fetch", t.Host); err != nil {
 		return err
 	}
-	if err := treesync.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
+	from, done, err := leasedir.Source(t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := treesync.Copy(ctx, from, t.Local, t.Progress); err != nil {
 		return l.fail("fetch from", t.Host, err)
 	}
 	return nil

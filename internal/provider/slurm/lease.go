@@ -232,7 +232,12 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err := l.away(); err != nil {
 		return err
 	}
-	if err := treesync.Copy(ctx, t.Remote, t.Local, t.Progress); err != nil {
+	from, done, err := leasedir.Source(t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := treesync.Copy(ctx, from, t.Local, t.Progress); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "copy from", Object: l.p.s.Name, Err: err}
 	}
 	return nil

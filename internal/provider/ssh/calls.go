@@ -86,7 +86,7 @@ func (c call) Check() error {
 	if c.Host < 0 || c.Host > maxHosts {
 		return invalid("index of a host", c.Host)
 	}
-	return checkTexts("text of a call", c.Path, c.From, c.Image, c.Runtime, c.Via)
+	return checkTexts("text of a call", c.Path, c.From, c.Image, c.Runtime, c.Via, c.Within, c.Seen)
 }
 
 // Check implements the check of package rpc.

@@ -317,7 +317,9 @@ func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*link, ca
 func at(path string) func(*call) { return func(c *call) { c.Path = path } }
 
 // treeAt has a call be about what a transfer is of.
-func treeAt(t driver.Transfer) func(*call) { return func(c *call) { c.Path, c.Via = t.Remote, t.Via } }
+func treeAt(t driver.Transfer) func(*call) {
+	return func(c *call) { c.Path, c.Via, c.Within, c.Seen = t.Remote, t.Via, t.Within, t.Seen }
+}
 
 // HasImage implements driver.Lease.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {

@@ -33,6 +33,8 @@ type call struct {
 	Host    int             `json:"host"`           // index in the agent's lease
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	From    string          `json:"from,omitempty"` // what is moved to Path
+	Within  string          `json:"within,omitempty"`
+	Seen    string          `json:"seen,omitempty"` // as in driver.Transfer
 	Image   string          `json:"image,omitempty"`
 	Runtime string          `json:"runtime,omitempty"`
 	Config  []byte          `json:"config,omitempty"`

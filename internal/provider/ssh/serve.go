@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -214,13 +215,18 @@ func (a Agent) onFiles(s *rpc.Server) {
 		if err != nil {
 			return err
 		}
-		if _, err := os.Lstat(c.Path); err != nil {
+		from, done, err := leasedir.Source(driver.Transfer{Remote: c.Path, Within: c.Within, Seen: c.Seen})
+		if err != nil {
+			return err
+		}
+		defer done()
+		if _, err := os.Lstat(from); err != nil {
 			return &core.Error{Kind: core.NotFound, Op: "fetch", Object: c.Path, Err: err}
 		}
 		if err := to.Reply(rpc.None{}); err != nil {
 			return err
 		}
-		return w.send(ctx, c.Path)
+		return w.send(ctx, from)
 	})
 }
 
