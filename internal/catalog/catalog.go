@@ -31,6 +31,7 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -223,6 +224,7 @@ func Agent() ssh.Agent {
 	}
 	clusters := &Clusters{}
 	return ssh.Agent{
+		Store: func(dir string) driver.Store { return dirstore.Root(dir) },
 		Provider: func(raw json.RawMessage) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {

@@ -3,12 +3,12 @@ package catalog
 import (
 	"context"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
-	"github.com/bee-hpc/bee/internal/checkpoint/bucket"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/spec"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
+	"github.com/bee-hpc/bee/internal/store/s3"
 )
 
 // Place opens what a `store:` names.
@@ -21,11 +21,17 @@ func Place(store string, o Options) (driver.Store, error) {
 	case s.Host != "":
 		return ssh.NewPlace(o.behind(spec.Site{Name: store}, []string{s.Host}), s.Dir)
 	case s.Bucket != "":
-		objects, err := bucket.NewS3(context.Background(), bucket.Settings{Bucket: s.Bucket, Prefix: s.Prefix, Endpoint: s.Endpoint, Region: s.Region, Profile: s.Profile})
+		objects, err := s3.NewS3(context.Background(), s3.Settings{Bucket: s.Bucket, Prefix: s.Prefix, Endpoint: s.Endpoint, Region: s.Region, Profile: s.Profile})
 		if err != nil {
 			return nil, err
 		}
-		return bucket.New(store, objects), nil
+		return s3.New(store, objects), nil
 	}
-	return checkpoint.Root(s.Dir), nil
+	return dirstore.Root(s.Dir), nil
+}
+
+// LocalStore opens the checkpoints in a directory of this machine, and calls between after
+// each thing that it writes.
+func LocalStore(dir string, between func()) driver.Checkpoints {
+	return dirstore.Stepped{Dir: dirstore.Dir(dir), Between: between}
 }

@@ -94,6 +94,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Place = func(store string) (driver.Store, error) {
 		return catalog.Place(store, catalog.Options{Binary: binary})
 	}
+	c.LocalStore = catalog.LocalStore
 	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &session{Controller: c, app: a, images: images}, nil

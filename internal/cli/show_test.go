@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/store"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 // TestShowSaysEachThingOnce: the only attempt of a run fails for the reason for
@@ -67,8 +68,8 @@ func TestShowTellsHowFarMachinesAre(t *testing.T) {
 // TestShowListsCheckpoints with their size, how long each took, and where it lies.
 func TestShowListsCheckpoints(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended})
-	home := checkpoint.Dir(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
-	kept, _, err := home.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", checkpoint.FetchFunc(func(to, _ string) error {
+	home := dirstore.Dir(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
+	kept, _, err := home.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", store.FetchFunc(func(to, _ string) error {
 		time.Sleep(100 * time.Millisecond) // so that a time of 0 is not its own
 		if err := os.MkdirAll(to, 0o700); err != nil {
 			return err

@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 var errSilent = &core.Error{Kind: core.Transient, Err: errors.New("no route to host")} //nolint:gochecknoglobals // a constant
@@ -356,7 +356,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		run, job, asked := w.submit(t), movable(), 0
 		job.Store = t.TempDir()
 		w.Place = func(string) (driver.Store, error) {
-			return countedPlace{checkpoint.Root(job.Store), &asked}, nil
+			return countedPlace{dirstore.Root(job.Store), &asked}, nil
 		}
 		d := &drive{c: w.Controller, run: run, sub: Submission{Job: job}}
 		store, err := d.store()
@@ -383,7 +383,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 
 // countedPlace counts how often its stores are listed.
 type countedPlace struct {
-	checkpoint.Root
+	dirstore.Root
 	asked *int
 }
 

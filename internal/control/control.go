@@ -28,6 +28,9 @@ type Controller struct {
 	Provider func(spec.Site) (driver.Provider, error)
 	// Place opens the place of a `store:`, where it can be reached.
 	Place func(store string) (driver.Store, error)
+	// LocalStore opens the checkpoints in a directory of this machine, and calls between
+	// after each thing that it writes.
+	LocalStore func(dir string, between func()) driver.Checkpoints
 	// Images gets and sends images.
 	Images Images
 	// Secure makes sure that at the other end of a connection that Lease.Dial gave is the

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -24,6 +23,8 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/store"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
@@ -136,7 +137,7 @@ func (f *fakeSite) Queue() driver.SiteQueue { return f }
 
 func (l *fakeLease) Disconnect() {}
 func (l *fakeLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return checkpoint.Matches(tree, m)
+	return store.Matches(tree, m)
 }
 func (l *fakeLease) KeepsFiles() bool { return false }
 
@@ -445,11 +446,17 @@ func newWorld(t *testing.T, names ...string) *world {
 	}
 	w.Controller = &Controller{
 		Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Ways: &Ways{},
-		Provider: func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
-		Secure:   proven,
+		Provider:   func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
+		Secure:     proven,
+		LocalStore: localStore,
 	}
 	w.Connect = func(c net.Conn) (Head, error) { return c.(*fakeConn).f.head, nil }
 	return w
+}
+
+// localStore opens the checkpoints in a directory.
+func localStore(dir string, between func()) driver.Checkpoints {
+	return dirstore.Stepped{Dir: dirstore.Dir(dir), Between: between}
 }
 
 // proven believes every connection, as all ends of fakes are in the test.

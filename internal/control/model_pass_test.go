@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
+	"github.com/bee-hpc/bee/internal/store"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 // How what an attempt has left goes straight from its site to the next one's.
@@ -170,7 +171,7 @@ func (l *modelLease) Keep(ctx context.Context, dir string, g driver.Generation, 
 	if err := l.reach("serve"); err != nil {
 		return driver.Manifest{}, false, err
 	}
-	return checkpoint.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, checkpoint.Tree(tree))
+	return dirstore.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, store.Tree(tree))
 }
 
 func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
@@ -178,7 +179,7 @@ func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoin
 	if err := l.reach("serve"); err != nil {
 		return err
 	}
-	return checkpoint.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, checkpoint.Tree(tree))
+	return dirstore.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, store.Tree(tree))
 }
 
 func (l *modelLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
@@ -186,5 +187,5 @@ func (l *modelLease) Matches(_ context.Context, tree string, m driver.Manifest) 
 	if err := l.reach("serve"); err != nil {
 		return false, err
 	}
-	return checkpoint.Matches(tree, m)
+	return store.Matches(tree, m)
 }

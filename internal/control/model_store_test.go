@@ -6,26 +6,26 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 // The store of a run's checkpoints that is not at home.
 
 // place opens it.
 func (m *model) place(string) (driver.Store, error) {
-	return modelPlace{checkpoint.Root(m.far), m}, nil
+	return modelPlace{dirstore.Root(m.far), m}, nil
 }
 
 // modelPlace is a directory that may be out of reach for a while, or fail.
 type modelPlace struct {
-	checkpoint.Root
+	dirstore.Root
 	m *model
 }
 
 func (p modelPlace) Run(name string) driver.Checkpoints {
-	return modelStore{checkpoint.Stepped{Dir: checkpoint.Dir(filepath.Join(string(p.Root), name)), Between: p.m.step}, p.m}
+	return modelStore{dirstore.Stepped{Dir: dirstore.Dir(filepath.Join(string(p.Root), name)), Between: p.m.step}, p.m}
 }
 
 // Mark implements driver.SharedDirectory.
@@ -40,7 +40,7 @@ func (p modelPlace) Mark(ctx context.Context, name string) error {
 func (p modelPlace) SharedDirectory() driver.SharedDirectory { return p }
 
 type modelStore struct {
-	checkpoint.Stepped
+	dirstore.Stepped
 	m *model
 }
 

@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // readSaved reads what a checkpoint, which has been brought to the head, says of
@@ -133,7 +133,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 		return Checkpoint{}, noExport(dir, err)
 	}
 	m, _, err := c.local(dir).Keep(ctx, g, rec.Site,
-		checkpoint.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
+		store.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	if err == nil {
 		err = c.noteExport(run.ID, m)
 	}
@@ -252,7 +252,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 			return fail(err)
 		}
 		return c.submit(ctx, sub, func(id string) error {
-			_, _, err := c.local(c.checkpoints(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), checkpoint.Tree(k.Dir))
+			_, _, err := c.local(c.checkpoints(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), store.Tree(k.Dir))
 			if err != nil {
 				return err
 			}

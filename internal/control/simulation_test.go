@@ -16,12 +16,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 // This is a model of sites, hosts and a job under which controllers live and
@@ -240,11 +240,12 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			}
 			return nil, fs.ErrNotExist
 		},
-		Place:   m.place,
-		Secure:  proven,
-		Connect: func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
-		Ways:    &Ways{meet: m.meet},
-		between: m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1, maxMoves: m.mostMoves(),
+		Place:      m.place,
+		LocalStore: localStore,
+		Secure:     proven,
+		Connect:    func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
+		Ways:       &Ways{meet: m.meet},
+		between:    m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1, maxMoves: m.mostMoves(),
 	}, ctx
 }
 
@@ -289,7 +290,7 @@ func (m *model) keptIn() string {
 }
 
 func (m *model) volume(g driver.Generation) string {
-	return checkpoint.Dir(m.keptIn()).Volume(g)
+	return dirstore.Dir(m.keptIn()).Volume(g)
 }
 
 func (m *model) manifest(g driver.Generation) string {

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // checkpointsDir, below a run's directory, is where its checkpoints lie that
@@ -38,7 +38,7 @@ func (c *Controller) storeName(sub *Submission, run string) string {
 
 // local returns the checkpoints in a directory of this machine.
 func (c *Controller) local(dir string) driver.Checkpoints {
-	return checkpoint.Stepped{Dir: checkpoint.Dir(dir), Between: c.pause}
+	return c.LocalStore(dir, c.pause)
 }
 
 // store gives the store of the run's checkpoints: the directory of the run at
@@ -139,7 +139,7 @@ func (d *drive) explained(err error) error {
 	if core.Remedy(err) != "" {
 		return err
 	}
-	return checkpoint.Explain(d.storeDir(), err)
+	return store.Explain(d.storeDir(), err)
 }
 
 func (d *drive) storeDir() string {

@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 // eventsOf returns a run's history; of given kinds only, if there are any.
@@ -150,7 +150,7 @@ func TestAPlanSaysWhyAndWhatItDependsOn(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	w.Place = func(store string) (driver.Store, error) { return checkpoint.Root(store), nil }
+	w.Place = func(store string) (driver.Store, error) { return dirstore.Root(store), nil }
 	for store, want := range map[string]string{"": "", dir: "", filepath.Join(dir, "not-mounted"): "use the store " + filepath.Join(dir, "not-mounted")} {
 		sub.Job.Store = store
 		err := w.TryStore(t.Context(), sub)

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -58,7 +59,7 @@ func machines(t *testing.T, dir string, harm func(volume string)) {
 		harm(volume)
 	}
 	g := driver.Generation{Attempt: 1, Snapshot: 1}
-	if _, _, err := checkpoint.Dir(dir).Keep(t.Context(), g, "laptop", checkpoint.Tree(volume)); err != nil {
+	if _, _, err := dirstore.Dir(dir).Keep(t.Context(), g, "laptop", store.Tree(volume)); err != nil {
 		t.Fatal(err)
 	}
 }

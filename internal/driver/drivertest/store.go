@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
 	"golang.org/x/sys/unix"
 )
@@ -55,20 +54,20 @@ func (s StoreSuite) roundTrip(t *testing.T) {
 	place, _ := s.New(t)
 	store, dir := place.Run("u@one"), volume(t, 40<<20)
 	begin(t, store)
-	m, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", checkpoint.Tree(dir))
+	m, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", tree(dir))
 	if err != nil || !made || m.Attempt != 1 || m.Site != "here" || m.Bytes < 40<<20 || len(m.Files) != 5 {
 		t.Fatalf("kept %d files, %d bytes, %v, %v", len(m.Files), m.Bytes, made, err)
 	}
-	if _, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", checkpoint.Tree(dir)); err != nil || made {
+	if _, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", tree(dir)); err != nil || made {
 		t.Errorf("kept again: %v, %v", made, err)
 	}
 	to := filepath.Join(t.TempDir(), "back")
 	list := whole(t, store, 1)
-	check(t, store.Restore(t.Context(), list[0], checkpoint.Tree(to)))
+	check(t, store.Restore(t.Context(), list[0], tree(to)))
 	sameTree(t, dir, to)
 	// And over a copy that is there already.
 	Write(t, filepath.Join(to, "sub", "state"), 30<<20, 7)
-	check(t, store.Restore(t.Context(), list[0], checkpoint.Tree(to)))
+	check(t, store.Restore(t.Context(), list[0], tree(to)))
 	sameTree(t, dir, to)
 	var st unix.Stat_t
 	check(t, unix.Stat(filepath.Join(to, "sparse"), &st))
@@ -83,7 +82,7 @@ func (s StoreSuite) generations(t *testing.T) {
 	begin(t, store)
 	for i, g := range []driver.Generation{{Attempt: 1, Snapshot: 1}, {Attempt: 1}, {Attempt: 2, Snapshot: 1}, {Attempt: 2, Snapshot: 2}} {
 		Write(t, filepath.Join(dir, "sub", "state"), 1<<20, byte(i))
-		m, _, err := store.Keep(t.Context(), g, "here", checkpoint.Tree(dir))
+		m, _, err := store.Keep(t.Context(), g, "here", tree(dir))
 		if err != nil || m.Files["sub/state"] == "" || i > 0 && m.Files["secret"] == "" {
 			t.Fatalf("%v: %v", g, err)
 		}
@@ -103,13 +102,13 @@ func (s StoreSuite) damage(t *testing.T) {
 			place, files := s.New(t)
 			store, dir := place.Run("u@one"), volume(t, 1<<20)
 			begin(t, store)
-			_, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", checkpoint.Tree(dir))
+			_, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", tree(dir))
 			check(t, err)
 			first := filepath.Join(t.TempDir(), "first")
-			check(t, store.Restore(t.Context(), whole(t, store, 1)[0], checkpoint.Tree(first)))
+			check(t, store.Restore(t.Context(), whole(t, store, 1)[0], tree(first)))
 			before := Files(t, files)
 			Write(t, filepath.Join(dir, "sub", "state"), 2<<20, 9)
-			_, _, err = store.Keep(t.Context(), driver.Generation{Attempt: 2}, "here", checkpoint.Tree(dir))
+			_, _, err = store.Keep(t.Context(), driver.Generation{Attempt: 2}, "here", tree(dir))
 			check(t, err)
 			check(t, harm(Largest(t, files, before)))
 			list, to := whole(t, store, 2), filepath.Join(t.TempDir(), "back")
@@ -119,13 +118,13 @@ func (s StoreSuite) damage(t *testing.T) {
 			}
 			check(t, store.Check(t.Context(), list[0]))
 			check(t, os.MkdirAll(filepath.Join(to, "as it was"), 0o700))
-			if err := store.Restore(t.Context(), list[1], checkpoint.Tree(to)); !errors.Is(err, driver.ErrDamaged) {
+			if err := store.Restore(t.Context(), list[1], tree(to)); !errors.Is(err, driver.ErrDamaged) {
 				t.Errorf("the damaged one: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(to, "as it was")); err != nil {
 				t.Error("the damaged one has touched what was there")
 			}
-			check(t, store.Restore(t.Context(), list[0], checkpoint.Tree(to)))
+			check(t, store.Restore(t.Context(), list[0], tree(to)))
 			sameTree(t, first, to)
 		})
 	}
@@ -133,7 +132,7 @@ func (s StoreSuite) damage(t *testing.T) {
 
 // counted is a tree of which what travels is counted, and only so much comes.
 type counted struct {
-	checkpoint.Tree
+	tree
 	most  int64
 	torn  bool
 	moved *int64
@@ -143,11 +142,11 @@ func (s counted) Fetch(ctx context.Context, to, before string) error {
 	if s.torn {
 		return errors.New("the way broke")
 	}
-	return s.Tree.Fetch(ctx, to, before)
+	return s.tree.Fetch(ctx, to, before)
 }
 
 func (s counted) Send(ctx context.Context) (io.ReadWriteCloser, error) {
-	c, err := s.Tree.Send(ctx)
+	c, err := s.tree.Send(ctx)
 	return struct {
 		io.Reader
 		io.Writer
@@ -166,24 +165,24 @@ func (s StoreSuite) cut(t *testing.T) {
 	begin(t, store)
 	var moved int64
 	for _, most := range []int64{1 << 10, 20<<20 + 12345} {
-		if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", counted{checkpoint.Tree(dir), most, true, &moved}); err == nil {
+		if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", counted{tree(dir), most, true, &moved}); err == nil {
 			t.Fatal("half a tree was kept")
 		}
 		whole(t, store, 0)
 	}
 	moved = 0
-	_, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", counted{checkpoint.Tree(dir), 1 << 40, false, &moved})
+	_, made, err := store.Keep(t.Context(), driver.Generation{Attempt: 1}, "here", counted{tree(dir), 1 << 40, false, &moved})
 	if err != nil || !made || moved > 36<<20 {
 		t.Fatalf("made %v, %v; %d bytes came anew", made, err, moved)
 	}
 	Write(t, filepath.Join(dir, "more"), 1<<20, 3)
 	moved = 0
-	_, _, err = store.Keep(t.Context(), driver.Generation{Attempt: 2}, "here", counted{checkpoint.Tree(dir), 1 << 40, false, &moved})
+	_, _, err = store.Keep(t.Context(), driver.Generation{Attempt: 2}, "here", counted{tree(dir), 1 << 40, false, &moved})
 	if err != nil || moved > 5<<20 {
 		t.Errorf("%v; %d bytes came for one new MiB", err, moved)
 	}
 	to := filepath.Join(t.TempDir(), "back")
-	check(t, store.Restore(t.Context(), whole(t, store, 2)[1], checkpoint.Tree(to)))
+	check(t, store.Restore(t.Context(), whole(t, store, 2)[1], tree(to)))
 	sameTree(t, dir, to)
 }
 
@@ -195,7 +194,7 @@ func (s StoreSuite) runs(t *testing.T) {
 			t.Errorf("before it is there: %q, %v", raw, err)
 		}
 		begin(t, place.Run(name))
-		_, _, err := place.Run(name).Keep(t.Context(), driver.Generation{Attempt: 1}, name, checkpoint.Tree(dir))
+		_, _, err := place.Run(name).Keep(t.Context(), driver.Generation{Attempt: 1}, name, tree(dir))
 		check(t, err)
 		check(t, place.Run(name).Note(t.Context(), []byte(name)))
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
@@ -29,7 +28,7 @@ func BenchStore(b *testing.B, place driver.Store) {
 		for i, name := range []string{"first", "second"} {
 			var moved int64
 			begun := time.Now()
-			if _, _, err := store.Keep(b.Context(), driver.Generation{Attempt: i + 1}, "here", counted{checkpoint.Tree(dir), 1 << 62, false, &moved}); err != nil {
+			if _, _, err := store.Keep(b.Context(), driver.Generation{Attempt: i + 1}, "here", counted{tree(dir), 1 << 62, false, &moved}); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(time.Since(begun).Seconds(), name+"-s")
@@ -56,7 +55,7 @@ func BenchStore(b *testing.B, place driver.Store) {
 			b.Fatal(err)
 		}
 		begun := time.Now()
-		if err := store.Restore(b.Context(), list[len(list)-1], checkpoint.Tree(filepath.Join(b.TempDir(), "back"))); err != nil {
+		if err := store.Restore(b.Context(), list[len(list)-1], tree(filepath.Join(b.TempDir(), "back"))); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(time.Since(begun).Seconds(), "back-s")

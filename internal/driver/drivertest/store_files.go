@@ -7,7 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/store"
 )
+
+// tree is a directory of this machine, as a source and as a sink.
+type tree = store.Tree
 
 // Write fills a file with random bytes that depend on the seed.
 func Write(t testing.TB, name string, size int, seed byte) {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
+	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -78,7 +78,7 @@ func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string
 
 // Matches implements driver.Lease.
 func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return checkpoint.Matches(tree, m)
+	return store.Matches(tree, m)
 }
 
 // KeepsFiles implements driver.Lease.

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
@@ -95,7 +95,7 @@ func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
 // Matches implements driver.Lease.
 func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return checkpoint.Matches(tree, m)
+	return store.Matches(tree, m)
 }
 
 // KeepsFiles implements driver.Lease: they lie in the shared scratch.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -174,7 +173,7 @@ func (s status) Check() error { return checkTexts("reason", s.Reason) }
 
 // storeCall asks for something in a store of checkpoints.
 type storeCall struct {
-	// Store is a checkpoint.Request.
+	// Store is a storeRequest.
 	Store json.RawMessage `json:"store"`
 	// Via is as in call.
 	Via string `json:"via,omitempty"`
@@ -185,14 +184,14 @@ func (c storeCall) Check() error { return checkTexts("way", c.Via) }
 
 // opened answers a call that goes on as a stream, or is answered at once.
 type opened struct {
-	Ready bool             `json:"ready,omitempty"` // the stream goes on
-	Reply checkpoint.Reply `json:"reply"`
+	Ready bool       `json:"ready,omitempty"` // the stream goes on
+	Reply storeReply `json:"reply"`
 }
 
 // ended is what the host says when the stream of a call has ended.
 type ended struct {
-	Failed rpc.Failure      `json:"failed,omitzero"`
-	Reply  checkpoint.Reply `json:"reply"`
+	Failed rpc.Failure `json:"failed,omitzero"`
+	Reply  storeReply  `json:"reply"`
 }
 
 // Check implements the check of package rpc.

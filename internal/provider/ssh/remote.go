@@ -21,6 +21,8 @@ import (
 type Agent struct {
 	// Provider gives the provider that a call's site (Settings.Site) means.
 	Provider func(site json.RawMessage) (driver.Provider, error)
+	// Store opens the store in a directory of this host.
+	Store    func(dir string) driver.Store
 	meetings *meetings
 	wide     *wire.Lanes // the connection
 }

@@ -7,11 +7,11 @@ import (
 	goruntime "runtime"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +22,7 @@ func (a Agent) server() *rpc.Server {
 	rpc.HandleStream(s, callLanes, a.offerLanes)
 	rpc.HandleStream(s, callLane, beLane)
 	rpc.HandleStream(s, callMeet, a.meetings.hold)
-	rpc.HandleStream(s, callStore, serveStore)
+	rpc.HandleStream(s, callStore, a.serveStore)
 	rpc.HandleStream(s, callStoreKeep, a.storeKeep)
 	rpc.HandleStream(s, callStoreRestore, a.storeRestore)
 	a.onSite(s)
@@ -181,7 +181,7 @@ func (a Agent) onFiles(s *rpc.Server) {
 		return done(os.Remove(c.Path))
 	})
 	handleLease(a, s, callSees, func(_ context.Context, _ driver.Lease, c call) (bool, error) { // and can it write there?
-		path, err := checkpoint.Absolute(c.Path) // as the user wrote it
+		path, err := store.Absolute(c.Path) // as the user wrote it
 		return err == nil && unix.Access(path, unix.W_OK) == nil, nil
 	})
 	rpc.HandleStream(s, callDial, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {

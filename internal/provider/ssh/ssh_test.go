@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 			os.Exit(drivertest.StandInNode())
 		case RemoteArg:
 			os.Exit(Agent{
+				Store: inDirectory,
 				Provider: func(raw json.RawMessage) (driver.Provider, error) {
 					s := local.Settings{
 						NodeArgv: []string{"/proc/self/exe", nodeArg}, TryRuntime: standInRuntime,

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
@@ -58,8 +58,8 @@ func (p *place) Run(name string) driver.Checkpoints { return farStore{p, path.Jo
 
 // Runs implements driver.Store.
 func (p *place) Runs(ctx context.Context) ([]string, error) {
-	r, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpRuns, Dir: p.dir})
-	if len(r.Runs) > checkpoint.MostNames {
+	r, err := p.ask(ctx, storeRequest{Op: opRuns, Dir: p.dir})
+	if len(r.Runs) > store.MostNames {
 		return nil, p.hostile(errors.New("it names more runs than there can be"))
 	}
 	return slices.DeleteFunc(r.Runs, func(name string) bool { _, _, ok := driver.ParseRunName(name); return !ok }), err
@@ -79,13 +79,13 @@ func (p *place) Path() string { return p.dir }
 
 // Mark implements driver.SharedDirectory.
 func (p *place) Mark(ctx context.Context, name string) error {
-	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpMark, Dir: p.dir, Path: name})
+	_, err := p.ask(ctx, storeRequest{Op: opMark, Dir: p.dir, Path: name})
 	return err
 }
 
 // Unmark implements driver.SharedDirectory.
 func (p *place) Unmark(ctx context.Context, name string) error {
-	_, err := p.ask(ctx, checkpoint.Request{Op: checkpoint.OpUnmark, Dir: p.dir, Path: name})
+	_, err := p.ask(ctx, storeRequest{Op: opUnmark, Dir: p.dir, Path: name})
 	return err
 }
 
@@ -113,10 +113,10 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 }
 
 // mostReply bounds what a store answers at once: manifests are the largest.
-const mostReply = checkpoint.MostManifests + 1<<20
+const mostReply = store.MostManifests + 1<<20
 
 // open makes a call whose stream goes on where its reply says so.
-func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q checkpoint.Request, direct *driver.Connection) (*rpc.Stream, Resp, error) {
+func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q storeRequest, direct *driver.Connection) (*rpc.Stream, Resp, error) {
 	var none Resp
 	k, err := p.connected(ctx)
 	if err != nil {
@@ -134,17 +134,17 @@ func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp]
 	return s, reply, transient(err)
 }
 
-func (p *place) ask(ctx context.Context, q checkpoint.Request) (checkpoint.Reply, error) {
+func (p *place) ask(ctx context.Context, q storeRequest) (storeReply, error) {
 	s, _, err := open(ctx, p, callStore, q, nil)
 	if err != nil {
-		return checkpoint.Reply{}, err
+		return storeReply{}, err
 	}
 	defer s.Close()
 	raw, err := readReply(s, mostReply)
 	if errors.Is(err, errLong) {
-		return checkpoint.Reply{}, p.hostile(err)
+		return storeReply{}, p.hostile(err)
 	}
-	return checkpoint.Answer(raw, err)
+	return answer(raw, err)
 }
 
 // errLong is the cause where an answer is longer than one can be.
@@ -167,28 +167,28 @@ type farStore struct {
 
 // List implements driver.Checkpoints.
 func (s farStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
-	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpList, Dir: s.dir})
+	r, err := s.ask(ctx, storeRequest{Op: opList, Dir: s.dir})
 	if err == nil {
-		if cerr := checkpoint.CheckList(r.List); cerr != nil {
+		if cerr := store.CheckList(r.List); cerr != nil {
 			return nil, s.hostile(cerr)
 		}
 	}
 	for i := range r.List {
-		r.List[i].Place = s.p.s.Hosts[0] + ":" + checkpoint.Dir(s.dir).Volume(r.List[i].Generation)
+		r.List[i].Place = s.p.s.Hosts[0] + ":" + path.Join(s.dir, r.List[i].Generation.String(), "volume")
 	}
 	return r.List, err
 }
 
 // Note implements driver.Checkpoints.
 func (s farStore) Note(ctx context.Context, record []byte) error {
-	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNote, Dir: s.dir, Record: record})
+	_, err := s.ask(ctx, storeRequest{Op: opNote, Dir: s.dir, Record: record})
 	return err
 }
 
 // Noted implements driver.Checkpoints.
 func (s farStore) Noted(ctx context.Context) ([]byte, error) {
-	r, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpNoted, Dir: s.dir})
-	if len(r.Record) > checkpoint.MostRecord {
+	r, err := s.ask(ctx, storeRequest{Op: opNoted, Dir: s.dir})
+	if len(r.Record) > store.MostRecord {
 		return nil, s.hostile(errors.New("its record of a run is larger than one can be"))
 	}
 	return r.Record, err
@@ -196,13 +196,13 @@ func (s farStore) Noted(ctx context.Context) ([]byte, error) {
 
 // Check implements driver.Checkpoints: the host compares.
 func (s farStore) Check(ctx context.Context, k driver.Checkpoint) error {
-	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpCheck, Dir: s.dir, Kept: k})
+	_, err := s.ask(ctx, storeRequest{Op: opCheck, Dir: s.dir, Kept: k})
 	return err
 }
 
 // Remove implements driver.Checkpoints.
 func (s farStore) Remove(ctx context.Context) error {
-	_, err := s.ask(ctx, checkpoint.Request{Op: checkpoint.OpRemove, Dir: s.dir})
+	_, err := s.ask(ctx, storeRequest{Op: opRemove, Dir: s.dir})
 	return err
 }
 
@@ -210,7 +210,7 @@ func (s farStore) Remove(ctx context.Context) error {
 // lies, straight or through this machine's memory.
 func (s farStore) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	direct := from.Direct()
-	host, o, err := open(ctx, s.place, callStoreKeep, checkpoint.Request{Dir: s.dir, Generation: g, Site: site}, direct)
+	host, o, err := open(ctx, s.place, callStoreKeep, storeRequest{Dir: s.dir, Generation: g, Site: site}, direct)
 	if err != nil {
 		return driver.Manifest{}, false, err
 	}
@@ -235,11 +235,11 @@ func (s farStore) Keep(ctx context.Context, g driver.Generation, site string, fr
 	return arriving.reply.Manifest, arriving.reply.Made, err
 }
 
-// keeping is the stream of a call that keeps a checkpoint.
+// keeping is the stream of a call that keeps a store.
 type keeping struct {
 	*rpc.Stream
 	store farStore
-	reply checkpoint.Reply
+	reply storeReply
 }
 
 // Outcome implements treesync.Receiver.
@@ -255,7 +255,7 @@ func (k *keeping) Outcome() error {
 // Restore implements driver.Checkpoints.
 func (s farStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	direct := to.Direct()
-	host, o, err := open(ctx, s.place, callStoreRestore, checkpoint.Request{Dir: s.dir, Kept: k}, direct)
+	host, o, err := open(ctx, s.place, callStoreRestore, storeRequest{Dir: s.dir, Kept: k}, direct)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -18,42 +17,42 @@ func (l *lease) Sees(ctx context.Context, path string) (bool, error) {
 
 // Keep implements driver.StoreAccess.
 func (l *lease) Keep(ctx context.Context, dir string, g driver.Generation, site, tree string) (driver.Manifest, bool, error) {
-	r, err := l.useStore(ctx, checkpoint.Request{Op: checkpoint.OpKeep, Dir: dir, Generation: g, Site: site, Path: tree})
+	r, err := l.useStore(ctx, storeRequest{Op: opKeep, Dir: dir, Generation: g, Site: site, Path: tree})
 	return r.Manifest, r.Made, err
 }
 
 // Restore implements driver.StoreAccess.
 func (l *lease) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
-	_, err := l.useStore(ctx, checkpoint.Request{Op: checkpoint.OpRestore, Dir: dir, Kept: k, Path: tree})
+	_, err := l.useStore(ctx, storeRequest{Op: opRestore, Dir: dir, Kept: k, Path: tree})
 	return err
 }
 
 // Matches implements driver.Lease: the head's host compares.
 func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
-	_, err := l.useStore(ctx, checkpoint.Request{Op: checkpoint.OpSame, Path: tree, Kept: driver.Checkpoint{Manifest: m}})
+	_, err := l.useStore(ctx, storeRequest{Op: opSame, Path: tree, Kept: driver.Checkpoint{Manifest: m}})
 	if errors.Is(err, driver.ErrDamaged) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (l *lease) useStore(ctx context.Context, q checkpoint.Request) (checkpoint.Reply, error) {
+func (l *lease) useStore(ctx context.Context, q storeRequest) (storeReply, error) {
 	request, err := json.Marshal(q)
 	if err != nil {
-		return checkpoint.Reply{}, err
+		return storeReply{}, err
 	}
 	k, err := l.link(ctx, 0)
 	if err != nil {
-		return checkpoint.Reply{}, err
+		return storeReply{}, err
 	}
 	s, _, err := rpc.Open(ctx, k.Peer, callStore, storeCall{Store: request})
 	if err != nil {
-		return checkpoint.Reply{}, transient(err)
+		return storeReply{}, transient(err)
 	}
 	defer s.Close()
 	raw, err := readReply(s, mostReply)
 	if errors.Is(err, errLong) {
-		return checkpoint.Reply{}, &core.Error{Kind: core.Invalid, Op: "use the store from", Object: l.hosts[0].Name, Err: err, Remedy: "Something else than bee answers there."}
+		return storeReply{}, &core.Error{Kind: core.Invalid, Op: "use the store from", Object: l.hosts[0].Name, Err: err, Remedy: "Something else than bee answers there."}
 	}
-	return checkpoint.Answer(raw, transient(err))
+	return answer(raw, transient(err))
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // serveStore answers a call about a store that needs no stream.
-func serveStore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[rpc.None]) error {
-	raw, err := checkpoint.Serve(ctx, c.Store)
+func (a Agent) serveStore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[rpc.None]) error {
+	raw, err := a.useStore(ctx, c.Store)
 	if err != nil {
 		return err
 	}
@@ -25,13 +26,13 @@ func serveStore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[rpc
 
 // storeKeep makes a checkpoint of a tree that comes over a way.
 func (a Agent) storeKeep(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[opened]) error {
-	dir, q, w, err := a.storeTree(c, s)
+	dir, own, q, w, err := a.storeTree(c, s)
 	if err != nil {
 		return err
 	}
-	var r checkpoint.Reply
-	r.Manifest, r.Made, err = dir.Keep(ctx, q.Generation, q.Site, w)
-	err = damaged(&r, string(dir), err)
+	var r storeReply
+	r.Manifest, r.Made, err = own.Keep(ctx, q.Generation, q.Site, w)
+	err = damaged(&r, dir, err)
 	switch {
 	case !w.ready && err != nil:
 		return err
@@ -44,12 +45,12 @@ func (a Agent) storeKeep(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.A
 // storeRestore brings a checkpoint to whom a way leads. The stream itself tells what fails
 // once it has begun.
 func (a Agent) storeRestore(ctx context.Context, _ rpc.Caller, c storeCall, s rpc.Answer[opened]) error {
-	dir, q, w, err := a.storeTree(c, s)
+	dir, own, q, w, err := a.storeTree(c, s)
 	if err != nil {
 		return err
 	}
-	var r checkpoint.Reply
-	err = damaged(&r, string(dir), dir.Restore(ctx, q.Kept, w))
+	var r storeReply
+	err = damaged(&r, dir, own.Restore(ctx, q.Kept, w))
 	switch {
 	case w.ready:
 		return nil
@@ -60,26 +61,26 @@ func (a Agent) storeRestore(ctx context.Context, _ rpc.Caller, c storeCall, s rp
 }
 
 // storeTree gives what a call about a tree is about, and the tree.
-func (a Agent) storeTree(c storeCall, s rpc.Answer[opened]) (checkpoint.Dir, checkpoint.Request, *overWire, error) {
-	q, err := rpc.Decode[checkpoint.Request](c.Store)
+func (a Agent) storeTree(c storeCall, s rpc.Answer[opened]) (string, driver.Checkpoints, storeRequest, *overWire, error) {
+	q, err := rpc.Decode[storeRequest](c.Store)
 	if err != nil {
-		return "", q, nil, err
+		return "", nil, q, nil, err
 	}
-	dir, err := checkpoint.Absolute(q.Dir)
+	dir, err := store.Absolute(q.Dir)
 	if err != nil {
-		return "", q, nil, err
+		return "", nil, q, nil, err
 	}
 	w, err := a.meetings.way(s.Stream, c.Via)
-	return checkpoint.Dir(dir), q, &overWire{way: w, answer: s}, err
+	return dir, a.Store(filepath.Dir(dir)).Run(filepath.Base(dir)), q, &overWire{way: w, answer: s}, err
 }
 
 // damaged has a reply tell of a damaged checkpoint, which is no error.
-func damaged(r *checkpoint.Reply, dir string, err error) error {
+func damaged(r *storeReply, dir string, err error) error {
 	if errors.Is(err, driver.ErrDamaged) {
 		r.Damaged = true
 		return nil
 	}
-	return checkpoint.Explain(dir, err)
+	return store.Explain(dir, err)
 }
 
 // overWire is the tree at the other end of a call's way.

@@ -1,4 +1,4 @@
-package bucket
+package s3
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // Settings say where a bucket is. What is "" is found as AWS's own tools find
@@ -147,7 +147,7 @@ func (b *S3) Tops(ctx context.Context) ([]string, error) {
 		for _, p := range page.CommonPrefixes {
 			names = append(names, strings.Trim(strings.TrimPrefix(aws.ToString(p.Prefix), *b.key("")), "/"))
 		}
-		if len(names) > checkpoint.MostNames {
+		if len(names) > store.MostNames {
 			return nil, b.tooMany()
 		}
 	}

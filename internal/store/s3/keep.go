@@ -1,4 +1,4 @@
-package bucket
+package s3
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // Keep implements driver.Checkpoints. What an earlier Keep that was cut short has
 // brought is there already, as packs that no manifest refers to.
-func (s *store) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
+func (s *checkpoints) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	begun := time.Now()
 	all, err := s.generations(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *store) Keep(ctx context.Context, g driver.Generation, site string, from
 // there gives the chunks that are in the store already, and their size. Packs
 // of which little is used are left out, a few at a time: so what is used comes
 // anew, and they go in the end.
-func (s *store) there(ctx context.Context, all []manifest) (*stock, int, error) {
+func (s *checkpoints) there(ctx context.Context, all []manifest) (*stock, int, error) {
 	found, err := s.objects.List(ctx, s.prefix+packs)
 	if err != nil {
 		return nil, 0, err
@@ -88,7 +88,7 @@ func (s *store) there(ctx context.Context, all []manifest) (*stock, int, error) 
 }
 
 // receive brings a tree into the store and completes its manifest.
-func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int, from driver.Source) error {
+func (s *checkpoints) receive(ctx context.Context, m *manifest, there *stock, bits int, from driver.Source) error {
 	tree, err := from.Send(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *store) receive(ctx context.Context, m *manifest, there *stock, bits int
 	if err := treesync.TellKnown(tree, bits, names); err != nil {
 		return err
 	}
-	f := &filler{store: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[treesync.Name]bool{}, live: map[uint32]int64{}}
+	f := &filler{checkpoints: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[treesync.Name]bool{}, live: map[uint32]int64{}}
 	pieces := &pieces{filler: f}
 	err = treesync.Shelve(upCtx, tree, pieces, bits, f)
 	if err == nil {
@@ -131,7 +131,7 @@ const uploads = 4
 
 // filler is the shelf on which a tree's data are put: packs.
 type filler struct {
-	*store
+	*checkpoints
 	ctx   context.Context //nolint:containedctx // of one receive
 	up    *errgroup.Group
 	m     *manifest

@@ -1,19 +1,19 @@
-package bucket
+package s3
 
 import (
 	"context"
 	"io"
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // Restore implements driver.Checkpoints. What can be found out without reading all
 // of it is looked at before anything is sent; each chunk is checked on its way.
-func (s *store) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+func (s *checkpoints) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	m, err := s.find(ctx, k)
 	if err != nil {
 		return err
@@ -44,13 +44,13 @@ func (s *store) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink
 
 // Check implements driver.Checkpoints: every object is there, of its size. Their content is
 // checked by Restore.
-func (s *store) Check(ctx context.Context, k driver.Checkpoint) error {
+func (s *checkpoints) Check(ctx context.Context, k driver.Checkpoint) error {
 	_, err := s.find(ctx, k)
 	return err
 }
 
 // find returns the manifest of a checkpoint whose objects are all there.
-func (s *store) find(ctx context.Context, k driver.Checkpoint) (manifest, error) {
+func (s *checkpoints) find(ctx context.Context, k driver.Checkpoint) (manifest, error) {
 	all, err := s.generations(ctx)
 	if err != nil {
 		return manifest{}, err
@@ -63,7 +63,7 @@ func (s *store) find(ctx context.Context, k driver.Checkpoint) (manifest, error)
 }
 
 // present makes sure that every object of a checkpoint is there, of its size.
-func (s *store) present(ctx context.Context, m manifest) error {
+func (s *checkpoints) present(ctx context.Context, m manifest) error {
 	there, err := s.objects.List(ctx, s.prefix)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *store) present(ctx context.Context, m manifest) error {
 // reader reads a tree from its pieces, each checked against its name.
 type reader struct {
 	ctx   context.Context //nolint:containedctx // a Reader's
-	store *store
+	store *checkpoints
 	left  []object
 	buf   []byte
 }
@@ -109,12 +109,12 @@ func (r *reader) Read(b []byte) (int, error) {
 
 // collect removes the checkpoints that are not kept any more, and then every
 // object that none of the others refers to.
-func (s *store) collect(ctx context.Context) error {
+func (s *checkpoints) collect(ctx context.Context) error {
 	all, err := s.generations(ctx)
 	if err != nil {
 		return err
 	}
-	surplus, all := checkpoint.Surplus(all, func(m manifest) (driver.Generation, bool) { return m.generation, m.broken })
+	surplus, all := store.Surplus(all, func(m manifest) (driver.Generation, bool) { return m.generation, m.broken })
 	var gone []string
 	for _, m := range surplus {
 		gone = append(gone, s.prefix+manifests+m.generation.String())

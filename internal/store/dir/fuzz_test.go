@@ -1,4 +1,4 @@
-package checkpoint
+package dir
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // FuzzManifest reads the manifest of a checkpoint that others may write.
@@ -62,7 +63,7 @@ func FuzzNames(f *testing.F) {
 		if ok && (g.String() != name || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\n\x00")) {
 			t.Errorf("%q is taken for a checkpoint", name)
 		}
-		if ok && CheckList([]driver.Checkpoint{{Generation: g}}) == nil && (g.Attempt < 0 || g.Snapshot < 0) {
+		if ok && store.CheckList([]driver.Checkpoint{{Generation: g}}) == nil && (g.Attempt < 0 || g.Snapshot < 0) {
 			t.Errorf("%q is taken for one of a run", name)
 		}
 	})

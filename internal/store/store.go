@@ -1,9 +1,9 @@
-// Package checkpoint holds what stores of checkpoints share, and the store in a directory:
-// each checkpoint is a copy of the run's volume, and counts once its manifest is there,
-// which is written last. A copy without a manifest was cut short.
+// Package store holds what stores of checkpoints share: bounds, the choice of surplus
+// checkpoints, trees of this machine, and their comparison with manifests. The stores are
+// the packages below.
 //
-// The package knows no sites, no jobs, and no connections to other machines.
-package checkpoint
+// It knows no sites, no jobs, and no connections to other machines.
+package store
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-// Package bucket is the store of checkpoints that holds objects: S3, and whatever
+// Package s3 is the store of checkpoints that holds objects: S3, and whatever
 // speaks as it does. A volume's data are cut into chunks by their content; those
 // that are new are packed into objects of some megabytes, which are never changed
 // and are named after what they hold. What a checkpoint consists of is in its
@@ -11,7 +11,7 @@
 //	<prefix>/<user>@<run>/bad/<bits>-<digest>    note that a pack is damaged: it is not used again
 //
 // It knows no sites, and nothing of S3 but Objects.
-package bucket
+package s3
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // Objects is what the store needs of whoever holds its objects. Names are
@@ -42,7 +42,7 @@ type Objects interface {
 	Delete(ctx context.Context, names []string) error
 }
 
-// New gives the place of a store of objects. name is it as its user wrote it.
+// New returns the store of objects. name is it as its user wrote it.
 func New(name string, objects Objects) driver.Store { return &place{name, objects} }
 
 type place struct {
@@ -67,7 +67,7 @@ func (p *place) SharedDirectory() driver.SharedDirectory { return nil }
 func (p *place) Meeter() driver.Meeter { return nil }
 
 // Run implements driver.Store.
-func (p *place) Run(name string) driver.Checkpoints { return &store{p, name + "/"} }
+func (p *place) Run(name string) driver.Checkpoints { return &checkpoints{p, name + "/"} }
 
 // Runs implements driver.Store.
 func (p *place) Runs(ctx context.Context) ([]string, error) {
@@ -86,20 +86,20 @@ const (
 	record    = "run.json"
 )
 
-// store is what one run has in a place.
-type store struct {
+// checkpoints are those of one run in a bucket.
+type checkpoints struct {
 	*place
 	prefix string
 }
 
 // Note implements driver.Checkpoints.
-func (s *store) Note(ctx context.Context, raw []byte) error {
+func (s *checkpoints) Note(ctx context.Context, raw []byte) error {
 	return s.objects.Put(ctx, s.prefix+record, raw)
 }
 
 // Noted implements driver.Checkpoints.
-func (s *store) Noted(ctx context.Context) ([]byte, error) {
-	raw, err := s.objects.Get(ctx, s.prefix+record, 0, checkpoint.MostRecord)
+func (s *checkpoints) Noted(ctx context.Context) ([]byte, error) {
+	raw, err := s.objects.Get(ctx, s.prefix+record, 0, store.MostRecord)
 	if core.IsKind(err, core.NotFound) {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func (s *store) Noted(ctx context.Context) ([]byte, error) {
 
 // Remove implements driver.Checkpoints: the record goes last, so that what is left
 // when this is cut short is found.
-func (s *store) Remove(ctx context.Context) error {
+func (s *checkpoints) Remove(ctx context.Context) error {
 	all, err := s.objects.List(ctx, s.prefix)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *store) Remove(ctx context.Context) error {
 }
 
 // List implements driver.Checkpoints.
-func (s *store) List(ctx context.Context) ([]driver.Checkpoint, error) {
+func (s *checkpoints) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	all, err := s.generations(ctx)
 	if err != nil {
 		return nil, err
@@ -135,10 +135,10 @@ func (s *store) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	for i, m := range all {
 		list[i] = driver.Checkpoint{Generation: m.generation, Manifest: m.Manifest, Broken: m.broken, Place: s.at(m.generation)}
 	}
-	return list, checkpoint.CheckList(list)
+	return list, store.CheckList(list)
 }
 
-func (s *store) at(g driver.Generation) string {
+func (s *checkpoints) at(g driver.Generation) string {
 	name, query, is := strings.Cut(s.name, "?")
 	name = strings.TrimSuffix(name, "/") + "/" + path.Join(s.prefix, manifests, g.String())
 	if is {
@@ -148,12 +148,12 @@ func (s *store) at(g driver.Generation) string {
 }
 
 // generations reads all manifests, oldest first.
-func (s *store) generations(ctx context.Context) ([]manifest, error) {
+func (s *checkpoints) generations(ctx context.Context) ([]manifest, error) {
 	found, err := s.objects.List(ctx, s.prefix+manifests)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkpoint.CheckSizes(slices.Collect(maps.Values(found))); err != nil {
+	if err := store.CheckSizes(slices.Collect(maps.Values(found))); err != nil {
 		return nil, err
 	}
 	var list []manifest

@@ -1,4 +1,4 @@
-package bucket
+package s3
 
 import (
 	"cmp"
@@ -21,15 +21,15 @@ const firstTail = 128 << 10
 
 // stock knows where chunks are.
 type stock struct {
-	*store
+	*checkpoints
 	packs []object
 	at    map[treesync.Name]chunkAt
 }
 
 // load reads the indexes of packs. One that is not whole is damage where strict;
 // else it is left out, as its chunks are of no use.
-func (s *store) load(ctx context.Context, list []object, strict bool) (*stock, error) {
-	k := &stock{store: s, packs: list, at: map[treesync.Name]chunkAt{}}
+func (s *checkpoints) load(ctx context.Context, list []object, strict bool) (*stock, error) {
+	k := &stock{checkpoints: s, packs: list, at: map[treesync.Name]chunkAt{}}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2 * atOnce)
@@ -51,7 +51,7 @@ func (s *store) load(ctx context.Context, list []object, strict bool) (*stock, e
 	return k, g.Wait()
 }
 
-func (s *store) index(ctx context.Context, o object) ([]byte, error) {
+func (s *checkpoints) index(ctx context.Context, o object) ([]byte, error) {
 	need := int64(firstTail)
 	for {
 		tail, err := s.objects.Get(ctx, s.prefix+packs+o.Name, -min(need, o.Size), 0)

@@ -1,4 +1,4 @@
-package checkpoint
+package dir
 
 import (
 	"errors"
@@ -76,7 +76,7 @@ func TestLinksInAStore(t *testing.T) {
 			fill(tree, "first")
 			store := Root(t.TempDir()).Run("a@b").(rooted)
 			for i := 1; i <= 2; i++ {
-				if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", Tree(tree)); err != nil {
+				if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", localTree(tree)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -115,7 +115,7 @@ func useHarmed(t *testing.T, store rooted, tree string) {
 	}
 	for _, k := range list {
 		to := filepath.Join(t.TempDir(), "to")
-		err := store.Restore(t.Context(), k, Tree(to))
+		err := store.Restore(t.Context(), k, localTree(to))
 		if good := k.Attempt == 1; (err == nil) != good {
 			t.Errorf("restore %s: %v", k, err)
 		}
@@ -123,17 +123,17 @@ func useHarmed(t *testing.T, store rooted, tree string) {
 			t.Errorf("something has come of %s: %v", k, serr)
 		}
 	}
-	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", Tree(tree)); err == nil {
+	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", localTree(tree)); err == nil {
 		if list, lerr := store.List(t.Context()); lerr != nil || len(list) != 2 || store.Check(t.Context(), list[1]) != nil {
 			t.Errorf("it was kept anew, and there are %v, %v", list, lerr)
 		}
 	}
 	for i := 3; i <= 5; i++ {
-		if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", Tree(tree)); err != nil {
+		if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", localTree(tree)); err != nil {
 			t.Errorf("keep %d: %v", i, err)
 		}
 	}
-	if list, err := store.List(t.Context()); err != nil || len(list) != Generations {
+	if list, err := store.List(t.Context()); err != nil || len(list) != generations {
 		t.Errorf("there are %v, %v", list, err)
 	}
 }

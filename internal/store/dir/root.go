@@ -1,4 +1,4 @@
-package checkpoint
+package dir
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
 )
 
 // Root is the place that is a directory, of a disk or of a shared file system:
@@ -35,7 +36,7 @@ func (r Root) Runs(context.Context) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	return names, Explain(string(r), err)
+	return names, store.Explain(string(r), err)
 }
 
 // Close implements driver.Store.
@@ -61,7 +62,7 @@ func (r Root) Mark(_ context.Context, name string) error {
 	}
 	f, err := os.OpenFile(filepath.Join(string(r), name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return Explain(string(r), err)
+		return store.Explain(string(r), err)
 	}
 	return f.Close()
 }
@@ -93,7 +94,7 @@ type rooted struct {
 // others would have files elsewhere changed.
 func (d rooted) there() error {
 	if _, err := os.Stat(string(d.root)); err != nil {
-		return Explain(string(d.root), err)
+		return store.Explain(string(d.root), err)
 	}
 	if info, err := os.Lstat(string(d.Dir)); err == nil && !info.IsDir() {
 		return displaced(string(d.Dir))

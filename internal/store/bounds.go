@@ -1,10 +1,7 @@
-package checkpoint
+package store
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -26,7 +23,7 @@ const (
 // cannot be, and calls broken what has no manifest that can be.
 func CheckList(list []driver.Checkpoint) error {
 	if len(list) > MostNames {
-		return tooMany(len(list))
+		return TooMany(len(list))
 	}
 	seen := map[driver.Generation]bool{}
 	for i := range list {
@@ -45,11 +42,13 @@ func CheckList(list []driver.Checkpoint) error {
 	return nil
 }
 
-func tooMany(n int) error {
+// TooMany is the error of a list that is longer than a store has.
+func TooMany(n int) error {
 	return &core.Error{Kind: core.Invalid, Op: "list", Err: fmt.Errorf("%d entries or more are there; at most %d are looked at", n, MostNames), Remedy: "Something else than bee has written to the store: remove that, or use another directory."}
 }
 
-func tooLarge() error {
+// TooLarge is the error of manifests that are larger than a run has.
+func TooLarge() error {
 	return &core.Error{Kind: core.Invalid, Op: "list checkpoints", Err: fmt.Errorf("their manifests have more than %d bytes", MostManifests), Remedy: "Something else than bee has written to the store: remove that, or use another directory."}
 }
 
@@ -58,31 +57,14 @@ func CheckSizes(sizes []int64) error {
 	total := int64(0)
 	for _, n := range sizes {
 		if n < 0 || n > MostManifest {
-			return tooLarge()
+			return TooLarge()
 		}
 		if total += n; total > MostManifests {
-			return tooLarge()
+			return TooLarge()
 		}
 	}
 	if len(sizes) > MostNames {
-		return tooMany(len(sizes))
+		return TooMany(len(sizes))
 	}
 	return nil
-}
-
-// namesIn lists a directory that others may fill.
-func namesIn(dir string) ([]string, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(MostNames + 1)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	if len(names) > MostNames {
-		return nil, tooMany(len(names))
-	}
-	return names, err
 }

@@ -1,9 +1,6 @@
-package checkpoint
+package store
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,55 +37,5 @@ func TestHostileLists(t *testing.T) {
 		if _, _, ok := driver.ParseRunName(name); ok {
 			t.Errorf("%q is taken for a run", name)
 		}
-	}
-}
-
-// TestMarksAreNamedByWhoAsks, and nothing else is made or removed by that.
-func TestMarksAreNamedByWhoAsks(t *testing.T) {
-	dir := t.TempDir()
-	mine := filepath.Join(dir, "mine")
-	if err := os.WriteFile(mine, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []Request{{Op: OpMark, Path: "/x/other"}, {Op: OpUnmark, Path: mine}, {Op: OpUnmark, Path: "../mine"}} {
-		q.Dir = dir
-		raw, err := json.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Serve(t.Context(), raw); err == nil {
-			t.Errorf("%s %s was done", q.Op, q.Path)
-		}
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("there are %v, %v", entries, err)
-	}
-}
-
-// TestARunsDirectoryIsNoLink: by one, files elsewhere would be changed and removed.
-func TestARunsDirectoryIsNoLink(t *testing.T) {
-	root, elsewhere := t.TempDir(), t.TempDir()
-	mine := filepath.Join(elsewhere, "1", "manifest.json")
-	if err := os.MkdirAll(filepath.Dir(mine), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(mine, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, filepath.Join(root, "a@b")); err != nil {
-		t.Fatal(err)
-	}
-	store := Root(root).Run("a@b")
-	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", Tree(t.TempDir())); err == nil {
-		t.Error("a checkpoint was kept over it")
-	}
-	if err := store.Note(t.Context(), nil); err == nil {
-		t.Error("a record was written over it")
-	}
-	if err := store.Remove(t.Context()); err == nil {
-		t.Error("it was removed")
-	}
-	if _, err := os.Stat(mine); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,20 +1,21 @@
-package checkpoint_test
+package dir_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/checkpoint"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/store"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
 func TestADirectory(t *testing.T) {
 	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		dir := t.TempDir()
-		return checkpoint.Root(dir), dir
+		return dirstore.Root(dir), dir
 	}}.Run(t)
 }
 
@@ -22,11 +23,11 @@ func TestADirectory(t *testing.T) {
 // and must neither be made nor look empty.
 func TestADirectoryThatIsNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "mounted")
-	r := checkpoint.Root(dir)
+	r := dirstore.Root(dir)
 	_, err1 := r.Runs(t.Context())
 	_, err2 := r.Run("u@one").Noted(t.Context())
 	err3 := r.Mark(t.Context(), driver.MarkPrefix+"0")
-	for _, err := range []error{err1, err2, err3, r.Run("u@one").Remove(t.Context()), checkpoint.Explain(dir, r.Run("u@one").Note(t.Context(), nil))} {
+	for _, err := range []error{err1, err2, err3, r.Run("u@one").Remove(t.Context()), store.Explain(dir, r.Run("u@one").Note(t.Context(), nil))} {
 		if !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
 			t.Errorf("got %v", err)
 		}
@@ -36,4 +37,4 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-func BenchmarkADirectory(b *testing.B) { drivertest.BenchStore(b, checkpoint.Root(b.TempDir())) }
+func BenchmarkADirectory(b *testing.B) { drivertest.BenchStore(b, dirstore.Root(b.TempDir())) }

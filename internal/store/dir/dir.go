@@ -1,15 +1,14 @@
-package checkpoint
+// Package dir is the store in a directory, of a disk or of a shared file system: each
+// checkpoint is a copy of the run's volume, and counts once its manifest is there, which is
+// written last. A copy without a manifest was cut short.
+package dir
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,7 +42,7 @@ func (d Dir) Check(_ context.Context, k driver.Checkpoint) error {
 	if k.Broken || d.plain(k.Generation) != nil {
 		return driver.ErrDamaged
 	}
-	if same, err := Matches(d.Volume(k.Generation), k.Manifest); err != nil || !same {
+	if same, err := store.Matches(d.Volume(k.Generation), k.Manifest); err != nil || !same {
 		return errors.Join(driver.ErrDamaged, err)
 	}
 	return nil
@@ -100,12 +100,6 @@ func (d Stepped) forget(g driver.Generation) error {
 	return nil
 }
 
-// Matches reports whether a tree has the content of a manifest.
-func Matches(tree string, m driver.Manifest) (bool, error) {
-	is, err := sums(tree)
-	return err == nil && maps.Equal(is.files, m.Files) && (m.Shape == "" || m.Shape == is.shape), err
-}
-
 // List implements driver.Checkpoints.
 func (d Dir) List(context.Context) ([]driver.Checkpoint, error) {
 	names, err := namesIn(string(d))
@@ -123,8 +117,8 @@ func (d Dir) List(context.Context) ([]driver.Checkpoint, error) {
 			continue
 		}
 		if info, err := os.Lstat(filepath.Join(string(d), name, manifestName)); err == nil {
-			if size += info.Size(); size > MostManifests {
-				return nil, tooLarge()
+			if size += info.Size(); size > store.MostManifests {
+				return nil, store.TooLarge()
 			}
 		}
 		k := driver.Checkpoint{Generation: g, Place: d.Volume(g), Dir: d.Volume(g)}
@@ -197,11 +191,11 @@ func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, fro
 	}
 	d.Between()
 	m = driver.Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
-	is, err := sums(volume)
+	is, err := store.Read(volume)
 	if err != nil {
 		return m, false, err
 	}
-	m.Files, m.Bytes, m.Shape = is.files, is.bytes, is.shape
+	m.Files, m.Bytes, m.Shape = is.Files, is.Bytes, is.Shape
 	// All of it has to be on the disk before the old site's copy goes.
 	if err := d.sync(own, syncTree); err != nil {
 		return m, false, err
@@ -242,7 +236,7 @@ func (d Dir) Note(_ context.Context, record []byte) error {
 
 // Noted implements driver.Checkpoints.
 func (d Dir) Noted(context.Context) ([]byte, error) {
-	raw, err := fsutil.ReadFile(string(d), recordName, MostRecord)
+	raw, err := fsutil.ReadFile(string(d), recordName, store.MostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -257,7 +251,7 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone, _ := Surplus(list, func(k driver.Checkpoint) (driver.Generation, bool) { return k.Generation, k.Broken })
+	gone, _ := store.Surplus(list, func(k driver.Checkpoint) (driver.Generation, bool) { return k.Generation, k.Broken })
 	for _, k := range gone {
 		if err := d.forget(k.Generation); err != nil {
 			return err
@@ -294,7 +288,7 @@ var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknogl
 
 func (d Dir) manifest(g driver.Generation) (driver.Manifest, error) {
 	var m driver.Manifest
-	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), MostManifest)
+	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), store.MostManifest)
 	if err == nil && json.Unmarshal(raw, &m) != nil {
 		err = errManifest
 	}
@@ -315,60 +309,6 @@ func writeDurably(name string, raw []byte) error {
 	return fsutil.SyncDir(filepath.Dir(name))
 }
 
-// content is what a tree consists of.
-type content struct {
-	files map[string]string // digests of files and links
-	bytes int64
-	shape string // digest of the kinds and names of all entries
-}
-
-// sums reads a tree that others have filled.
-func sums(dir string) (content, error) {
-	c, shape := content{files: map[string]string{}}, sha256.New()
-	root, err := fsutil.OpenRoot(dir)
-	if err != nil {
-		return c, err
-	}
-	defer root.Close()
-	err = root.Walk(".", func(name string, info fs.FileInfo, err error) error {
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(shape, "%s %q\n", info.Mode().Type(), name) //nolint:errcheck // a hash takes all
-		if info.IsDir() {
-			return nil
-		}
-		h := sha256.New()
-		switch {
-		case info.Mode()&fs.ModeSymlink != 0:
-			to, err := root.Readlink(name)
-			if err != nil {
-				return err
-			}
-			io.WriteString(h, to) //nolint:errcheck // a hash takes all
-		case info.Mode().IsRegular():
-			n, err := hashFile(h, root, name)
-			if err != nil {
-				return err
-			}
-			c.bytes += n
-		}
-		c.files[name] = hex.EncodeToString(h.Sum(nil))
-		return nil
-	})
-	c.shape = hex.EncodeToString(shape.Sum(nil))
-	return c, err
-}
-
-func hashFile(to io.Writer, root *fsutil.Root, name string) (int64, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return io.Copy(to, f)
-}
-
 // syncTree has everything on the disk's file system written out.
 func syncTree(dir string) error {
 	f, err := os.Open(dir)
@@ -377,4 +317,21 @@ func syncTree(dir string) error {
 	}
 	defer f.Close()
 	return unix.Syncfs(int(f.Fd()))
+}
+
+// namesIn lists a directory that others may fill.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(store.MostNames + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(names) > store.MostNames {
+		return nil, store.TooMany(len(names))
+	}
+	return names, err
 }

@@ -1,4 +1,4 @@
-package checkpoint
+package dir
 
 import (
 	"errors"
@@ -8,7 +8,13 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
 )
+
+// localTree is a directory of this machine, as a source and as a sink.
+type localTree = store.Tree
+
+const generations = store.Generations
 
 // gen is a generation.
 func gen(attempt, snapshot int) driver.Generation {
@@ -18,7 +24,7 @@ func gen(attempt, snapshot int) driver.Generation {
 // keep makes a checkpoint with one file.
 func keep(t *testing.T, dir string, g driver.Generation, text string) (made bool) {
 	t.Helper()
-	m, made, err := Dir(dir).Keep(t.Context(), g, "here", FetchFunc(func(volume, _ string) error {
+	m, made, err := Dir(dir).Keep(t.Context(), g, "here", store.FetchFunc(func(volume, _ string) error {
 		if err := os.MkdirAll(volume, 0o700); err != nil {
 			return err
 		}
@@ -120,7 +126,7 @@ func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
 			}
 			return nil
 		}}
-		_, made, err := d.Keep(t.Context(), driver.Generation{Attempt: 3}, "here", FetchFunc(func(volume, _ string) error {
+		_, made, err := d.Keep(t.Context(), driver.Generation{Attempt: 3}, "here", store.FetchFunc(func(volume, _ string) error {
 			return os.CopyFS(volume, os.DirFS(filepath.Join(dir, "2/volume")))
 		}))
 		if seen != syncs || made != (failing == 0) || (err == nil) != (failing == 0) || exists("1/manifest.json") != (failing != 0) {
@@ -133,7 +139,7 @@ func TestTheNewestIsTheBasis(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, driver.Generation{Attempt: 1}, "first")
 	keep(t, dir, gen(1, 1), "older, of the same attempt")
-	_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 2}, "here", FetchFunc(func(volume, before string) error {
+	_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 2}, "here", store.FetchFunc(func(volume, before string) error {
 		if raw, err := os.ReadFile(filepath.Join(before, "state")); err != nil || string(raw) != "first" {
 			t.Errorf("the earlier copy holds %q, %v", raw, err)
 		}
