@@ -101,7 +101,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return a.copyLog(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.node)), pieceView{Attempt: o.attempt, Stream: "node"}, o)
 	}
 	switch {
-	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched }):
+	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched() }):
 		fmt.Fprintf(a.stderr, "bee: run %s has not begun; `bee show %s` tells what it waits for\n", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
 		fmt.Fprintf(a.stderr, "bee: run %s never began; `bee show %s` tells why\n", run.ID, run.ID)
@@ -268,7 +268,7 @@ func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset i
 			return nil
 		}
 		attempts, aerr := s.Store.Attempts(ctx, run.ID)
-		if aerr != nil || len(attempts) != n || !attempts[n-1].Launched || run.State.Final() {
+		if aerr != nil || len(attempts) != n || !attempts[n-1].Launched() || run.State.Final() {
 			return aerr
 		}
 		return &core.Error{

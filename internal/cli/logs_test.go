@@ -25,7 +25,7 @@ func TestLogsOfSeveralAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, text := range []string{"first\n", "", "third\n"} {
-		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: n + 1, Released: true, Started: time.Now()}, false); err != nil {
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: n + 1, State: state.Closed, Started: time.Now()}, false); err != nil {
 			t.Fatal(err)
 		}
 		if text == "" {
@@ -65,7 +65,7 @@ func TestLogsOfSeveralAttempts(t *testing.T) {
 func TestLogsInJSON(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Succeeded, Submission: []byte(`{"version": 1, "Job": {"Nodes": 1}}`)})
 	home, begun := d.store.RunDir("aaaa1111"), time.Now()
-	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Released: true, Started: begun}, false); err != nil {
+	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, State: state.Closed, Started: begun}, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -118,12 +118,12 @@ func TestLogsBeforeThereIsAHead(t *testing.T) {
 	if err := d.bee("logs", "pi"); err != nil || d.out.Len() > 0 {
 		t.Errorf("before the first attempt: %v, %q", err, d.out.String())
 	}
-	for _, launched := range []bool{false, true} {
-		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "gone", Started: time.Now(), Record: state.Record{Launched: launched}}, false); err != nil {
+	for _, s := range []state.AttemptState{state.Staging, state.Starting} {
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "gone", Started: time.Now(), State: s}, false); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.bee("logs", "pi"); err != nil || d.out.Len() > 0 {
-			t.Errorf("launched %t: %v, %q", launched, err, d.out.String())
+			t.Errorf("%s: %v, %q", s, err, d.out.String())
 		}
 	}
 }
@@ -132,8 +132,8 @@ func TestLogsBeforeThereIsAHead(t *testing.T) {
 func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "waits", State: state.Queued}, state.Run{ID: "bbbb1111", Name: "never", State: state.Failed},
 		state.Run{ID: "cccc1111", Name: "further", State: state.Queued})
-	for run, launched := range map[string]bool{"aaaa1111": false, "cccc1111": true} {
-		at := state.Attempt{Run: run, N: 1, Released: true, Started: time.Now(), Record: state.Record{Launched: launched}}
+	for run, result := range map[string]state.Result{"aaaa1111": state.NoResult, "cccc1111": state.Lost} {
+		at := state.Attempt{Run: run, N: 1, State: state.Closed, Result: result, Started: time.Now()}
 		if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 	outputs := []state.Arrived{{To: "/there/logs", Count: 1, Names: []string{"md.log"}}, {To: "/there/results", Count: 20, Names: strings.Split("a,b,c,d,e,f,g,h", ",")}}
 	for _, id := range []string{began.ID, ended.ID} {
 		for n, came := range [][]state.Arrived{outputs, nil} { // what the second would have brought over the first's is not there
-			at := state.Attempt{Run: id, N: n + 1, Released: true, Started: time.Now(), Record: state.Record{Outputs: came}}
+			at := state.Attempt{Run: id, N: n + 1, State: state.Closed, Started: time.Now(), Record: state.Record{Outputs: came}}
 			if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
 				t.Fatal(err)
 			}

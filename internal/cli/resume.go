@@ -249,7 +249,7 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 		return run, err
 	}
 	for _, at := range attempts {
-		if !at.Released {
+		if !at.Released() {
 			fmt.Fprintf(a.stderr, "bee: site %s may still hold something of attempt %d: if it does not answer, `bee show %s` tells what that means for the run\n", at.Site, at.N, run.ID)
 		}
 	}

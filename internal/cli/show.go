@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/spf13/cobra"
 )
 
@@ -289,11 +291,12 @@ func (a *app) showRun(v runView) error {
 		row("  "+c.Taken.Local().Format(time.DateTime), "attempt %d on %s, %s, %s, kept in %s: %s", c.Attempt, orDash(c.Site), countText(c.Files, "file"), bytesText(c.Bytes),
 			seconds(c.Seconds), c.Path)
 	}
-	if len(v.History) > 0 {
+	history := slices.DeleteFunc(slices.Clone(v.History), func(e report.Event) bool { return e.Kind == event.KindAttemptState }) // those are for programs
+	if len(history) > 0 {
 		w.gap()
 		row("history", "")
 	}
-	for _, n := range v.History {
+	for _, n := range history {
 		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
 	return w.flush()

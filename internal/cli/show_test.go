@@ -24,7 +24,7 @@ import (
 func TestShowSaysEachThingOnce(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Failed, Kind: "lost", Message: "n1 is gone", Remedy: "Look after it."})
 	for i, reason := range []string{"n0 is away", "n1 is gone"} {
-		at := state.Attempt{Run: "aaaa1111", N: i + 1, Site: "rack", Started: time.Now(), Released: true, Record: state.Record{Kind: "lost", Message: reason, Remedy: "Look after it."}}
+		at := state.Attempt{Run: "aaaa1111", N: i + 1, Site: "rack", Started: time.Now(), State: state.Closed, Record: state.Record{Kind: "lost", Message: reason, Remedy: "Look after it."}}
 		if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
 			t.Fatal(err)
 		}
@@ -104,12 +104,12 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	head := []plan.NodeReport{{}}
 	attempts := []state.Attempt{
 		{Started: at(10), Ended: at(100), Record: state.Record{
-			Launched: true, Nodes: head,
+			Nodes:  head,
 			Phases: map[plan.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
 		}},
-		{Started: at(130), Ended: at(170), Record: state.Record{Launched: true, Phases: map[plan.Phase]time.Duration{"acquire": took(4)}}},
+		{Started: at(130), Ended: at(170), State: state.Closed, Result: state.Unreported, Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(4)}}},
 		// Released while the next one goes on, and with a phase of before its beginning.
-		{Started: at(170), Ended: at(190), Record: state.Record{Launched: true, Nodes: head, Phases: map[plan.Phase]time.Duration{"image": took(2), "run": took(10)}}},
+		{Started: at(170), Ended: at(190), Record: state.Record{Nodes: head, Phases: map[plan.Phase]time.Duration{"image": took(2), "run": took(10)}}},
 		{Started: at(180), Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(1)}}},
 	}
 	want := map[spentOn]time.Duration{

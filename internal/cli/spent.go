@@ -100,7 +100,7 @@ func spent(r state.Run, attempts []state.Attempt, now time.Time) map[spentOn]tim
 			sums[onNoSite] += rest
 		case at.Ended.IsZero() && r.Ended.IsZero():
 			sums[onCurrent] += rest
-		case at.Launched && at.Nodes == nil, at.GivenUp:
+		case at.Launched() && at.Nodes == nil, at.Result == state.Unreported:
 			sums[onLoss] += rest
 		default:
 			sums[onOther] += rest

@@ -234,12 +234,12 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 func (s *session) endingText(ctx context.Context, run state.Run) string {
 	text := "it has been told to end"
 	attempts, err := s.Store.Attempts(ctx, run.ID)
-	left := func(at state.Attempt) bool { return !at.Released }
+	left := func(at state.Attempt) bool { return !at.Released() }
 	switch n := len(attempts); {
 	case err != nil || n == 0:
 	case run.State == state.Suspended && slices.ContainsFunc(attempts, left):
 		text = tidyingText
-	case attempts[n-1].Fetched && left(attempts[n-1]):
+	case attempts[n-1].Decided() && attempts[n-1].Launched() && left(attempts[n-1]):
 		text = "its results are at home, and what it has left on site " + attempts[n-1].Site + " is being removed"
 	default:
 		text += " on site " + attempts[n-1].Site

@@ -24,7 +24,7 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 		attempt state.Attempt
 	}{
 		"told to end on site rack":               {state.Running, state.Attempt{}},
-		"what it has left on site rack is being": {state.Running, state.Attempt{Record: state.Record{Fetched: true}}},
+		"what it has left on site rack is being": {state.Running, state.Attempt{State: state.Releasing, Result: state.Exited}},
 		"left on its sites is being removed":     {state.Suspended, state.Attempt{}},
 	} {
 		t.Run(what, func(t *testing.T) {

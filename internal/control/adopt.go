@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -48,50 +49,87 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	}
 	// A lease without hosts is one whose making or releasing was cut short.
 	gone := a.lease == nil || len(a.lease.Hosts()) == 0
-	out := outcome{again: true}
-	there := a.entrusted() && !rec.Launched // on the site alone, as far as is known
+	switch a.rec.State {
+	case state.Lending, state.Releasing, state.Closed: // everything that is wanted is collected
+		return a.resumeRelease(ctx)
+	case state.Cancelling:
+		return a.abandoned(ctx, a.cancels())
+	case state.Acquiring, state.Staging, state.InQueue:
+		return a.resumeWait(ctx, gone)
+	}
 	switch {
-	case there && rec.Recalled:
-		if d.stopAsked() {
-			out = outcome{state: state.Stopped, err: errStopped()}
-		}
-		return a.abandoned(ctx, out)
-	case there && !gone:
-		d.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", d.run.ID, site.Name))
-		return a.rejoin(ctx)
-	case d.stopAsked() && !rec.Launched:
-		out = outcome{state: state.Stopped, err: errStopped()}
-	case rec.Fetched || rec.GivenUp: // everything that is wanted is at home: only the release is left
-		out = remembered(a.rec)
-	case (rec.Launched || there) && gone: // the hosts are gone, with all that was on them
-		out = outcome{state: state.Failed, err: &core.Error{
-			Kind: core.Lost, Op: "recover site", Object: site.Name,
-			Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again.",
-		}}
-		if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
-			return outcome{}, err
-		} else if is {
-			out, a.rec.Moved = on, true
-		} else if d.stopAsked() {
-			out = outcome{state: state.Stopped, err: errStopped()}
-		}
-		a.blame(out)
-	case !rec.Launched && !gone && a.lease.Queue() != nil: // its place in the queue is kept
-		d.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", d.run.ID, site.Name))
-		// Also while nobody looked. That the image took may lie before the attempt.
-		a.rec.Phases[protocol.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[protocol.PhaseImage])
-		work, cancel := d.untilStop(ctx)
-		defer cancel()
-		if err := d.getImage(work); err != nil {
-			return a.abandon(ctx, err)
-		}
-		return a.carryOut(ctx, work)
-	case rec.Launched && (a.begun(ctx) || d.stopAsked() || rec.Over):
+	case gone: // with all that was on them
+		return a.hostsGone(ctx)
+	case a.begun(ctx) || d.stopAsked() || a.rec.Result.Reported():
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
 		return a.conclude(ctx, 0)
 	}
-	// Otherwise nothing of the user's has run: give back what there is, and
-	// start anew.
+	// Nothing of the user's has run: release what there is, and start anew.
+	out := outcome{again: true}
+	return out, a.letGo(ctx, out)
+}
+
+// resumeRelease continues the release of an attempt whose verdict is on record.
+func (a *attempt) resumeRelease(ctx context.Context) (outcome, error) {
+	out := remembered(a.rec)
+	a.on(machinery.ControllerStarted)
+	if a.cancelled() {
+		return a.abandoned(ctx, out)
+	}
+	return out, a.letGo(ctx, out)
+}
+
+// cancels is the outcome of an attempt whose autostart an earlier controller was
+// cancelling.
+func (a *attempt) cancels() outcome {
+	if a.stopAsked() || a.rec.Kind == core.Stopped.String() {
+		return outcome{state: state.Stopped, err: errStopped()}
+	}
+	why := &core.Error{Kind: core.KindNamed(a.rec.Kind), Err: errors.New(a.rec.Message), Remedy: a.rec.Remedy}
+	return outcome{next: true, state: state.Failed, err: why}
+}
+
+// resumeWait continues an attempt that was not launched, as far as is known.
+func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
+	out := outcome{again: true}
+	switch {
+	case a.entrusted() && !gone:
+		a.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", a.run.ID, a.site.Name))
+		return a.rejoin(ctx)
+	case a.stopAsked():
+		out = outcome{state: state.Stopped, err: errStopped()}
+	case a.entrusted(): // it may have run there
+		return a.hostsGone(ctx)
+	case a.rec.State == state.Acquiring:
+		a.on(machinery.ControllerStarted)
+	case !gone && a.lease.Queue() != nil: // its place in the queue is kept
+		a.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", a.run.ID, a.site.Name))
+		// Also while nobody looked. That the image took may lie before the attempt.
+		a.rec.Phases[protocol.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[protocol.PhaseImage])
+		work, cancel := a.untilStop(ctx)
+		defer cancel()
+		if err := a.getImage(work); err != nil {
+			return a.abandon(ctx, err)
+		}
+		return a.carryOut(ctx, work)
+	}
+	return out, a.letGo(ctx, out)
+}
+
+// hostsGone is the outcome of an attempt whose hosts are gone, with all that was on them.
+func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
+	out := outcome{state: state.Failed, err: &core.Error{
+		Kind: core.Lost, Op: "recover site", Object: a.site.Name,
+		Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again.",
+	}}
+	if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
+		return outcome{}, err
+	} else if is {
+		out = on
+	} else if a.stopAsked() {
+		out = outcome{state: state.Stopped, err: errStopped()}
+	}
+	a.blame(out)
 	return out, a.letGo(ctx, out)
 }
 
@@ -116,7 +154,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 			return false, nil
 		}
 		a.lease = nil
-		if a.rec.Fetched || a.rec.GivenUp || ctx.Err() != nil {
+		if a.rec.Decided() || ctx.Err() != nil {
 			return false, err
 		}
 		if a.heldLost(ctx) {
@@ -134,22 +172,6 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 			return false, serr
 		}
 	}
-}
-
-// remembered is the outcome of an attempt that an earlier controller had recorded before it
-// died.
-func remembered(rec state.Attempt) outcome {
-	out := outcome{state: state.Failed, exit: rec.ExitCode, moved: rec.Moved, next: rec.Passed}
-	switch {
-	case rec.ExitCode != nil && *rec.ExitCode == 0:
-		out.state = state.Succeeded
-	case rec.Kind != "":
-		out.err = &core.Error{Kind: core.KindNamed(rec.Kind), Err: errors.New(rec.Message), Remedy: rec.Remedy}
-	}
-	if rec.Kind == core.Stopped.String() {
-		out.state = state.Stopped
-	}
-	return out
 }
 
 // begun tells whether the head's journal says that the user's setup or run
@@ -197,11 +219,13 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is
 // recorded first, so that not every command tries again.
 func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
-	rec.ReleaseTried = time.Now()
-	if err := (&attempt{drive: d, rec: rec}).put(ctx); err != nil {
+	a := &attempt{drive: d, rec: rec}
+	a.on(machinery.RunOver)
+	a.rec.ReleaseTried = time.Now()
+	if err := a.put(ctx); err != nil {
 		return err
 	}
-	return d.cleanUp(ctx, rec)
+	return d.cleanUp(ctx, a.rec)
 }
 
 // cleanUp releases what an attempt still holds whose run goes on without it, or is over.
@@ -218,6 +242,7 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 		return err
 	}
 	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
+	a.on(machinery.RunOver)
 	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
 		lease, err := provider.Recover(ctx, *rec.Lease)
 		disconnect(lease)
@@ -228,7 +253,7 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	if err := d.c.releaseOwned(ctx, provider, a.owner()); err != nil {
 		return err
 	}
-	a.rec.Released = true
+	a.on(machinery.Released)
 	return a.put(ctx)
 }
 

@@ -45,7 +45,7 @@ func TestWhatIsOnAnotherMachineIsNotHeldForReleased(t *testing.T) {
 	if _, err := w.Drive(t.Context(), run.ID, nil); !core.IsKind(err, core.Transient) {
 		t.Errorf("got %v, want that it is elsewhere", err)
 	}
-	if a := w.attempts(t, run); len(a) != 1 || a[0].Released {
+	if a := w.attempts(t, run); len(a) != 1 || a[0].Released() {
 		t.Errorf("it is held for released: %+v", a)
 	}
 }

@@ -99,7 +99,7 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 	}
 	sub, serr := SubmissionOf(run)
 	for _, rec := range attempts {
-		if rec.Released {
+		if rec.Released() {
 			continue
 		}
 		err := serr

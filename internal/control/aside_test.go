@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -85,6 +86,29 @@ func TestAPanicSetsTheRunAside(t *testing.T) {
 			}
 			w.nothingHeld(t)
 		})
+	}
+}
+
+// TestAnImpossiblePairSetsTheRunAside has an event that the table calls impossible come.
+func TestAnImpossiblePairSetsTheRunAside(t *testing.T) {
+	w := newWorld(t, "a")
+	w.reached = func(s state.AttemptState, _ state.Autostart, e machinery.Event) {
+		if s == state.Starting && e == machinery.TaskBegins {
+			(&attempt{drive: &drive{c: w.Controller}, rec: state.Attempt{State: s}}).on(machinery.Collected)
+		}
+	}
+	w.sites["a"].head = events(protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{}})
+	run := w.submit(t)
+	got := w.drive(t, run, nil)
+	if got.State != state.SetAside || !strings.Contains(got.Message, string(state.Starting)) || !strings.Contains(got.Message, string(machinery.Collected)) {
+		t.Fatalf("got %+v, want one that is set aside and names both", got)
+	}
+	stack, err := os.ReadFile(StackPath(w.Store.RunDir(run.ID)))
+	if err != nil || !strings.Contains(string(stack), "(*attempt).on") {
+		t.Errorf("the stack: %s, %v", stack, err)
+	}
+	if attempts := w.attempts(t, run); len(attempts) != 1 || attempts[0].State != state.Starting {
+		t.Errorf("the state on record: %+v", attempts)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -23,6 +24,10 @@ type attempt struct {
 	provider driver.Provider
 	lease    driver.Lease
 	rec      state.Attempt
+	// changes are those of its state that are to be written, and verdict what its result
+	// means for the run, until it is collected.
+	changes []event.Event
+	verdict state.Verdict
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
 	// volume. resumed tells that the attempt goes on from a checkpoint.
@@ -125,7 +130,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 // when the user asks for it.
 func (a *attempt) carryOut(ctx, work context.Context) (outcome, error) {
 	if err := a.begin(work); err != nil {
-		if a.entrusted() && a.rec.Launched { // it runs, whatever went wrong at home
+		if a.entrusted() && a.rec.Launched() { // it runs, whatever went wrong at home
 			return outcome{}, err
 		}
 		return a.abandon(ctx, err)
@@ -195,7 +200,7 @@ func fits(site string, facts driver.Facts, hosts int) error {
 // acquire writes the intent, gets the lease and writes its handle.
 func (a *attempt) acquire(ctx context.Context) error {
 	a.attempts++
-	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, Record: state.Record{Why: a.why}, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
+	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, State: state.Acquiring, Autostart: state.NoAutostart, Record: state.Record{Why: a.why}, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
 	a.rec.Phases = map[protocol.Phase]time.Duration{protocol.PhaseImage: a.imageTook}
 	a.imageTook = 0
 	a.run.State = state.Running
@@ -235,6 +240,11 @@ func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
 // hold writes the handle of the attempt's lease.
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 	a.lease, a.leases = lease, append(a.leases, lease)
+	if len(lease.Hosts()) > 0 {
+		a.on(machinery.Acquired)
+	} else {
+		a.on(machinery.AcquiredLater)
+	}
 	return a.holdSince(ctx, time.Time{})
 }
 
@@ -263,11 +273,6 @@ func (a *attempt) owner() core.Owner {
 	return core.Owner{User: a.c.Store.User(), Run: a.run.ID, Attempt: a.rec.N}
 }
 
-func (a *attempt) put(ctx context.Context) error {
-	// What is on this machine dies with its power; elsewhere it would not.
-	return recorded(a.c.Store.PutAttempt(ctx, a.rec, a.rec.Provider != "local"))
-}
-
 // timed runs one phase of the controller's own and notes how long it took.
 func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) error {
 	begun := time.Now()
@@ -283,10 +288,15 @@ func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) 
 
 // abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
-	if a.lease != nil && a.rec.Launched && ctx.Err() == nil {
+	if a.lease != nil && a.rec.Launched() && ctx.Err() == nil {
 		cause = a.withNodeError(ctx, cause)
 	}
+	by, _ := errors.AsType[endsBy](cause)
+	if by.error != nil {
+		cause = by.error
+	}
 	out, err := a.siteFailed(ctx, cause)
+	out.by = by.event
 	if err != nil || a.rec.N == 0 {
 		return out, err
 	}
@@ -294,7 +304,7 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 }
 
 func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
-	if a.entrusted() && !a.rec.Launched {
+	if a.entrusted() && !a.rec.Launched() {
 		began, err := a.recall(ctx, out)
 		switch {
 		case errors.Is(err, errAway):
@@ -303,7 +313,7 @@ func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
 			return outcome{}, err
 		case began:
 			return a.conclude(ctx, 0)
-		case a.rec.Released:
+		case a.rec.Released():
 			return out, nil
 		}
 	}
@@ -318,7 +328,7 @@ func (a *attempt) blame(out outcome) {
 	if out.err != nil {
 		a.rec.Kind, a.rec.Message, a.rec.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
 	}
-	a.rec.ExitCode, a.rec.Missed = out.exit, missed(out.err)
+	a.rec.ExitCode = out.exit
 }
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,
@@ -326,6 +336,12 @@ func (a *attempt) blame(out outcome) {
 // again while the run goes on and by later controllers. Before another attempt
 // begins, though, it is tried for longer where this one may still compute there.
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
+	a.decide(out)
+	if len(a.changes) > 0 {
+		if err := a.put(ctx); err != nil {
+			return err
+		}
+	}
 	begun, patience := time.Now(), time.Duration(0)
 	further := out.again || out.next || out.moved
 	if further && !a.harmless(ctx) {
@@ -357,7 +373,7 @@ func (a *attempt) release(ctx context.Context) error {
 	} else if err := a.timed(ctx, protocol.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
 		return fmt.Errorf("release site %s: %w", a.site.Name, err)
 	}
-	a.rec.Released = true
+	a.on(machinery.Released)
 	a.ended()
 	return a.put(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/report"
@@ -28,12 +29,13 @@ const awayPatience = 5 * time.Minute
 // nothing is there that the run needs.
 func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
 	switch {
-	case a.rec.Fetched || a.rec.GivenUp: // only the release is left
+	case a.cancelled(): // it may start there by itself
+	case a.rec.Decided(): // only the release is left
 		return a.letGoUnanswered(ctx, remembered(a.rec), cause)
-	case a.entrusted() && !a.rec.Launched: // it may start there by itself
-	case !a.rec.Launched && a.stopAsked():
+	case a.entrusted() && !a.rec.Launched(): // it may start there by itself
+	case !a.rec.Launched() && a.stopAsked():
 		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
-	case !a.rec.Launched: // nothing has ever run there
+	case !a.rec.Launched(): // nothing has ever run there
 		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
 	}
 	a.tellWaiting(ctx, cause)
@@ -50,11 +52,11 @@ func (a *attempt) tellWaiting(ctx context.Context, cause error) {
 // waitsFor returns why the run does not continue without its site.
 func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 	switch {
-	case a.entrusted() && !a.rec.Launched:
+	case a.entrusted() && !a.rec.Launched():
 		return event.Unreachable{Wait: event.WaitAutostart}
-	case a.rec.Over && a.rec.Saved:
+	case a.rec.Result == state.Checkpointed:
 		return event.Unreachable{Wait: event.WaitCheckpoint}
-	case a.rec.Over:
+	case a.rec.Result.Reported():
 		return event.Unreachable{Wait: event.WaitOutputs}
 	}
 	left, bounded := a.canComputeFor(ctx)
@@ -69,7 +71,10 @@ func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 
 // letGoUnanswered lets go of an attempt whose site is known not to answer.
 func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
-	if a.harmless(ctx) || a.rec.GivenUp {
+	if a.rec.State == state.Lending {
+		a.on(machinery.ControllerStarted)
+	}
+	if a.decide(out); a.harmless(ctx) {
 		return out, a.leave(ctx, cause)
 	}
 	return out, a.letGo(ctx, out)
@@ -115,7 +120,7 @@ func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	if a.away.IsZero() {
 		a.away = time.Now()
 		a.event(ctx, event.Unneeded{
-			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Over, Store: a.sub.Job.Store,
+			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
 			Until: time.Now().Add(awayPatience), Patience: event.Seconds(awayPatience),
 		})
 	}
@@ -128,11 +133,11 @@ func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 // wholeAtHome fails where the copy at home of what the attempt has saved is
 // damaged: the only good one is on its site then. A store elsewhere is trusted.
 func (a *attempt) wholeAtHome(ctx context.Context) error {
-	if a.rec.Over && !a.rec.Saved || a.sub.Job.Store != "" {
+	if a.rec.Result.Reported() && a.rec.Result != state.Checkpointed || a.sub.Job.Store != "" {
 		return nil
 	}
 	list, err := a.kept(ctx)
-	if a.rec.Saved && len(list) > 0 {
+	if a.rec.Result == state.Checkpointed && len(list) > 0 {
 		list = list[len(list)-1:]
 	}
 	home := a.c.local(a.c.checkpoints(a.run.ID))
@@ -145,9 +150,8 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 // dispensable tells whether the attempt has ended, and all that the run needs of
 // it to go on is at home.
 func (a *attempt) dispensable(ctx context.Context) (bool, error) {
-	saved := a.rec.Saved
-	further := saved || a.rec.Moved || a.rec.Kind == core.Lost.String()
-	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || a.rec.Over && !further || !a.rec.Over && !a.spent(ctx) {
+	saved, over := a.rec.Result == state.Checkpointed, a.rec.Result.Reported()
+	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.spent(ctx) {
 		return false, nil
 	}
 	if a.newest == nil || time.Since(a.listed) >= heldLook {
@@ -176,7 +180,7 @@ func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended
 // harmless tells whether nothing of the attempt can compute on its site any
 // more, released or not.
 func (a *attempt) harmless(ctx context.Context) bool {
-	return a.rec.Over || !a.rec.Launched && !a.entrusted() || a.spent(ctx)
+	return machinery.MayCompute(a.rec.State, a.rec.Autostart, a.rec.Result) == machinery.No || a.spent(ctx)
 }
 
 // leave leaves what could not be released on its site. It is tried again while
@@ -186,9 +190,10 @@ func (a *attempt) leave(ctx context.Context, why error) error {
 	switch {
 	case a.harmless(ctx):
 		safe = event.SafeIdle
-	case a.rec.GivenUp:
+	case a.lost != nil:
 		safe = event.SafeLost
 	}
+	a.on(machinery.ReleaseFailed)
 	a.event(ctx, event.ReleaseFailed{Site: a.site.Name, Cause: event.CauseOf(why), Safe: safe})
 	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again
 		a.rec.Ended = a.rec.ReleaseTried

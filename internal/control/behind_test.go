@@ -72,7 +72,7 @@ func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 				got := w.drive(t, run, nil)
 				attempts, err := w.Store.Attempts(t.Context(), run.ID)
 				text := history(t, w, run.ID)
-				if err != nil || got.State != state.Succeeded || len(attempts) != 2 || attempts[1].Site != "b" || !attempts[0].Moved {
+				if err != nil || got.State != state.Succeeded || len(attempts) != 2 || attempts[1].Site != "b" || !attempts[0].Verdict.Goes() {
 					t.Fatalf("got %+v after %+v, %v\n%s", got, attempts, err, text)
 				}
 				if took := time.Since(begun); took > c.dies+awayPatience+11*time.Minute {
@@ -81,11 +81,11 @@ func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 				if !strings.Contains(text, "site_unneeded ") {
 					t.Errorf("nobody was told: %s", text)
 				}
-				if attempts[0].GivenUp != (c.site == "b") || attempts[0].Fetched != (c.site == "a") || strings.Contains(text, "site_lost ") != (c.site == "b") {
+				if gaveUp(t, w, attempts[0]) != (c.site == "b") || strings.Contains(text, "site_lost ") != (c.site == "b") {
 					t.Errorf("attempt %+v\n%s", attempts[0], text)
 				}
 				if c.back == 0 { // it comes back when the run is over
-					if len(a.held) != 1 || attempts[0].Released {
+					if len(a.held) != 1 || attempts[0].Released() {
 						t.Errorf("held %v, %+v", a.held, attempts[0])
 					}
 					a.silence(nil)
@@ -163,11 +163,17 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, `"safe":"idle"`},
 		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, `"safe":"idle"`},
 		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"all was fetched, and the run goes on", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.Moved = true, true, true, true }, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"all was fetched, and it may still run", func(a *state.Attempt) { a.Launched, a.Fetched, a.Moved = true, true, true }, false, releasePatience + 10*time.Second, state.Succeeded, `"patience_seconds":120`},
-		{"all was fetched, and the run is over", func(a *state.Attempt) { a.Launched, a.Fetched, a.Over, a.ExitCode = true, true, true, new(int) }, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"it may run there", func(a *state.Attempt) { a.Launched = true }, false, time.Second, "", `"wait":"task"`},
-		{"it has failed there", func(a *state.Attempt) { a.Launched, a.Over, a.ExitCode = true, true, &failed }, false, time.Second, "", `"wait":"outputs"`},
+		{"all was fetched, and the run goes on", func(a *state.Attempt) {
+			a.State, a.Result, a.Verdict = state.Releasing, state.Checkpointed, state.Continues
+		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"all was fetched, and it may still run", func(a *state.Attempt) {
+			a.State, a.Result, a.Verdict = state.Releasing, state.Unreported, state.ContinuesLost
+		}, false, releasePatience + 10*time.Second, state.Succeeded, `"patience_seconds":120`},
+		{"all was fetched, and the run is over", func(a *state.Attempt) {
+			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, new(int)
+		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"it may run there", func(a *state.Attempt) { a.State = state.Computing }, false, time.Second, "", `"wait":"task"`},
+		{"it has failed there", func(a *state.Attempt) { a.State, a.Result, a.ExitCode = state.Collecting, state.Exited, &failed }, false, time.Second, "", `"wait":"outputs"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -239,7 +245,7 @@ func TestWhatIsLeftBehindIsReleasedWhileTheRunGoesOn(t *testing.T) {
 					t.Errorf("got %+v", got)
 				}
 				attempts, err := w.Store.Attempts(t.Context(), run.ID)
-				if err != nil || len(attempts) != 2 || !attempts[0].Released || !attempts[1].Released {
+				if err != nil || len(attempts) != 2 || !attempts[0].Released() || !attempts[1].Released() {
 					t.Errorf("attempts %+v, %v", attempts, err)
 				}
 				if text := history(t, w, run.ID); !strings.Contains(text, `released_late {"site":"a"}`) {
@@ -315,7 +321,7 @@ func TestASiteThatDiesAfterAHostWasLost(t *testing.T) {
 		}
 		got := w.drive(t, run, nil)
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
-		if err != nil || got.State != state.Succeeded || len(attempts) != 3 || attempts[2].Site != "a" || !attempts[1].GivenUp {
+		if err != nil || got.State != state.Succeeded || len(attempts) != 3 || attempts[2].Site != "a" || !gaveUp(t, w, attempts[1]) {
 			t.Errorf("got %+v after %+v, %v\n%s", got, attempts, err, history(t, w, run.ID))
 		}
 		b.silence(nil)
@@ -367,7 +373,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		if err := errors.Join(err, os.Mkdir(own, 0o700), os.WriteFile(filepath.Join(own, "manifest.json"), []byte(`{"attempt":1}`), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		a := &attempt{drive: d, rec: state.Attempt{Run: run.ID, N: 1, Record: state.Record{Over: true, Saved: true}}}
+		a := &attempt{drive: d, rec: state.Attempt{Run: run.ID, N: 1, State: state.Ended, Result: state.Checkpointed}}
 		for range int(awayPatience / time.Second) {
 			if is, err := a.dispensable(t.Context()); err != nil || !is {
 				t.Fatal(is, err)

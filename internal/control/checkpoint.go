@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -63,6 +64,7 @@ func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	took := time.Since(begun) - a.waited
 	switch {
 	case err == nil:
+		a.on(machinery.Kept)
 		a.rec.Bringing = max(a.rec.Bringing, took)
 	case core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound):
 		a.rec.Bringing = max(a.rec.Bringing, 2*took)
@@ -251,7 +253,7 @@ func unsavedVolume(runDir string) string { return filepath.Join(runDir, "unsaved
 // it took too long, where no checkpoint is there: whether what it has written is whole,
 // only its user can tell.
 func (a *attempt) keepUnsaved(ctx context.Context) error {
-	if a.asked.IsZero() || !a.rec.Over || a.sub.Job.SavesVM() {
+	if a.asked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
 		return nil
 	}
 	if list, err := a.kept(ctx); err != nil || len(list) > 0 {

@@ -46,7 +46,7 @@ func TestARunGoesOnOnTheNextSite(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	attempts, err := w.Store.Attempts(t.Context(), run.ID)
-	if err != nil || len(attempts) != 2 || attempts[1].Site != "b" || !attempts[0].Moved {
+	if err != nil || len(attempts) != 2 || attempts[1].Site != "b" || !attempts[0].Verdict.Goes() {
 		t.Errorf("attempts %+v, %v", attempts, err)
 	}
 	w.nothingHeld(t)
@@ -72,7 +72,7 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 		if !strings.HasSuffix(meanwhile, "the job has written its checkpoint; its checkpoint is being fetched") {
 			t.Errorf("as the checkpoint is on its way: %q", meanwhile)
 		}
-		list := eventsOf(t, w, run.ID)
+		list := slices.DeleteFunc(eventsOf(t, w, run.ID), func(e event.Event) bool { return e.Is(event.KindAttemptState) })
 		if moved, is := list[0].Fields.(event.Moved); !is || list[0].Attempt != 1 || moved.Site != "a" || !strings.HasPrefix(moved.Cause.Message, want) {
 			t.Errorf("history %+v, want %q", list, want)
 		}
@@ -112,7 +112,7 @@ func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 				}
 				owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 				a.held[owner] = true
-				rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Record: state.Record{Launched: true}, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+				rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), State: state.Computing, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
 				run.State = state.Running
 				if err = errors.Join(err, w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), rec, false)); err != nil {
 					t.Fatal(err)
@@ -332,7 +332,7 @@ func TestASiteKeepsItsCopyUntilTheNextAttemptRuns(t *testing.T) {
 		t.Error("the first site's copy went before the second had the run")
 	}
 	w.nothingHeld(t)
-	if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) != 2 || !attempts[0].Released {
+	if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) != 2 || !attempts[0].Released() {
 		t.Errorf("attempts %+v, %v", attempts, err)
 	}
 }
@@ -370,7 +370,7 @@ func TestALineThatBreaksCostsNoCheckpoint(t *testing.T) {
 					got, err = w.Drive(t.Context(), run.ID, nil)
 				}
 				attempts := w.attempts(t, run)
-				if err != nil || got.State != state.Succeeded || len(attempts) != 2 || !attempts[0].Moved || broken != 2 {
+				if err != nil || got.State != state.Succeeded || len(attempts) != 2 || !attempts[0].Verdict.Goes() || broken != 2 {
 					t.Errorf("got %+v, %v, after %+v; the line broke %d times", got, err, attempts, broken)
 				}
 				w.nothingHeld(t)
@@ -421,7 +421,9 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			}
 		}, false},
 		{"with the checkpoint at home", func(_ *testing.T, w *world, _ *state.Attempt) { w.sites["a"].head = saving() }, true},
-		{"before the release", func(_ *testing.T, _ *world, a *state.Attempt) { a.Fetched, a.Moved = true, true }, true},
+		{"before the release", func(_ *testing.T, _ *world, a *state.Attempt) {
+			a.State, a.Result, a.Verdict = state.Releasing, state.Checkpointed, state.Continues
+		}, true},
 		{"with the hosts gone since", func(_ *testing.T, w *world, _ *state.Attempt) {
 			w.sites["a"].lost = true
 			clear(w.sites["a"].held)
@@ -435,7 +437,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 			w.sites["a"].held[owner] = true
 			rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
-			rec.Launched = true
+			rec.State = state.Computing
 			if c.keeps {
 				a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: &fakeLease{w.sites["a"], owner}, rec: rec}
 				if err := a.keep(t.Context(), &protocol.Result{}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -41,9 +42,6 @@ func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerH
 // when it has succeeded may the lease be released: until then the site holds
 // the only copy.
 func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
-	if a.rec.Fetched || !a.rec.Launched {
-		return nil
-	}
 	err := a.timed(ctx, protocol.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
@@ -75,9 +73,14 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		}
 		return err
 	}
-	a.rec.Fetched = true
+	if a.lends(ctx) {
+		a.on(machinery.Lent)
+	} else {
+		a.on(machinery.Collected)
+	}
+	a.rec.Verdict = a.verdict
 	// On a site of this machine, too: what it has is removed next.
-	return recorded(a.c.Store.PutAttempt(context.WithoutCancel(ctx), a.rec, true))
+	return a.write(context.WithoutCancel(ctx), true)
 }
 
 // patiently has something brought home. Where the site stops answering, and the run

@@ -71,7 +71,7 @@ func TestALateReleaseCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := attempts[0]
-	at.Started, at.Ended, at.Released = time.Now().Add(-11*time.Hour), time.Now().Add(-10*time.Hour), false
+	at.Started, at.Ended, at.State = time.Now().Add(-11*time.Hour), time.Now().Add(-10*time.Hour), state.Releasing
 	run.State = state.Running
 	if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestALateReleaseCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.drive(t, run, nil)
-	if attempts, err = w.Store.Attempts(t.Context(), run.ID); err != nil || !attempts[0].Released || !attempts[0].Ended.Equal(at.Ended) {
+	if attempts, err = w.Store.Attempts(t.Context(), run.ID); err != nil || !attempts[0].Released() || !attempts[0].Ended.Equal(at.Ended) {
 		t.Errorf("it ended %v and not %v, %v", attempts[0].Ended, at.Ended, err)
 	}
 }

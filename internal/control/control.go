@@ -13,6 +13,7 @@ import (
 	"net"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -50,6 +51,8 @@ type Controller struct {
 	// between, if set, is called between things that are written one after the
 	// other: tests die there.
 	between func()
+	// reached, if set, gets the pairs of a state and an event that occur.
+	reached func(s state.AttemptState, autostart state.Autostart, e machinery.Event)
 	// clock, if set, is the machine's clock that nobody sets.
 	clock func() state.Moment
 	// wishLook, if set, is in place of that constant and heldLook: tests wait for days.

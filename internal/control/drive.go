@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -25,6 +26,8 @@ type outcome struct {
 	// this one has left at home.
 	moved bool
 	state state.RunState
+	// by is the event by which the attempt ended; "": the usual one.
+	by machinery.Event
 	// suspended is why, in that state.
 	suspended state.SuspendReason
 	exit      *int
@@ -90,8 +93,8 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		d.moved = len(list) > 0
 	}
 	for i, rec := range attempts {
-		d.moved = d.moved || rec.Moved
-		if decided := i < len(attempts)-1 || rec.Released && !concludes(rec); decided && rec.ExitCode != nil && *rec.ExitCode != 0 {
+		d.moved = d.moved || rec.Verdict.Goes()
+		if decided := i < len(attempts)-1 || rec.Released() && !concludes(rec); decided && rec.ExitCode != nil && *rec.ExitCode != 0 {
 			d.retries++
 		}
 		if rec.Ended.After(d.asked) {
@@ -103,18 +106,18 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	}
 	if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		for _, rec := range attempts {
-			if !rec.Released {
+			if !rec.Released() {
 				err = errors.Join(err, d.cleanUpNow(ctx, rec))
 			}
 		}
 		return run, err
 	}
 	for _, rec := range attempts[:max(len(attempts)-1, 0)] {
-		if !rec.Released {
+		if !rec.Released() {
 			d.releaseLater(rec)
 		}
 	}
-	if n := len(attempts); n > 0 && (!attempts[n-1].Released || concludes(attempts[n-1])) {
+	if n := len(attempts); n > 0 && (!attempts[n-1].Released() || concludes(attempts[n-1])) {
 		out, err := d.goOnWith(ctx, attempts[n-1])
 		if err != nil {
 			return d.run, err
@@ -167,7 +170,7 @@ func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 // goOnWith gives what the last attempt means for the run, which is not over by the record.
 func (d *drive) goOnWith(ctx context.Context, last state.Attempt) (outcome, error) {
 	switch {
-	case !last.Released:
+	case !last.Released():
 		return d.adopt(ctx, last)
 	case d.stopAsked() && d.run.State != state.Running: // while it waited to be tried again
 		return outcome{state: state.Stopped, err: errStopped()}, nil
@@ -178,7 +181,7 @@ func (d *drive) goOnWith(ctx context.Context, last state.Attempt) (outcome, erro
 // concludes tells whether an attempt was to be its run's last, unless the run is tried
 // again. Who died before the run's end was recorded has not made another.
 func concludes(rec state.Attempt) bool {
-	return (rec.Fetched || rec.GivenUp) && !rec.Moved && !rec.Passed && !rec.Missed
+	return rec.Decided() && rec.Verdict.Final()
 }
 
 // drive is the carrying out of one run by this controller.

@@ -65,7 +65,7 @@ func TestHowRunsEnd(t *testing.T) {
 			var sites []string
 			for _, a := range attempts {
 				sites = append(sites, a.Site)
-				if !a.Released {
+				if !a.Released() {
 					t.Errorf("attempt %d is not released", a.N)
 				}
 			}
@@ -152,21 +152,21 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 		state    state.RunState
 		attempts int
 	}{
-		{"with only the intent", func(_ *testing.T, _ *world, a *state.Attempt) { a.Lease = nil }, state.Succeeded, 2},
-		{"with an intent and what it made", func(_ *testing.T, w *world, a *state.Attempt) { a.Lease = nil }, state.Succeeded, 2},
+		{"with only the intent", func(_ *testing.T, _ *world, a *state.Attempt) { a.Lease, a.State = nil, state.Acquiring }, state.Succeeded, 2},
+		{"with an intent and what it made", func(_ *testing.T, w *world, a *state.Attempt) { a.Lease, a.State = nil, state.Acquiring }, state.Succeeded, 2},
 		{"with a lease, nothing launched", func(*testing.T, *world, *state.Attempt) {}, state.Succeeded, 2},
-		{"with nodes that had not begun", func(_ *testing.T, _ *world, a *state.Attempt) { a.Launched = true }, state.Succeeded, 2},
+		{"with nodes that had not begun", func(_ *testing.T, _ *world, a *state.Attempt) { a.State = state.Starting }, state.Succeeded, 2},
 		{"with the task under way", func(t *testing.T, w *world, a *state.Attempt) {
-			a.Launched = true
+			a.State = state.Computing
 			journal(t, w.sites["a"].dir, begun)
 		}, state.Succeeded, 1},
 		{"with the hosts gone since", func(_ *testing.T, w *world, a *state.Attempt) {
-			a.Launched = true
+			a.State = state.Computing
 			w.sites["a"].lost = true
 			clear(w.sites["a"].held)
 		}, state.Failed, 1},
 		{"with a result, the head gone", func(t *testing.T, w *world, a *state.Attempt) {
-			a.Launched = true
+			a.State = state.Computing
 			journal(t, w.sites["a"].dir, begun)
 			w.sites["a"].head = nil
 			raw := `{"exit":{"code":0},"outputs":[]}`
@@ -175,23 +175,23 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 			}
 		}, state.Succeeded, 1},
 		{"with the head dead and no result", func(t *testing.T, w *world, a *state.Attempt) {
-			a.Launched = true
+			a.State = state.Computing
 			journal(t, w.sites["a"].dir, begun)
 			w.sites["a"].head = nil
 		}, state.Failed, 1},
 		{"in the midst of releasing, the hosts still there", func(_ *testing.T, w *world, a *state.Attempt) {
 			code := 0
-			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, &code
 		}, state.Succeeded, 1},
 		{"with a lease that was half released", func(_ *testing.T, w *world, a *state.Attempt) {
 			code := 0
-			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, &code
 			w.sites["a"].hostless = true
 		}, state.Succeeded, 1},
 		{"with a lease that was half made", func(_ *testing.T, w *world, _ *state.Attempt) { w.sites["a"].hostless = true }, state.Succeeded, 2},
 		{"in the midst of releasing", func(_ *testing.T, w *world, a *state.Attempt) {
 			code := 0
-			a.Launched, a.Fetched, a.ExitCode = true, true, &code
+			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, &code
 			w.sites["a"].lost = true
 			clear(w.sites["a"].held)
 		}, state.Succeeded, 1},
@@ -202,7 +202,7 @@ func TestAnotherControllerGoesOn(t *testing.T) {
 			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 			w.sites["a"].held[owner] = true
 			a := state.Attempt{
-				Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(),
+				Run: run.ID, N: 1, Site: "a", Provider: "fake", State: state.Staging, Started: time.Now(),
 				Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner},
 			}
 			c.leave(t, w, &a)

@@ -30,9 +30,9 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 	if run.State.Final() {
 		return refuse("it is over ("+string(run.State)+")", "`bee show "+run.ID+"` tells how it ended.")
 	}
-	if n := len(attempts); n > 0 && !attempts[n-1].Released {
+	if n := len(attempts); n > 0 && !attempts[n-1].Released() {
 		switch last := attempts[n-1]; {
-		case last.Launched:
+		case last.Launched():
 			return refuse("it runs on site "+last.Site, "`bee move "+run.ID+"` has a job save itself that can, and go on elsewhere. Where that site is gone for good, `bee resume --site-lost "+run.ID+"` has the run go on without it.")
 		case last.Site == sites[0].Name:
 			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
@@ -59,7 +59,7 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 	if err != nil {
 		return err
 	}
-	if n := len(attempts); n > 0 && !attempts[n-1].Released && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
+	if n := len(attempts); n > 0 && !attempts[n-1].Released() && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
 	raw, err := json.Marshal(said{Leave: true, Sites: sites})

@@ -120,7 +120,7 @@ func TestOnlyARunThatWaitsIsSentElsewhere(t *testing.T) {
 		}
 	}
 	refused("waits for site a already")
-	if err := w.Store.PutAttempt(t.Context(), state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Record: state.Record{Launched: true}}, false); err != nil {
+	if err := w.Store.PutAttempt(t.Context(), state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), State: state.Computing}, false); err != nil {
 		t.Fatal(err)
 	}
 	refused("it runs on site a")

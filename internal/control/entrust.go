@@ -9,9 +9,11 @@ import (
 	"slices"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -94,7 +96,7 @@ func Starter(connect func(net.Conn) (Head, error)) driver.Starter {
 // awaited tells whether the attempt's hosts are still to come.
 func (a *attempt) awaited() bool { return a.lease.Hosts()[0].Name == "" }
 
-func (a *attempt) entrusted() bool { return !a.rec.Entrusted.IsZero() }
+func (a *attempt) entrusted() bool { return a.rec.Autostart.MayStart() }
 
 // entrust leaves a staged attempt with its site, where the site can start it by
 // itself. From the record on, it counts as one that may run: the orders are put
@@ -120,7 +122,8 @@ func (a *attempt) entrust(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	a.rec.Entrusted = time.Now()
+	a.on(machinery.Enabling)
+	a.rec.Autostart, a.rec.Entrusted = state.Enabling, time.Now()
 	return a.put(ctx)
 }
 
@@ -134,6 +137,7 @@ func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 	} else if err != nil {
 		return err
 	}
+	a.rec.Autostart = state.Attended
 	a.event(ctx, event.Attendance{Site: a.site.Name})
 	return nil
 }
@@ -150,6 +154,11 @@ func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting
 			return driver.Waiting{}, err
 		}
 		a.committed = true
+		a.on(machinery.Enabled)
+		a.rec.Autostart = state.Enabled
+		if err := a.put(ctx); err != nil {
+			return driver.Waiting{}, err
+		}
 		w, err := ready(ctx, q)
 		if err == nil && !w.Ready && !a.site.Granted() { // what was granted may end with us
 			a.event(ctx, event.Autostart{Site: a.site.Name})
@@ -193,10 +202,10 @@ func (d *drive) missedBefore(ctx context.Context) (times int) {
 		return 0
 	}
 	for _, rec := range slices.Backward(attempts) {
-		if rec.Launched {
+		if rec.Launched() {
 			break
 		}
-		if rec.Missed {
+		if rec.Verdict == state.ExpiredUnused {
 			times++
 		}
 	}
@@ -205,7 +214,8 @@ func (d *drive) missedBefore(ctx context.Context) (times int) {
 
 // launchedThere records that the site has started the nodes, or does just now.
 func (a *attempt) launchedThere(ctx context.Context) error {
-	a.rec.Launched, a.rec.Span, a.rec.Begun = true, a.span(), a.c.moment()
+	a.on(machinery.StartedBySite)
+	a.rec.Span, a.rec.Begun = a.span(), a.c.moment()
 	return a.put(context.WithoutCancel(ctx))
 }
 
@@ -244,13 +254,23 @@ func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
 // begun just now: then it is let go on. Before the run goes on elsewhere, it has
 // to be certain that it has not begun here, however long that takes.
 func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
+	if a.rec.State == state.InQueue {
+		a.on(endsOn(out))
+		a.blame(out)
+		if err := a.put(ctx); err != nil {
+			return false, err
+		}
+	}
+	if a.rec.State == state.Ended { // its site is declared lost
+		return false, errAway
+	}
 	told, since := false, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(since)) {
 		var (
 			began bool
 			err   error
 		)
-		if !a.rec.Recalled {
+		if a.rec.State == state.Cancelling {
 			began, err = a.beganThere(ctx)
 		}
 		if began {
@@ -263,12 +283,12 @@ func (a *attempt) recall(ctx context.Context, out outcome) (bool, error) {
 			return false, errAway
 		}
 		if err == nil || a.stopAsked() || !core.IsKind(err, core.Transient) {
-			a.rec.Recalled = true
+			a.decide(out)
 			a.blame(out)
 			if err := a.put(ctx); err != nil {
 				return false, err
 			}
-			if err = a.release(ctx); err == nil || a.stopAsked() {
+			if err = a.release(ctx); err == nil || a.stopAsked() || a.heldLost(ctx) {
 				return false, nil // what could not be released is so by later commands
 			}
 		}

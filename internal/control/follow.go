@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -74,7 +75,11 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	if result.TakenBack {
 		a.timed(ctx, protocol.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
 	}
-	a.rec.Over, a.rec.Saved = a.rec.Over || err == nil, a.rec.Saved || result.Continue
+	if err == nil {
+		a.report(result)
+	} else {
+		a.on(machinery.HeadGone)
+	}
 	a.rec.Answer = result.Answer
 	a.account(ctx, result)
 	if len(result.Runtimes) > 0 {
@@ -87,18 +92,24 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	} else {
 		a.blame(out)
 	}
+	if result.Continue {
+		a.on(machinery.CheckpointOwed)
+	} else if a.rec.State == state.Keeping { // the head reports another result now
+		a.on(machinery.NotKept)
+	}
 	if err := a.put(ctx); err != nil { // for whoever has to go on after us
 		return outcome{}, err
 	}
-	if result.Continue && !a.rec.Fetched {
+	if result.Continue {
 		err := a.timed(ctx, protocol.PhaseCollect, func() error { return a.bring(ctx, result) })
 		if err != nil && a.sub.Job.Store != "" && a.stopAsked() && ctx.Err() == nil { // its user does not wait for the store
+			a.on(machinery.NotKept)
 			a.c.say(protocol.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
 		} else if err != nil {
 			return outcome{}, err
 		}
 	}
-	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil && !a.rec.Fetched {
+	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil {
 		if err := a.patiently(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
 			return outcome{}, err
 		}
@@ -120,7 +131,13 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
 		a.blame(out)
 	}
-	a.rec.Moved, a.rec.Passed = is && goesOn(out), out.next // recorded together with Fetched
+	a.verdict = a.verdictOf(out)
+	if a.rec.State == state.Ended {
+		a.on(machinery.OutputsOwed)
+		if err := a.put(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
 	if err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
 		return outcome{}, err
 	}

@@ -85,10 +85,11 @@ func (r record) adopted(dir string) (state.Run, []state.Attempt, Submission, err
 // what the next one is planned by.
 func foreignAttempt(run string, a state.Attempt) state.Attempt {
 	kept := state.Attempt{
-		Run: run, N: a.N, Site: plain(a.Site), Provider: plain(a.Provider), Released: a.Released,
+		Run: run, N: a.N, Site: plain(a.Site), Provider: plain(a.Provider), State: known(a.State, state.AttemptStates(), state.Closed), Autostart: state.NoAutostart,
+		Result: known(a.Result, state.Results(), state.NoResult), Verdict: known(a.Verdict, state.Verdicts(), state.NoVerdict),
 		Started: began(a.Started), Ended: moment(a.Ended),
 		Record: state.Record{
-			Launched: a.Launched, Over: a.Over, Moved: a.Moved, Idle: a.Idle, Vain: a.Vain, From: plain(a.From),
+			NoProgress: a.NoProgress, From: plain(a.From),
 			Saving: duration(a.Saving), Bringing: duration(a.Bringing), Margin: duration(a.Margin), ExitCode: a.ExitCode,
 			Kind: plain(a.Kind), Message: plain(a.Message),
 		},
@@ -100,6 +101,14 @@ func foreignAttempt(run string, a state.Attempt) state.Attempt {
 		kept.Hosts = append(kept.Hosts, core.Host{Name: plain(h.Name)})
 	}
 	return kept
+}
+
+// known is a value that somebody else wrote, where there is one of that name.
+func known[T comparable](v T, all []T, otherwise T) T {
+	if slices.Contains(all, v) {
+		return v
+	}
+	return otherwise
 }
 
 // foreignSubmission reads the submission of a run from a record or an export.

@@ -74,7 +74,7 @@ func (c *Controller) heldOn(ctx context.Context, run state.Run) (string, error) 
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	var sites []string
 	for _, at := range attempts {
-		if !at.Released && !slices.Contains(sites, at.Site) {
+		if !at.Released() && !slices.Contains(sites, at.Site) {
 			sites = append(sites, at.Site)
 		}
 	}

@@ -66,10 +66,10 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (outcome, bool,
 func moves(attempts []state.Attempt, n int) int {
 	count := 0
 	for _, rec := range slices.Backward(attempts) {
-		if rec.N >= n || !rec.Launched {
+		if rec.N >= n || !rec.Launched() {
 			continue
 		}
-		if !rec.Moved {
+		if !rec.Verdict.Goes() {
 			break
 		}
 		count++
@@ -88,7 +88,7 @@ func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, b
 			return outcome{}, false, err
 		}
 		// Without `paths` a log that grew looks like progress.
-		a.rec.Idle = !further || r.Answer == protocol.AnswerDied && len(a.sub.Job.Checkpoint.Paths) == 0
+		a.rec.NoProgress = !further || r.Answer == protocol.AnswerDied && len(a.sub.Job.Checkpoint.Paths) == 0
 		return a.onward(ctx, r)
 	}
 	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
@@ -108,7 +108,7 @@ func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, b
 			return outcome{}, false, err
 		}
 	}
-	a.rec.Vain = !further
+	a.rec.NoProgress = !further
 	lost, err := a.launchedSince(ctx, last)
 	switch {
 	case err != nil:
@@ -170,10 +170,10 @@ func (a *attempt) leftBehind(r *protocol.Result) string {
 func idle(attempts []state.Attempt) int {
 	count := 0
 	for _, rec := range slices.Backward(attempts) {
-		if rec.Saved && !rec.Idle {
+		if rec.Result == state.Checkpointed && !rec.NoProgress {
 			break
 		}
-		if rec.Idle {
+		if rec.NoProgress && !rec.Lost() {
 			count++
 		}
 	}
@@ -184,10 +184,10 @@ func idle(attempts []state.Attempt) int {
 func short(attempts []state.Attempt) int {
 	count := 0
 	for _, rec := range slices.Backward(attempts) {
-		if !rec.Launched { // a site that did not take it says nothing
+		if !rec.Launched() { // a site that did not take it says nothing
 			continue
 		}
-		if !rec.Saved || rec.Phases[protocol.PhaseRun] >= shortAttempt {
+		if rec.Result != state.Checkpointed || rec.Phases[protocol.PhaseRun] >= shortAttempt {
 			break
 		}
 		count++
@@ -251,10 +251,10 @@ func (a *attempt) launchedSince(ctx context.Context, n int) (int, error) {
 		if rec.N == a.rec.N {
 			rec = a.rec
 		}
-		if !rec.Launched {
+		if !rec.Launched() {
 			continue
 		}
-		if rec.N <= n && !rec.Vain {
+		if rec.N <= n && !(rec.NoProgress && rec.Lost()) {
 			break
 		}
 		count++

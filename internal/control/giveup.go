@@ -47,7 +47,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	if err != nil {
 		return "", err
 	}
-	if run.State == state.Suspended || len(attempts) == 0 || attempts[len(attempts)-1].Released || attempts[len(attempts)-1].Lease == nil {
+	if run.State == state.Suspended || len(attempts) == 0 || attempts[len(attempts)-1].Released() || attempts[len(attempts)-1].Lease == nil {
 		return refuse("it waits for no site that has it", "`bee show "+run.ID+"` tells where it stands.")
 	}
 	last := attempts[len(attempts)-1]
@@ -132,7 +132,7 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	gone.Loss = a.loss(ctx)
 	a.event(ctx, gone)
 	a.blame(out)
-	a.rec.GivenUp, a.rec.Moved = true, goesOn(out)
+	a.forsake(out)
 	if err := a.put(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -158,7 +158,7 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 	if message == "" {
 		message = "site " + a.rec.Site + " " + why
 	}
-	out, is, err := a.moved(ctx, &protocol.Result{Continue: a.rec.Saved && whole, Kind: core.Lost.String(), Message: message})
+	out, is, err := a.moved(ctx, &protocol.Result{Continue: a.rec.Result == state.Checkpointed && whole, Kind: core.Lost.String(), Message: message})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -6,16 +6,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // vanishing is a world whose site a falls silent for good after ten minutes, while
@@ -130,7 +133,7 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 				if !strings.Contains(text, c.says) {
 					t.Errorf("its history: %s", text)
 				}
-				if list := w.attempts(t, run); c.after == 0 && (err == nil || len(list) != 1) || c.after > 0 && (got.State != state.Succeeded || len(list) != 2 || !list[0].GivenUp || list[0].Released) {
+				if list := w.attempts(t, run); c.after == 0 && (err == nil || len(list) != 1) || c.after > 0 && (got.State != state.Succeeded || len(list) != 2 || !gaveUp(t, w, list[0]) || list[0].Released()) {
 					t.Errorf("got %+v, %v, after %+v", got, err, list)
 				}
 				if c.after > 0 {
@@ -192,7 +195,7 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 					got, err = w.driveFor(t, run, 10*time.Hour)
 				}
 				list := w.attempts(t, run)
-				if err != nil || got.State != c.state || !list[0].GivenUp || list[0].Released || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
+				if err != nil || got.State != c.state || !gaveUp(t, w, list[0]) || list[0].Released() || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
 				}
 				if from := map[bool]string{true: "goes on from its checkpoint", false: "goes on anew"}[c.kept]; c.on != "" && !strings.Contains(list[0].Message, from) {
@@ -263,4 +266,14 @@ func TestSetupIsRunAgainWhereItsWorkIsLost(t *testing.T) {
 			t.Errorf("resumed %v: setup %v, %v", resumed, p.Setup, err)
 		}
 	}
+}
+
+// gaveUp reports whether a run went on without what an attempt had on its site.
+func gaveUp(t *testing.T, w *world, a state.Attempt) bool {
+	t.Helper()
+	without := []machinery.Event{machinery.GivenUp, machinery.SiteLost, machinery.TimeOver}
+	return slices.ContainsFunc(eventsOf(t, w, a.Run), func(e event.Event) bool {
+		s, is := e.Fields.(event.AttemptState)
+		return is && e.Attempt == a.N && slices.Contains(without, machinery.Event(s.On))
+	})
 }

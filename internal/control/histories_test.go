@@ -226,7 +226,7 @@ func (m *model) end() string {
 		if a.ExitCode != nil {
 			code = strconv.Itoa(*a.ExitCode)
 		}
-		text += fmt.Sprintf("; %d %s %q %s %v", a.N, a.Site, a.Kind, code, a.Released)
+		text += fmt.Sprintf("; %d %s %q %s %v", a.N, a.Site, a.Kind, code, a.Released())
 	}
 	return text
 }
@@ -243,10 +243,12 @@ func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 		fault string
 		all   sync.WaitGroup
 		ends  = make([]string, n)
+
+		reached = pairs{new(sync.Mutex), map[string]int{}}
 	)
 	for worker := range runtime.NumCPU() {
 		h := newHome(t, filepath.Join(root, strconv.Itoa(worker)))
-		h.lies = lies
+		h.lies, h.pairs = lies, reached
 		all.Go(func() {
 			defer h.close()
 			for i := next.Add(1); i <= int64(n) && found.Load() == nil; i = next.Add(1) {
@@ -260,6 +262,7 @@ func playRandom(t *testing.T, n int, seed uint64, lies bool) {
 	}
 	all.Wait()
 	writeEnds(t, ends)
+	reached.report(t)
 	c := found.Load()
 	if c == nil {
 		return

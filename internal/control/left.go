@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -20,6 +21,12 @@ import (
 // heed takes note of an event, and tells it.
 func (a *attempt) heed(ctx context.Context, e protocol.Event) error {
 	a.ran = a.ran || a.commits(e)
+	switch {
+	case a.commits(e):
+		a.on(machinery.TaskBegins)
+	case e.Begin && e.Phase == protocol.PhaseCheckpoint:
+		a.on(machinery.CheckpointAsked)
+	}
 	switch {
 	case e.Begin && e.Phase == protocol.PhaseCheckpoint:
 		a.asked = e.Time
@@ -55,7 +62,7 @@ func (a *attempt) witness(ctx context.Context, e protocol.Event) {
 		a.passed.add(e)
 		return
 	}
-	if err := a.c.Store.PutAttempt(ctx, a.rec, false); err != nil {
+	if err := a.write(ctx, false); err != nil {
 		a.c.Log.Debug("record how the attempt goes on", "run", a.run.ID, "err", err)
 	}
 }

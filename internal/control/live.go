@@ -23,7 +23,7 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 		return nil, state.Attempt{}, none
 	}
 	last := attempts[len(attempts)-1]
-	if last.Lease == nil || last.Released {
+	if last.Lease == nil || last.Released() {
 		return nil, last, none
 	}
 	sub, err := SubmissionOf(run)

@@ -31,7 +31,7 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 			run.State = c.state
 			o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 			w.sites["a"].held[o] = true
-			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Released: !c.leased, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
+			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), State: map[bool]state.AttemptState{true: state.InQueue, false: state.Closed}[c.leased], Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
 			if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
 				t.Fatal(err)
 			}

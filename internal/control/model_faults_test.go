@@ -93,7 +93,7 @@ func (m *model) rot() {
 		// What is recorded as being at home is not looked for on the site again, nor what has
 		// once come to a store, which is trusted.
 		for _, h := range m.heads {
-			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Fetched || attempts[n-1].GivenUp || m.far != "" && n == newest.Attempt {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Decided() || m.far != "" && n == newest.Attempt {
 				h.l.saved = 0
 			}
 			h.l.s.dead = false // what it has may be the only copy again: it is waited for

@@ -356,7 +356,7 @@ func (l *modelLease) writtenOff(attempts []state.Attempt) bool {
 		return false
 	}
 	rec := attempts[l.owner.Attempt-1]
-	return rec.GivenUp && (l.written || !rec.Over && l.s.slot > 0 && time.Since(l.head.lived) >= l.s.slot)
+	return rec.Decided() && (l.written || !rec.Result.Reported() && l.s.slot > 0 && time.Since(l.head.lived) >= l.s.slot)
 }
 
 func (l *modelLease) Release(context.Context) error {

@@ -24,7 +24,7 @@ func (d *drive) needless(ctx context.Context, out outcome) bool {
 		return false
 	}
 	last := attempts[len(attempts)-1]
-	return last.Fetched && len(last.Unmatched) == 0
+	return last.Verdict == state.Completed && len(last.Unmatched) == 0
 }
 
 // removeTimeout bounds how long a run that has succeeded waits for its store.

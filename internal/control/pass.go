@@ -6,9 +6,11 @@ import (
 	"errors"
 	"path"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -24,7 +26,7 @@ const passFrom = 16 << 20
 
 // handOn lets go of an attempt; later, where it can pass its checkpoint on.
 func (a *attempt) handOn(ctx context.Context, out outcome) error {
-	if !out.moved || !a.passes(ctx) {
+	if a.rec.State != state.Lending || !a.passes(ctx) {
 		return a.letGo(ctx, out)
 	}
 	a.ended()
@@ -35,13 +37,15 @@ func (a *attempt) handOn(ctx context.Context, out outcome) error {
 	return nil
 }
 
+// lends reports whether the attempt may leave its checkpoint on its site for the next one.
+func (a *attempt) lends(ctx context.Context) bool {
+	return a.verdict.Goes() && a.lies != "" && a.lease.VolumeReuse() != nil && a.harmless(ctx)
+}
+
 // passes tells whether the attempt can pass its checkpoint on. Nobody waits for its hosts
 // then any more.
 func (a *attempt) passes(ctx context.Context) bool {
 	site := a.lease.VolumeReuse()
-	if site == nil || a.lies == "" || !a.harmless(ctx) {
-		return false
-	}
 	list, err := a.kept(ctx)
 	if err != nil || len(list) == 0 {
 		return false
@@ -78,11 +82,15 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 			defer close(over)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
+			b.on(machinery.LendingOver)
+			if err := b.put(ctx); err != nil {
+				return // it is released again
+			}
 			if err := b.lease.Release(ctx); err != nil {
 				b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
 				return
 			}
-			b.rec.Released = true
+			b.on(machinery.Released)
 			b.put(ctx) //nolint:errcheck // see above
 		})
 	})

@@ -39,6 +39,7 @@ type home struct {
 	store *state.Store
 	lies  bool // sites and heads may lie
 	end   string
+	pairs pairs
 }
 
 // model is the world of one history.
@@ -231,7 +232,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 	m.life = l
 	m.mu.Unlock()
 	return &Controller{
-		Store: m.store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
+		reached: m.pairs.add, Store: m.store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {},
 		Provider: func(s spec.Site) (driver.Provider, error) {
 			for _, site := range m.sites {
 				if site.name == s.Name {

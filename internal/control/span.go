@@ -29,7 +29,7 @@ func (c *Controller) moment() state.Moment {
 // canComputeFor is how much longer the attempt can compute at most. bounded is
 // false where nothing ends it but its own end.
 func (a *attempt) canComputeFor(ctx context.Context) (left time.Duration, bounded bool) {
-	if a.rec.Span == 0 || !a.rec.Launched {
+	if a.rec.Span == 0 || !a.rec.Launched() {
 		return 0, false
 	}
 	now := a.c.moment()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -35,6 +36,7 @@ func (a *attempt) begin(ctx context.Context) error {
 		return a.launchedThere(ctx)
 	}
 	if !early {
+		a.on(machinery.HostsReady)
 		if err := a.stage(ctx); err != nil {
 			return err
 		}
@@ -143,6 +145,9 @@ func (a *attempt) await(ctx context.Context) error {
 	}
 	w, err := a.look(ctx, q)
 	if err == nil && !w.Ready || core.IsKind(err, core.Transient) {
+		if a.rec.State == state.Staging {
+			a.on(machinery.Staged)
+		}
 		err = a.timed(ctx, protocol.PhaseQueue, func() (err error) {
 			if err := a.enter(ctx, state.Queued); err != nil {
 				return err
@@ -173,15 +178,15 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 		}
 		// What may start by itself is given up only when it is known not to have.
 		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.entrusted()) {
-			return w, &core.Error{
+			return w, endsBy{&core.Error{
 				Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run.",
-			}
+			}, machinery.QueueLimit}
 		}
 		if time.Since(asked) >= a.c.looksForWishes() {
 			asked = time.Now()
 			if a.sentAway(ctx) {
-				return w, &core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}
+				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}, machinery.Leave}
 			}
 		}
 		if left := time.Until(a.rec.Started.Add(a.site.Wait)); a.site.Wait > 0 && left > 0 {
@@ -194,8 +199,10 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
 			if a.heldLost(ctx) {
-				return w, &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it was declared lost by the run's user")}
+				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it was declared lost by the run's user")}, machinery.SiteLost}
 			}
+		} else if core.IsKind(err, core.Lost) && !missed(err) {
+			return w, endsBy{err, machinery.Dropped}
 		} else if err != nil || w.Ready {
 			return w, err
 		} else {
@@ -264,14 +271,16 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.rec.Launched, a.rec.Span = true, a.span()
+	a.on(machinery.Launch)
+	a.rec.Span = a.span()
 	if err := a.put(ctx); err != nil {
 		return err
 	}
 	err = a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
 	if q := a.lease.Queue(); q != nil && err != nil { // they may have been given back just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
-			a.rec.Launched, err = false, rerr
+			a.on(machinery.Expired)
+			err = rerr
 		}
 	}
 	if err != nil || a.rec.Span == 0 {

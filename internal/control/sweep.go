@@ -218,5 +218,5 @@ func (c *Controller) live(ctx context.Context, o core.Owner) bool {
 		return true
 	}
 	last := attempts[len(attempts)-1]
-	return o.Attempt > last.N || o.Attempt == last.N && !last.GivenUp
+	return o.Attempt > last.N || o.Attempt == last.N && last.State != state.Releasing
 }

@@ -120,15 +120,19 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 	}
 	left := 0
 	for _, a := range attempts {
-		if !a.Released {
+		if !a.Released() {
 			if left++; left <= mostLeft {
 				d.recordOf(ctx, a.N, leftByOther(a))
 			}
 		}
 		// What it may still hold somewhere is not ours to give back.
-		a.Lease, a.Released, a.Launched = nil, true, false
-		a.Fetched, a.GivenUp = false, false // it goes on, however that one ended
-		a.Moved = a.Moved || a.N == list[len(list)-1].Attempt
+		a.NoProgress = a.NoProgress && !a.Lost()
+		a.Lease, a.State, a.Autostart, a.Result = nil, state.Closed, state.NoAutostart, state.NoResult
+		if a.Verdict.Goes() || a.N == list[len(list)-1].Attempt { // the run continues, however that one ended
+			a.Verdict = state.Continues
+		} else {
+			a.Verdict = state.Skipped
+		}
 		if err := c.Store.PutAttempt(ctx, a, false); err != nil {
 			return "", err
 		}
@@ -158,7 +162,7 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 // leftByOther is the event of an attempt that another installation has made, and had not
 // released when it last wrote to the store.
 func leftByOther(a state.Attempt) event.ForeignAttempt {
-	f := event.ForeignAttempt{Site: a.Site, Leased: a.Lease != nil, Computes: a.Launched && !a.Over}
+	f := event.ForeignAttempt{Site: a.Site, Leased: a.Lease != nil, Computes: a.Launched() && !a.Result.Reported()}
 	for _, h := range a.Hosts {
 		f.Hosts = append(f.Hosts, h.Name)
 	}

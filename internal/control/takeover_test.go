@@ -25,8 +25,8 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	defer d.closeStore()
 	lease := &core.Handle{Driver: "fake", Owner: core.Owner{User: "other", Run: run.ID, Attempt: 2}}
 	attempts := []state.Attempt{
-		{Run: run.ID, N: 1, Site: "rack", Released: true},
-		{Run: run.ID, N: 2, Site: "hall", Lease: lease, Record: state.Record{Launched: true, Hosts: []core.Host{{Name: "n1"}, {Name: "n2"}}}},
+		{Run: run.ID, N: 1, Site: "rack", State: state.Closed},
+		{Run: run.ID, N: 2, Site: "hall", Lease: lease, State: state.Computing, Record: state.Record{Hosts: []core.Host{{Name: "n1"}, {Name: "n2"}}}},
 		{Run: run.ID, N: 3, Site: "cellar"},
 	}
 	if _, err := w.enter(t.Context(), d, attempts, []driver.Checkpoint{{Manifest: driver.Manifest{Attempt: 2}}}); err != nil {

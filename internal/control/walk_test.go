@@ -35,6 +35,9 @@ func history(t *testing.T, w *world, run string) string {
 	t.Helper()
 	var lines []string
 	for _, e := range eventsOf(t, w, run) {
+		if e.Is(event.KindAttemptState) {
+			continue
+		}
 		lines = append(lines, event.Key(e.Fields))
 	}
 	return strings.Join(lines, "\n")

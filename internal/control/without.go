@@ -12,7 +12,7 @@ import (
 // site. It is for outputs whose place at home can never take them.
 func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 	attempts, err := c.Store.Attempts(ctx, run.ID)
-	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Released {
+	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Released() {
 		return err // there are none
 	}
 	raw, err := json.Marshal(said{Attempt: attempts[len(attempts)-1].N, Without: true})

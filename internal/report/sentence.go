@@ -32,6 +32,8 @@ func runText(e event.Event) string {
 	switch f := e.Fields.(type) {
 	case event.Note:
 		return f.Text
+	case event.AttemptState:
+		return fmt.Sprintf("attempt %d is %s (%s)", e.Attempt, f.State, strings.ReplaceAll(f.On, "_", " "))
 	case event.Retry:
 		return fmt.Sprintf("%s; trying again (%d of %d)", f.Cause.Message, f.Retry, f.Of)
 	case event.Backoff:

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,10 +20,15 @@ type Attempt struct {
 	Provider string
 	// Lease is nil from the intent until the lease is there.
 	Lease *core.Handle
-	// Released is set when nothing of the attempt is left on the site.
-	Released bool
-	Started  time.Time
-	Ended    time.Time
+	// State is how far the attempt is, and Autostart how far its site is to start it by
+	// itself. Result and Verdict are set once: what it ended with, and what that means
+	// for the run. The verdict counts from Releasing on, or Lending.
+	State     AttemptState
+	Autostart Autostart
+	Result    Result
+	Verdict   Verdict
+	Started   time.Time
+	Ended     time.Time
 	// Key is the wire.Key that its nodes and controllers share. No copy of the record
 	// that leaves the database has it.
 	Key []byte `json:"-"`
@@ -53,18 +59,18 @@ type Record struct {
 	Hosts   []core.Host `json:"hosts,omitempty"`
 	Runtime string      `json:"runtime,omitempty"`
 	// Guest is the id of the image that its virtual machines boot.
-	Guest    string                           `json:"guest,omitempty"`
-	ExitCode *int                             `json:"exit_code,omitempty"`
-	Kind     string                           `json:"kind,omitempty"`
-	Message  string                           `json:"message,omitempty"`
-	Remedy   string                           `json:"remedy,omitempty"`
+	Guest    string                       `json:"guest,omitempty"`
+	ExitCode *int                         `json:"exit_code,omitempty"`
+	Kind     string                       `json:"kind,omitempty"`
+	Message  string                       `json:"message,omitempty"`
+	Remedy   string                       `json:"remedy,omitempty"`
 	Phases   map[plan.Phase]time.Duration `json:"phases,omitempty"`
 	// HeadPhases are the head's that were over when it began the job's command, until
 	// Phases has all of them.
 	HeadPhases map[plan.Phase]time.Duration `json:"head_phases,omitempty"`
 	// Starting is how far its virtual machines are, by the head's last word, until all
 	// have their containers.
-	Starting string                `json:"starting,omitempty"`
+	Starting string            `json:"starting,omitempty"`
 	Nodes    []plan.NodeReport `json:"nodes,omitempty"`
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
@@ -81,46 +87,20 @@ type Record struct {
 	Bringing time.Duration `json:"bringing,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
 	Answer plan.Answer `json:"answer,omitempty"`
-	// Launched is set before the first node is started: from then on the
-	// user's command may have run.
-	Launched bool `json:"launched,omitempty"`
-	// Entrusted is set before the site is told to start the attempt by itself:
-	// from then on it may run with no controller there. Recalled is set when one
-	// has found it not started, and takes it back.
+	// Entrusted is when the autostart was put on record.
 	Entrusted time.Time `json:"entrusted,omitzero"`
-	Recalled  bool      `json:"recalled,omitempty"`
 	// ReleaseTried is when a release last failed, so that a host which is gone
 	// for good is not tried with every command.
 	ReleaseTried time.Time `json:"release_tried,omitzero"`
-	// Fetched tells that the outputs are at home, so that a controller that
-	// takes over need not, and after Release cannot, fetch them again.
-	Fetched bool `json:"fetched,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []Arrived `json:"outputs,omitempty"`
 	// Unmatched are the outputs of which nothing was there, and what of others could not
 	// leave the volume.
 	Unmatched []string `json:"unmatched,omitempty"`
-	// Moved tells that the run goes on after this attempt, from a checkpoint. Idle
-	// tells that it left that as it had found it.
-	Moved bool `json:"moved,omitempty"`
-	Idle  bool `json:"idle,omitempty"`
-	// From tells checkpoints apart: the one that the attempt began with. Vain tells of
-	// an attempt that was lost, and of which nothing new had been kept until then.
-	From string `json:"from,omitempty"`
-	Vain bool   `json:"vain,omitempty"`
-	// Passed tells that it ended before the user's command had begun, and another site is
-	// asked.
-	Passed bool `json:"passed,omitempty"`
-	// Missed tells that the hosts were there, and were given back as no controller came.
-	Missed bool `json:"missed,omitempty"`
-	// Over is set once the head is known to have ended by itself: nothing of the
-	// attempt computes any more. Saved tells that the job had saved itself then.
-	Over  bool `json:"over,omitempty"`
-	Saved bool `json:"saved,omitempty"`
-	// GivenUp tells that the site had not answered for so long, or was held for
-	// lost by the run's user, that the run went on, or ended, without what was not
-	// fetched; what is left there is only released.
-	GivenUp bool `json:"given_up,omitempty"`
+	// From identifies the checkpoint with which the attempt began. NoProgress is set for
+	// an attempt that left nothing newer.
+	From       string `json:"from,omitempty"`
+	NoProgress bool   `json:"no_progress,omitempty"`
 	// Span is how long the attempt can compute at most, as then its head ends it,
 	// or its site; 0: nobody does. It counts from Begun, when its nodes ran.
 	Span  time.Duration `json:"span,omitempty"`
@@ -167,7 +147,7 @@ func (t *tx) attempt(ctx context.Context, a Attempt) error {
 		ended = a.Ended.UnixNano()
 	}
 	if a.Unreadable != nil { // only this: another bee can perhaps read the rest
-		return t.exec(ctx, "UPDATE attempts SET released=?, ended=? WHERE run=? AND n=?", a.Released, ended, a.Run, a.N)
+		return t.exec(ctx, "UPDATE attempts SET state=?, ended=? WHERE run=? AND n=?", a.State, ended, a.Run, a.N)
 	}
 	for _, text := range []*string{&a.Message, &a.Remedy, &a.Starting} {
 		*text = core.Printable(*text, maxText)
@@ -182,8 +162,8 @@ func (t *tx) attempt(ctx context.Context, a Attempt) error {
 			return err
 		}
 	}
-	return t.exec(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, released, started, ended, record)
-VALUES (?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, a.Released, a.Started.UnixNano(), ended, record)
+	return t.exec(ctx, `INSERT OR REPLACE INTO attempts (run, n, site, provider, lease, state, autostart, result, verdict, started, ended, record)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, cmp.Or(a.State, Acquiring), cmp.Or(a.Autostart, NoAutostart), a.Result, a.Verdict, a.Started.UnixNano(), ended, record)
 }
 
 // Attempts gives a run's attempts in order.
@@ -194,16 +174,20 @@ func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
 // Unreleased gives every attempt that may still hold something on a site, but for those of
 // runs that are set aside.
 func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
-	return s.attempts(ctx, "WHERE released=0 AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY run, n")
+	return s.attempts(ctx, "WHERE state<>'closed' AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY run, n")
 }
 
 func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {
-	list, err := rows(ctx, s.db, scanAttempt, "SELECT run, n, site, provider, lease, CAST(released AS INTEGER)<>0, CAST(started AS INTEGER), CAST(ended AS INTEGER), record FROM attempts "+where, args...)
+	list, err := rows(ctx, s.db, scanAttempt, "SELECT "+attemptValues+" FROM attempts "+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
 	return list, nil
 }
+
+// attemptValues are the columns of an attempt. A number that is none, in a damaged file,
+// is 0.
+const attemptValues = "run, n, site, provider, lease, state, autostart, result, verdict, CAST(started AS INTEGER), CAST(ended AS INTEGER), record"
 
 func scanAttempt(scan func(...any) error) (Attempt, error) {
 	var (
@@ -212,7 +196,7 @@ func scanAttempt(scan func(...any) error) (Attempt, error) {
 		started       int64
 		ended         sql.NullInt64
 	)
-	if err := scan(&a.Run, &a.N, &a.Site, &a.Provider, &lease, &a.Released, &started, &ended, &record); err != nil {
+	if err := scan(&a.Run, &a.N, &a.Site, &a.Provider, &lease, &a.State, &a.Autostart, &a.Result, &a.Verdict, &started, &ended, &record); err != nil {
 		return a, err
 	}
 	a.Started = time.Unix(0, started)

@@ -58,6 +58,11 @@ const (
 	Unreported   Result = "unreported"
 )
 
+// Results returns all results.
+func Results() []Result {
+	return []Result{NoResult, Exited, Checkpointed, TaskFailed, Lost, Unreported}
+}
+
 // Reported reports whether the head has ended by itself: nothing of the attempt computes
 // any more.
 func (r Result) Reported() bool { return r != NoResult && r != Unreported }
@@ -79,6 +84,11 @@ const (
 	StoppedByUser Verdict = "stopped"        // the run's user has stopped it
 )
 
+// Verdicts returns all verdicts.
+func Verdicts() []Verdict {
+	return []Verdict{NoVerdict, Skipped, ExpiredUnused, Again, Completed, CommandFailed, Continues, ContinuesLost, NotContinued, StoppedByUser}
+}
+
 // Final reports whether the run ends with the attempt, unless its command is tried again.
 func (v Verdict) Final() bool {
 	return v == Completed || v == CommandFailed || v == NotContinued || v == StoppedByUser
@@ -86,3 +96,24 @@ func (v Verdict) Final() bool {
 
 // Goes reports whether the run continues after the attempt.
 func (v Verdict) Goes() bool { return v == Continues || v == ContinuesLost }
+
+// Released reports whether nothing of the attempt is left on the site.
+func (a *Attempt) Released() bool { return a.State == Closed }
+
+// Launched reports whether the attempt got as far as its nodes: the user's command may
+// have run.
+func (a *Attempt) Launched() bool {
+	switch a.State {
+	case Starting, Computing, Checkpointing, Ended, Keeping, Collecting, Lending:
+		return true
+	}
+	return a.Result != NoResult
+}
+
+// Decided reports whether the verdict counts: only the release is left, or not even that.
+func (a *Attempt) Decided() bool {
+	return a.State == Lending || a.State == Releasing || a.State == Closed
+}
+
+// Lost reports whether the attempt ended without a result of the task.
+func (a *Attempt) Lost() bool { return a.Result == Lost || a.Result == Unreported }

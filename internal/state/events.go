@@ -46,9 +46,10 @@ func (s *Store) Events(ctx context.Context, run string, kinds ...event.Kind) ([]
 	return of, nil
 }
 
-// LastEvent returns the newest event of a run, and whether there is one.
+// LastEvent returns the newest event of a run but for changes of an attempt's state, and
+// whether there is one.
 func (s *Store) LastEvent(ctx context.Context, run string) (event.Event, bool, error) {
-	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq DESC LIMIT 1", run)
+	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? AND kind<>'attempt_state' ORDER BY seq DESC LIMIT 1", run)
 	if err != nil {
 		return event.Event{}, false, fmt.Errorf("read the history of run %s: %w", run, err)
 	}
@@ -99,16 +100,23 @@ func (t *tx) event(ctx context.Context, e event.Event) (event.Event, error) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	last, err := txRows(ctx, t, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq DESC LIMIT 1", e.Run)
+	newest := "SELECT " + eventValues + " FROM events WHERE run=? ORDER BY seq DESC LIMIT 1"
+	last, err := txRows(ctx, t, scanEvent, newest, e.Run)
 	if err != nil {
 		return e, err
 	}
 	e.Seq = 1
 	if len(last) > 0 {
-		if l := last[0]; l.Attempt == e.Attempt && event.Key(l.Fields) == event.Key(e.Fields) {
-			return l, nil
-		}
 		e.Seq = last[0].Seq + 1
+	}
+	if len(last) > 0 && last[0].Is(event.KindAttemptState) && !e.Is(event.KindAttemptState) { // it repeats nothing
+		newest = "SELECT " + eventValues + " FROM events WHERE run=? AND kind<>'attempt_state' ORDER BY seq DESC LIMIT 1"
+		if last, err = txRows(ctx, t, scanEvent, newest, e.Run); err != nil {
+			return e, err
+		}
+	}
+	if len(last) > 0 && last[0].Attempt == e.Attempt && event.Key(last[0].Fields) == event.Key(e.Fields) {
+		return last[0], nil
 	}
 	err = t.exec(ctx, "INSERT INTO events (run, seq, time, attempt, kind, fields) VALUES (?,?,?,?,?,?)", e.Run, e.Seq, e.Time.UnixNano(), e.Attempt, e.Fields.Kind(), string(raw))
 	if err == nil && e.Seq > maxEvents {

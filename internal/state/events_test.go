@@ -2,11 +2,9 @@ package state
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,23 +15,7 @@ import (
 
 // TestOpenVersion5 opens a database of the version whose history had only texts.
 func TestOpenVersion5(t *testing.T) {
-	dir := t.TempDir()
-	script, err := os.ReadFile("testdata/version5.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", filepath.Join(dir, databaseName))
-	if err == nil {
-		_, err = db.ExecContext(t.Context(), string(script))
-	}
-	if err = errors.Join(err, db.Close(), os.Chmod(filepath.Join(dir, databaseName), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openVersion(t, "version5.sql")
 
 	texts := []string{"passing over site rack: its nodes have 4 cores", `it "waits": \ 100 % – späte`, "sent by its user to lab"}
 	for _, run := range []string{"aaaa0002", "aaaa0003"} {
@@ -63,7 +45,7 @@ func TestOpenVersion5(t *testing.T) {
 		}
 	}
 	attempts, err := s.Attempts(t.Context(), "aaaa0002")
-	if err != nil || len(attempts) != 2 || attempts[1].Released || attempts[1].Lease == nil {
+	if err != nil || len(attempts) != 2 || attempts[1].Released() || attempts[1].Lease == nil {
 		t.Errorf("its attempts: %+v, %v", attempts, err)
 	}
 	if said, err := s.Said(t.Context(), "aaaa0002"); err != nil || !strings.Contains(string(said), `"lab"`) {

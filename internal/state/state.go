@@ -42,7 +42,10 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 6
+const schemaVersion = 7
+
+// withoutStates is the last version in which attempts had flags in place of a state.
+const withoutStates = 6
 
 func migrations() []string {
 	return []string{`
@@ -77,7 +80,7 @@ INSERT INTO events (run, seq, time, kind, fields)
   SELECT run, ROW_NUMBER() OVER (PARTITION BY run ORDER BY rowid), time, 'note', json_object('text', text) FROM history;
 DROP TABLE history;
 ALTER TABLE runs ADD COLUMN suspended TEXT NOT NULL DEFAULT '';
-` + setSuspended}
+` + setSuspended, addStates}
 }
 
 // Open opens, and on first use makes, the state in dir.
@@ -196,6 +199,11 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 	for ; version < schemaVersion; version++ {
 		if _, err := tx.ExecContext(ctx, migrations()[version]); err != nil {
 			return err
+		}
+		if version == withoutStates {
+			if err := deriveStates(ctx, tx); err != nil {
+				return err
+			}
 		}
 	}
 	user := NewID()

@@ -50,7 +50,7 @@ func TestRunSurvivesReopening(t *testing.T) {
 	r := put(t, s, Run{Name: "lysozyme", State: Failed, ExitCode: &code, Kind: "permanent", Message: "m", Remedy: "r", Ended: time.Now(), SetupDone: true})
 	handle := core.Handle{Driver: "local", Version: 1, Owner: core.Owner{User: s.User(), Run: r.ID, Attempt: 1}, Data: json.RawMessage(`{"a":1}`)}
 	a := Attempt{Run: r.ID, N: 1, Site: "lab", Provider: "local", Lease: &handle, Started: time.Now()}
-	a.Launched = true
+	a.State = Starting
 	if err := s.PutAttempt(t.Context(), a, true); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestRunSurvivesReopening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(attempts) != 1 || !attempts[0].Launched || attempts[0].Released || string(attempts[0].Lease.Data) != `{"a":1}` {
+	if len(attempts) != 1 || !attempts[0].Launched() || attempts[0].Released() || string(attempts[0].Lease.Data) != `{"a":1}` {
 		t.Errorf("got %+v", attempts)
 	}
 }

@@ -61,7 +61,7 @@ func fill(dir string) error {
 			return err
 		}
 		a := state.Attempt{
-			Run: run.ID, N: 1, Site: "local", Provider: "local", Released: true, Started: at, Ended: at.Add(time.Minute),
+			Run: run.ID, N: 1, Site: "local", Provider: "local", State: state.Closed, Result: state.Exited, Verdict: state.Completed, Started: at, Ended: at.Add(time.Minute),
 			Record: state.Record{Hosts: []core.Host{{Name: "h0"}, {Name: "h1"}}, ExitCode: &code},
 		}
 		if err := s.PutAttempt(ctx, a, false); err != nil {

@@ -60,6 +60,7 @@ const (
 	HostsSuspended    Event = "hosts_suspended"
 	HostsResumed      Event = "hosts_resumed"
 	LocalError        Event = "local_error" // a full disk, secrets that cannot be read
+	RunOver           Event = "run_over"    // the run is over, or continues, without what the attempt still has
 )
 
 // Events returns all events.
@@ -69,6 +70,6 @@ func Events() []Event {
 		Launch, LaunchFailed, TaskBegins, CheckpointAsked, Reported, HeadGone, TimeOver, CheckpointOwed, OutputsOwed, NothingOwed,
 		Kept, NotKept, Collected, Lent, LendingOver, Released, ReleaseFailed,
 		Stop, Leave, SiteLost, QueueLimit, GivenUp,
-		ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError,
+		ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError, RunOver,
 	}
 }

@@ -228,7 +228,7 @@ func table() map[State]row {
 		},
 		state.Closed: {
 			moves:   map[Event]pair{ControllerStarted: to(state.Closed), LocalError: to(state.Closed)},
-			ignored: []Event{Released, Stop, Leave, SiteLost},
+			ignored: []Event{Released, Stop, Leave, SiteLost, RunOver},
 			impossible: []reason{{none, concat(
 				beforeLease, ofLease, ofTask, ofResult, []Event{ReleaseFailed, Unreachable, Reachable, HostsSuspended, HostsResumed},
 			)}},
@@ -239,6 +239,9 @@ func table() map[State]row {
 			if _, has := r.moves[e]; !has && s != state.Closed {
 				r.moves[e] = to(s)
 			}
+		}
+		if s != state.Closed {
+			r.moves[RunOver] = to(state.Releasing)
 		}
 	}
 	return rows

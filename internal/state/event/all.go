@@ -4,6 +4,7 @@ package event
 func All() []Fields {
 	return []Fields{
 		Note{},
+		AttemptState{},
 		Retry{},
 		Backoff{},
 		Moved{},

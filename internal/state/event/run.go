@@ -5,6 +5,7 @@ import "time"
 // Kinds of a run, its retries and its requests.
 const (
 	KindNote              Kind = "note"
+	KindAttemptState      Kind = "attempt_state"
 	KindRetry             Kind = "retry"
 	KindBackoff           Kind = "backoff"
 	KindMoved             Kind = "moved"
@@ -20,6 +21,12 @@ const (
 // Note is an event of an earlier version of bee, which stored only a text.
 type Note struct {
 	Text string `json:"text"`
+}
+
+// AttemptState is a change of the state of an attempt.
+type AttemptState struct {
+	State string `json:"state"` // from now on
+	On    string `json:"on"`    // the event of the state machine
 }
 
 // Retry is one more attempt after the command of the job failed.
@@ -88,6 +95,9 @@ type ForeignAttempts struct {
 
 // Kind implements Fields.
 func (Note) Kind() Kind { return KindNote }
+
+// Kind implements Fields.
+func (AttemptState) Kind() Kind { return KindAttemptState }
 
 // Kind implements Fields.
 func (Retry) Kind() Kind { return KindRetry }
