@@ -3,6 +3,8 @@ package mpi
 import (
 	"path"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // commandLine is one simple command of the user's, as far as it can be read
@@ -54,40 +56,153 @@ func commandsOf(argv []string) []commandLine {
 	return []commandLine{{words: argv, sure: true}}
 }
 
-// commandsIn splits a script into simple commands. Whatever it does not
-// understand makes the commands unsure, never wrong.
+// longestScript bounds what is parsed, as the parser descends with each bracket.
+const longestScript = 64 << 10
+
+// commandsIn gives the simple commands of a script, in their order. What the parser does
+// not understand has none.
 func commandsIn(script string) []commandLine {
-	var list []commandLine
-	sure := !strings.Contains(script, "<<") // what follows may be a document
-	for _, raw := range split(script) {
-		words, literal := raw.words, raw.literal
-		for len(words) > 0 {
-			switch words[0] {
-			case "if", "then", "else", "elif", "while", "until", "for", "case", "do", "!", "function", "{", "(":
-				sure = false
-				words = words[1:]
+	if len(script) > longestScript {
+		return nil
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return nil
+	}
+	r := reader{sure: true}
+	for _, s := range file.Stmts {
+		r.statement(s)
+	}
+	return r.list
+}
+
+// reader collects the simple commands of a script.
+type reader struct {
+	list []commandLine
+	// sure is false once the environment, the directory or the course of the script may
+	// be another.
+	sure bool
+}
+
+func (r *reader) statement(s *syntax.Stmt) {
+	if s.Negated {
+		r.sure = false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		r.call(c)
+	case *syntax.DeclClause:
+		for _, a := range c.Args {
+			if a.Name == nil || isSearch(a.Name.Value) {
+				r.sure = false
+			}
+		}
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			r.statement(c.Stmt)
+		}
+	case *syntax.BinaryCmd:
+		r.statement(c.X)
+		if c.Op == syntax.AndStmt || c.Op == syntax.OrStmt {
+			r.sure = false
+		}
+		r.statement(c.Y)
+	case nil:
+	default: // a loop, a condition, a function
+		r.sure = false
+		r.within(c)
+	}
+	for _, redirection := range s.Redirs {
+		r.within(redirection)
+	}
+}
+
+// within collects the commands below a node, of which nothing is sure.
+func (r *reader) within(n syntax.Node) {
+	sure := r.sure
+	r.sure = false
+	syntax.Walk(n, func(n syntax.Node) bool {
+		s, is := n.(*syntax.Stmt)
+		if is {
+			r.statement(s)
+		}
+		return !is
+	})
+	r.sure = sure
+}
+
+// call adds a simple command.
+func (r *reader) call(c *syntax.CallExpr) {
+	sets := false
+	for _, a := range c.Assigns {
+		sets = sets || a.Name == nil || isSearch(a.Name.Value)
+		r.within(a)
+	}
+	if len(c.Args) == 0 {
+		r.sure = r.sure && !sets
+		return
+	}
+	words, literal := make([]string, len(c.Args)), true
+	for k, arg := range c.Args {
+		text, plain := wordText(arg)
+		words[k], literal = text, literal && plain
+		r.within(arg)
+	}
+	words, more := withoutPrefix(words)
+	if len(words) == 0 {
+		return
+	}
+	switch words[0] {
+	case ".", "source", "eval", "module", "ml", "spack", "conda", "micromamba", "alias", "cd", "pushd", "unset", "exit", "return":
+		r.sure = false
+	case "trap":
+	default:
+		r.list = append(r.list, commandLine{words, r.sure && literal && !sets && !more})
+	}
+}
+
+// wordText gives a word without its quotes, and whether it has no expansion. An expansion
+// stays as it is written.
+func wordText(w *syntax.Word) (text string, literal bool) {
+	var b strings.Builder
+	literal = true
+	var add func(parts []syntax.WordPart, quoted bool)
+	add = func(parts []syntax.WordPart, quoted bool) {
+		for _, part := range parts {
+			switch p := part.(type) {
+			case *syntax.Lit:
+				b.WriteString(unescape(p.Value, quoted))
+			case *syntax.SglQuoted:
+				literal = literal && !p.Dollar
+				b.WriteString(p.Value)
+			case *syntax.DblQuoted:
+				literal = literal && !p.Dollar
+				add(p.Parts, true)
+			default:
+				literal = false
+				if err := syntax.NewPrinter().Print(&b, p); err != nil {
+					b.WriteByte('$')
+				}
+			}
+		}
+	}
+	add(w.Parts, false)
+	return b.String(), literal
+}
+
+// unescape drops the backslashes of a literal. Within double quotes they count before
+// `$`, a backquote, `"`, a backslash and the end of a line only.
+func unescape(s string, quoted bool) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && (!quoted || strings.IndexByte("$`\"\\\n", s[i+1]) >= 0) {
+			if i++; s[i] == '\n' {
 				continue
 			}
-			break
 		}
-		words, sets := withoutPrefix(words)
-		sure = sure && !sets
-		if len(words) == 0 {
-			continue
-		}
-		switch words[0] {
-		case ".", "source", "eval", "module", "ml", "spack", "conda", "micromamba", "alias", "cd", "pushd", "unset", "export", "trap", "exit", "return":
-			// From here on, the environment or the directory may be another.
-			// Setting what no search depends on does not matter.
-			if words[0] != "export" && words[0] != "trap" || setsSearch(words[1:]) {
-				sure = false
-			}
-			continue
-		}
-		list = append(list, commandLine{words, sure && literal})
-		sure = sure && !raw.conditional
+		b.WriteByte(s[i])
 	}
-	return list
+	return b.String()
 }
 
 // withoutPrefix drops assignments and the programs that run another in the
@@ -114,11 +229,18 @@ func withoutPrefix(words []string) (rest []string, sets bool) {
 
 func setsSearch(words []string) bool {
 	for _, w := range words {
-		name, _, _ := strings.Cut(w, "=")
-		switch name {
-		case "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "OPAL_PREFIX":
+		if name, _, _ := strings.Cut(w, "="); isSearch(name) {
 			return true
 		}
+	}
+	return false
+}
+
+// isSearch reports whether a variable decides which programs and libraries are found.
+func isSearch(name string) bool {
+	switch name {
+	case "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "OPAL_PREFIX":
+		return true
 	}
 	return false
 }
@@ -130,86 +252,4 @@ func isName(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// rawCommand is the words between two separators.
-type rawCommand struct {
-	words       []string
-	literal     bool // no expansion in any word
-	conditional bool // what follows depends on how it ends (`&&`, `||`)
-}
-
-// split cuts a script at newlines and ; & | outside quotes, and the pieces
-// into words. A here-document or a substitution leaves its command unsure.
-func split(script string) []rawCommand {
-	var (
-		list  []rawCommand
-		now   = rawCommand{literal: true}
-		word  strings.Builder
-		open  bool
-		quote byte
-	)
-	endWord := func() {
-		if open {
-			now.words = append(now.words, word.String())
-		}
-		word.Reset()
-		open = false
-	}
-	endCommand := func(conditional bool) {
-		endWord()
-		now.conditional = conditional
-		if len(now.words) > 0 {
-			list = append(list, now)
-		}
-		now = rawCommand{literal: true}
-	}
-	for i := 0; i < len(script); i++ {
-		c := script[i]
-		switch {
-		case quote == '\'' && c != '\'', quote == '"' && c != '"' && c != '$' && c != '`' && c != '\\':
-			word.WriteByte(c)
-		case c == quote && quote != 0:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote, open = c, true
-		case c == '\\' && i+1 < len(script):
-			i++
-			if script[i] != '\n' {
-				word.WriteByte(script[i])
-				open = true
-			}
-		case c == '$' || c == '`':
-			now.literal, open = false, true
-			word.WriteByte(c)
-		case quote == 0 && (c == '*' || c == '?' || c == '[' || c == '<' || c == '>' || c == '~'):
-			// Globs and redirections: the program's name is seldom in them,
-			// and a redirection's file is a word like any other.
-			word.WriteByte(c)
-			open = true
-		case quote == 0 && c == '#' && !open:
-			for i+1 < len(script) && script[i+1] != '\n' {
-				i++
-			}
-		case quote == 0 && c == '&' && strings.HasSuffix(word.String(), ">"):
-			word.WriteByte(c) // 2>&1
-		case quote == 0 && (c == '\n' || c == ';' || c == '&' || c == '|'):
-			endCommand((c == '|' || c == '&') && i+1 < len(script) && script[i+1] == c)
-		case quote == 0 && (c == '(' || c == ')'):
-			endCommand(false)
-			now.words, open = append(now.words, "("), false
-			endCommand(false)
-			// A function or a subshell: see "(" in commandsIn.
-		case quote == 0 && (c == ' ' || c == '\t'):
-			endWord()
-		default:
-			word.WriteByte(c)
-			open = true
-		}
-	}
-	if quote != 0 {
-		now.literal = false
-	}
-	endCommand(false)
-	return list
 }
