@@ -224,7 +224,7 @@ func Agent() ssh.Agent {
 	}
 	clusters := &Clusters{}
 	return ssh.Agent{
-		Store: func(dir string) driver.Store { return dirstore.Root(dir) },
+		Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 		Provider: func(raw json.RawMessage) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {

@@ -91,8 +91,8 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(plan.PhaseAcquire), Clusters: clusters})
 	}
-	c.Place = func(store string) (driver.Store, error) {
-		return catalog.Place(store, catalog.Options{Binary: binary})
+	c.OpenStore = func(store string) (driver.Store, error) {
+		return catalog.Store(store, catalog.Options{Binary: binary})
 	}
 	c.LocalStore = catalog.LocalStore
 	c.Secure = control.SecureByKey

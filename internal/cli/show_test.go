@@ -68,7 +68,7 @@ func TestShowTellsHowFarMachinesAre(t *testing.T) {
 // TestShowListsCheckpoints with their size, how long each took, and where it lies.
 func TestShowListsCheckpoints(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended})
-	home := dirstore.Dir(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
+	home := dirstore.Checkpoints(filepath.Join(d.store.RunDir("aaaa1111"), "checkpoints"))
 	kept, _, err := home.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", store.FetchFunc(func(to, _ string) error {
 		time.Sleep(100 * time.Millisecond) // so that a time of 0 is not its own
 		if err := os.MkdirAll(to, 0o700); err != nil {

@@ -361,8 +361,8 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		w := newWorld(t, "a")
 		run, job, asked := w.submit(t), movable(), 0
 		job.Store = t.TempDir()
-		w.Place = func(string) (driver.Store, error) {
-			return countedPlace{dirstore.Root(job.Store), &asked}, nil
+		w.OpenStore = func(string) (driver.Store, error) {
+			return countedPlace{dirstore.Store(job.Store), &asked}, nil
 		}
 		d := &drive{c: w.Controller, run: run, sub: Submission{Job: job}}
 		store, err := d.store()
@@ -389,12 +389,12 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 
 // countedPlace counts how often its stores are listed.
 type countedPlace struct {
-	dirstore.Root
+	dirstore.Store
 	asked *int
 }
 
 func (p countedPlace) Run(name string) driver.Checkpoints {
-	return countedStore{p.Root.Run(name), p.asked}
+	return countedStore{p.Store.Run(name), p.asked}
 }
 
 type countedStore struct {

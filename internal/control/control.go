@@ -27,8 +27,8 @@ type Controller struct {
 	Store *state.Store
 	// Provider makes the provider of a site.
 	Provider func(spec.Site) (driver.Provider, error)
-	// Place opens the place of a `store:`, where it can be reached.
-	Place func(store string) (driver.Store, error)
+	// OpenStore opens the store that a `store:` names.
+	OpenStore func(store string) (driver.Store, error)
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between
 	// after each thing that it writes.
 	LocalStore func(dir string, between func()) driver.Checkpoints

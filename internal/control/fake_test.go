@@ -456,7 +456,7 @@ func newWorld(t *testing.T, names ...string) *world {
 
 // localStore opens the checkpoints in a directory.
 func localStore(dir string, between func()) driver.Checkpoints {
-	return dirstore.Stepped{Dir: dirstore.Dir(dir), Between: between}
+	return dirstore.Stepped{Checkpoints: dirstore.Checkpoints(dir), Between: between}
 }
 
 // proven believes every connection, as all ends of fakes are in the test.

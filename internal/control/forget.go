@@ -134,7 +134,7 @@ func (c *Controller) forgetHere(ctx context.Context, run state.Run) error {
 }
 
 func (c *Controller) emptyStore(ctx context.Context, sub *Submission, run string) error {
-	place, err := c.Place(sub.Job.Store)
+	place, err := c.OpenStore(sub.Job.Store)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c *Controller) sweepStores(ctx context.Context, stores []string, how Sweep
 }
 
 func (c *Controller) sweepStore(ctx context.Context, name string, known map[string]bool, how Sweeping) ([]Swept, error) {
-	place, err := c.Place(name)
+	place, err := c.OpenStore(name)
 	if err != nil {
 		return nil, err
 	}

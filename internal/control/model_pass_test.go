@@ -171,7 +171,7 @@ func (l *modelLease) Keep(ctx context.Context, dir string, g driver.Generation, 
 	if err := l.reach("serve"); err != nil {
 		return driver.Manifest{}, false, err
 	}
-	return dirstore.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, store.Tree(tree))
+	return dirstore.Store(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, store.Tree(tree))
 }
 
 func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
@@ -179,7 +179,7 @@ func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoin
 	if err := l.reach("serve"); err != nil {
 		return err
 	}
-	return dirstore.Root(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, store.Tree(tree))
+	return dirstore.Store(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, store.Tree(tree))
 }
 
 func (l *modelLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {

@@ -15,17 +15,17 @@ import (
 
 // place opens it.
 func (m *model) place(string) (driver.Store, error) {
-	return modelPlace{dirstore.Root(m.far), m}, nil
+	return modelPlace{dirstore.Store(m.far), m}, nil
 }
 
 // modelPlace is a directory that may be out of reach for a while, or fail.
 type modelPlace struct {
-	dirstore.Root
+	dirstore.Store
 	m *model
 }
 
 func (p modelPlace) Run(name string) driver.Checkpoints {
-	return modelStore{dirstore.Stepped{Dir: dirstore.Dir(filepath.Join(string(p.Root), name)), Between: p.m.step}, p.m}
+	return modelStore{dirstore.Stepped{Checkpoints: dirstore.Checkpoints(filepath.Join(string(p.Store), name)), Between: p.m.step}, p.m}
 }
 
 // Mark implements driver.SharedDirectory.
@@ -33,7 +33,7 @@ func (p modelPlace) Mark(ctx context.Context, name string) error {
 	if err := p.m.storeWay("mark"); err != nil {
 		return err
 	}
-	return p.Root.Mark(ctx, name)
+	return p.Store.Mark(ctx, name)
 }
 
 // SharedDirectory implements driver.Store.

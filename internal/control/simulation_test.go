@@ -241,7 +241,7 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 			}
 			return nil, fs.ErrNotExist
 		},
-		Place:      m.place,
+		OpenStore:  m.place,
 		LocalStore: localStore,
 		Secure:     proven,
 		Connect:    func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
@@ -291,7 +291,7 @@ func (m *model) keptIn() string {
 }
 
 func (m *model) volume(g driver.Generation) string {
-	return dirstore.Dir(m.keptIn()).Volume(g)
+	return dirstore.Checkpoints(m.keptIn()).Volume(g)
 }
 
 func (m *model) manifest(g driver.Generation) string {

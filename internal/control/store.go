@@ -48,7 +48,7 @@ func (d *drive) store() (driver.Checkpoints, error) {
 		return d.c.local(d.c.checkpoints(d.run.ID)), nil
 	}
 	if d.where == nil {
-		place, err := d.c.Place(d.sub.Job.Store)
+		place, err := d.c.OpenStore(d.sub.Job.Store)
 		if err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ type Foreign struct {
 // suspended run of this one: see Resume. The other installation is kept from
 // going on with it. The store is not believed: see adopted.
 func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign) (state.Run, error) {
-	place, err := c.Place(store)
+	place, err := c.OpenStore(store)
 	if err != nil {
 		return state.Run{}, err
 	}

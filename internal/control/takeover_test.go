@@ -19,7 +19,7 @@ import (
 func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	w := newWorld(t, "a")
 	dir := t.TempDir()
-	w.Place = func(string) (driver.Store, error) { return dirstore.Root(dir), nil }
+	w.OpenStore = func(string) (driver.Store, error) { return dirstore.Store(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
 	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
 	defer d.closeStore()
@@ -51,7 +51,7 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 // the store likes.
 func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
 	w, dir := newWorld(t, "a"), t.TempDir()
-	w.Place = func(string) (driver.Store, error) { return dirstore.Root(dir), nil }
+	w.OpenStore = func(string) (driver.Store, error) { return dirstore.Store(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
 	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
 	defer d.closeStore()

@@ -153,7 +153,7 @@ func TestAPlanSaysWhyAndWhatItDependsOn(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	w.Place = func(store string) (driver.Store, error) { return dirstore.Root(store), nil }
+	w.OpenStore = func(store string) (driver.Store, error) { return dirstore.Store(store), nil }
 	for store, want := range map[string]string{"": "", dir: "", filepath.Join(dir, "not-mounted"): "use the store " + filepath.Join(dir, "not-mounted")} {
 		sub.Job.Store = store
 		err := w.TryStore(t.Context(), sub)

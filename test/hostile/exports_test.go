@@ -59,7 +59,7 @@ func machines(t *testing.T, dir string, harm func(volume string)) {
 		harm(volume)
 	}
 	g := driver.Generation{Attempt: 1, Snapshot: 1}
-	if _, _, err := dirstore.Dir(dir).Keep(t.Context(), g, "laptop", store.Tree(volume)); err != nil {
+	if _, _, err := dirstore.Checkpoints(dir).Keep(t.Context(), g, "laptop", store.Tree(volume)); err != nil {
 		t.Fatal(err)
 	}
 }

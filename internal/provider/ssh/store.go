@@ -17,10 +17,10 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// NewPlace gives the store of checkpoints that is a directory on the one host of
+// NewStore returns the store in a directory on the one host of
 // the settings. Nothing is installed there but the bee binary, in the user's
 // cache.
-func NewPlace(s Settings, dir string) (driver.Store, error) {
+func NewStore(s Settings, dir string) (driver.Store, error) {
 	if len(s.Hosts) != 1 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use the store", Object: s.Name, Err: errors.New("it has to be on one host")}
 	}
@@ -28,10 +28,10 @@ func NewPlace(s Settings, dir string) (driver.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place{p: p.(*provider), dir: dir}, nil
+	return &remoteStore{p: p.(*provider), dir: dir}, nil
 }
 
-type place struct {
+type remoteStore struct {
 	p    *provider
 	dir  string // as the user wrote it
 	mu   sync.Mutex
@@ -39,10 +39,10 @@ type place struct {
 }
 
 // String implements driver.Store.
-func (p *place) String() string { return p.p.s.Hosts[0] + ":" + p.dir }
+func (p *remoteStore) String() string { return p.p.s.Hosts[0] + ":" + p.dir }
 
 // Close implements driver.Store.
-func (p *place) Close() error {
+func (p *remoteStore) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link == nil {
@@ -54,10 +54,12 @@ func (p *place) Close() error {
 }
 
 // Run implements driver.Store.
-func (p *place) Run(name string) driver.Checkpoints { return farStore{p, path.Join(p.dir, name)} }
+func (p *remoteStore) Run(name string) driver.Checkpoints {
+	return remoteCheckpoints{p, path.Join(p.dir, name)}
+}
 
 // Runs implements driver.Store.
-func (p *place) Runs(ctx context.Context) ([]string, error) {
+func (p *remoteStore) Runs(ctx context.Context) ([]string, error) {
 	r, err := p.ask(ctx, storeRequest{Op: opRuns, Dir: p.dir})
 	if len(r.Runs) > store.MostNames {
 		return nil, p.hostile(errors.New("it names more runs than there can be"))
@@ -66,36 +68,36 @@ func (p *place) Runs(ctx context.Context) ([]string, error) {
 }
 
 // ChecksContent implements driver.Store.
-func (p *place) ChecksContent() bool { return false }
+func (p *remoteStore) ChecksContent() bool { return false }
 
 // SharedDirectory implements driver.Store.
-func (p *place) SharedDirectory() driver.SharedDirectory { return p }
+func (p *remoteStore) SharedDirectory() driver.SharedDirectory { return p }
 
 // Meeter implements driver.Store.
-func (p *place) Meeter() driver.Meeter { return p }
+func (p *remoteStore) Meeter() driver.Meeter { return p }
 
 // Path implements driver.SharedDirectory.
-func (p *place) Path() string { return p.dir }
+func (p *remoteStore) Path() string { return p.dir }
 
 // Mark implements driver.SharedDirectory.
-func (p *place) Mark(ctx context.Context, name string) error {
+func (p *remoteStore) Mark(ctx context.Context, name string) error {
 	_, err := p.ask(ctx, storeRequest{Op: opMark, Dir: p.dir, Path: name})
 	return err
 }
 
 // Unmark implements driver.SharedDirectory.
-func (p *place) Unmark(ctx context.Context, name string) error {
+func (p *remoteStore) Unmark(ctx context.Context, name string) error {
 	_, err := p.ask(ctx, storeRequest{Op: opUnmark, Dir: p.dir, Path: name})
 	return err
 }
 
 // hostile is the error of a host that answers what no agent of bee does.
-func (p *place) hostile(err error) error {
+func (p *remoteStore) hostile(err error) error {
 	return &core.Error{Kind: core.Invalid, Op: "use the store", Object: p.String(), Err: err, Remedy: "Something else than bee answers there: do not use this store before you know what it is."}
 }
 
 // connected gives the connection to the host, made anew where it broke.
-func (p *place) connected(ctx context.Context) (*link, error) {
+func (p *remoteStore) connected(ctx context.Context) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link != nil {
@@ -116,7 +118,7 @@ func (p *place) connected(ctx context.Context) (*link, error) {
 const mostReply = store.MostManifests + 1<<20
 
 // open makes a call whose stream goes on where its reply says so.
-func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp], q storeRequest, direct *driver.Connection) (*rpc.Stream, Resp, error) {
+func open[Resp any](ctx context.Context, p *remoteStore, m rpc.Method[storeCall, Resp], q storeRequest, direct *driver.Connection) (*rpc.Stream, Resp, error) {
 	var none Resp
 	k, err := p.connected(ctx)
 	if err != nil {
@@ -134,7 +136,7 @@ func open[Resp any](ctx context.Context, p *place, m rpc.Method[storeCall, Resp]
 	return s, reply, transient(err)
 }
 
-func (p *place) ask(ctx context.Context, q storeRequest) (storeReply, error) {
+func (p *remoteStore) ask(ctx context.Context, q storeRequest) (storeReply, error) {
 	s, _, err := open(ctx, p, callStore, q, nil)
 	if err != nil {
 		return storeReply{}, err
@@ -159,14 +161,14 @@ func readReply(r io.Reader, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// farStore is the directory of one run on the host.
-type farStore struct {
-	*place
+// remoteCheckpoints is the directory of one run on the host.
+type remoteCheckpoints struct {
+	*remoteStore
 	dir string
 }
 
 // List implements driver.Checkpoints.
-func (s farStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
+func (s remoteCheckpoints) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	r, err := s.ask(ctx, storeRequest{Op: opList, Dir: s.dir})
 	if err == nil {
 		if cerr := store.CheckList(r.List); cerr != nil {
@@ -180,13 +182,13 @@ func (s farStore) List(ctx context.Context) ([]driver.Checkpoint, error) {
 }
 
 // Note implements driver.Checkpoints.
-func (s farStore) Note(ctx context.Context, record []byte) error {
+func (s remoteCheckpoints) Note(ctx context.Context, record []byte) error {
 	_, err := s.ask(ctx, storeRequest{Op: opNote, Dir: s.dir, Record: record})
 	return err
 }
 
 // Noted implements driver.Checkpoints.
-func (s farStore) Noted(ctx context.Context) ([]byte, error) {
+func (s remoteCheckpoints) Noted(ctx context.Context) ([]byte, error) {
 	r, err := s.ask(ctx, storeRequest{Op: opNoted, Dir: s.dir})
 	if len(r.Record) > store.MostRecord {
 		return nil, s.hostile(errors.New("its record of a run is larger than one can be"))
@@ -195,22 +197,22 @@ func (s farStore) Noted(ctx context.Context) ([]byte, error) {
 }
 
 // Check implements driver.Checkpoints: the host compares.
-func (s farStore) Check(ctx context.Context, k driver.Checkpoint) error {
+func (s remoteCheckpoints) Check(ctx context.Context, k driver.Checkpoint) error {
 	_, err := s.ask(ctx, storeRequest{Op: opCheck, Dir: s.dir, Kept: k})
 	return err
 }
 
 // Remove implements driver.Checkpoints.
-func (s farStore) Remove(ctx context.Context) error {
+func (s remoteCheckpoints) Remove(ctx context.Context) error {
 	_, err := s.ask(ctx, storeRequest{Op: opRemove, Dir: s.dir})
 	return err
 }
 
 // Keep implements driver.Checkpoints: the host receives the tree from wherever it
 // lies, straight or through this machine's memory.
-func (s farStore) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
+func (s remoteCheckpoints) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (driver.Manifest, bool, error) {
 	direct := from.Direct()
-	host, o, err := open(ctx, s.place, callStoreKeep, storeRequest{Dir: s.dir, Generation: g, Site: site}, direct)
+	host, o, err := open(ctx, s.remoteStore, callStoreKeep, storeRequest{Dir: s.dir, Generation: g, Site: site}, direct)
 	if err != nil {
 		return driver.Manifest{}, false, err
 	}
@@ -238,7 +240,7 @@ func (s farStore) Keep(ctx context.Context, g driver.Generation, site string, fr
 // keeping is the stream of a call that keeps a store.
 type keeping struct {
 	*rpc.Stream
-	store farStore
+	store remoteCheckpoints
 	reply storeReply
 }
 
@@ -253,9 +255,9 @@ func (k *keeping) Outcome() error {
 }
 
 // Restore implements driver.Checkpoints.
-func (s farStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+func (s remoteCheckpoints) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	direct := to.Direct()
-	host, o, err := open(ctx, s.place, callStoreRestore, storeRequest{Dir: s.dir, Kept: k}, direct)
+	host, o, err := open(ctx, s.remoteStore, callStoreRestore, storeRequest{Dir: s.dir, Kept: k}, direct)
 	if err != nil {
 		return err
 	}
@@ -277,6 +279,6 @@ func (s farStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Si
 	return treesync.Deliver(tree, func(w io.Writer) error { return treesync.Relay(w, host) })
 }
 
-func (s farStore) broken(op string, err error) error {
+func (s remoteCheckpoints) broken(op string, err error) error {
 	return transient(&core.Error{Kind: core.Lost, Op: op, Object: s.String(), Err: err})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // inDirectory opens the store in a directory.
-func inDirectory(dir string) driver.Store { return dirstore.Root(dir) }
+func inDirectory(dir string) driver.Store { return dirstore.Store(dir) }
 
 // TestMarksAreNamedByWhoAsks, and nothing else is made or removed by that.
 func TestMarksAreNamedByWhoAsks(t *testing.T) {

@@ -17,7 +17,7 @@ func archive(t testing.TB, f *sshfarm.Farm, host, dir string) driver.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlace(Settings{Name: "archive", Hosts: []string{host}, Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
+	p, err := NewStore(Settings{Name: "archive", Hosts: []string{host}, Client: filepath.Join(f.Bin, "ssh"), BinaryFor: func(arch string) (string, error) {
 		if arch == runtime.GOARCH {
 			return self, nil
 		}

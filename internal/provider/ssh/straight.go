@@ -66,10 +66,10 @@ func (l *lease) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver,
 }
 
 // Machine implements driver.Meeter.
-func (p *place) Machine() string { return p.p.s.Hosts[0] }
+func (p *remoteStore) Machine() string { return p.p.s.Hosts[0] }
 
 // Meet implements driver.Meeter.
-func (p *place) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) {
+func (p *remoteStore) Meet(ctx context.Context, m driver.Meeting) (driver.End, error) {
 	k, err := p.connected(ctx)
 	if err != nil {
 		return nil, err

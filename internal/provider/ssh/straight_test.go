@@ -81,7 +81,7 @@ func (f farTree) Receive(ctx context.Context) (driver.Receiver, error) {
 type far struct {
 	*sshfarm.Farm
 	lease *lease
-	place *place
+	place *remoteStore
 	store driver.Checkpoints
 	tree  farTree
 	data  []byte
@@ -93,7 +93,7 @@ func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	must(t, err)
 	t.Cleanup(func() { l.Release(context.Background()) })
 	p := archive(t, f, "h1", filepath.Join(f.Private, "bee-h1"))
-	s := &far{Farm: f, lease: l.(*lease), place: p.(*place), store: p.Run("u@far"), data: make([]byte, size)}
+	s := &far{Farm: f, lease: l.(*lease), place: p.(*remoteStore), store: p.Run("u@far"), data: make([]byte, size)}
 	s.tree = farTree{DirectTransfer: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
 	rand.Read(s.data)
 	must(t, s.store.Note(t.Context(), []byte("{}")))

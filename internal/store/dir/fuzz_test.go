@@ -30,7 +30,7 @@ func FuzzManifest(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(own, manifestName), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m, err := Dir(dir).manifest(g)
+		m, err := Checkpoints(dir).manifest(g)
 		if err != nil {
 			if !errors.Is(err, errManifest) {
 				t.Errorf("it is refused as %v", err)

@@ -74,7 +74,7 @@ func TestLinksInAStore(t *testing.T) {
 				}
 			}
 			fill(tree, "first")
-			store := Root(t.TempDir()).Run("a@b").(rooted)
+			store := Store(t.TempDir()).Run("a@b").(rooted)
 			for i := 1; i <= 2; i++ {
 				if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: i}, "s", localTree(tree)); err != nil {
 					t.Fatal(err)
@@ -87,7 +87,7 @@ func TestLinksInAStore(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(secret, manifestName), []byte("{}"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := harmed(secret)[name](string(store.Dir)); err != nil {
+			if err := harmed(secret)[name](string(store.Checkpoints)); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan struct{})

@@ -48,7 +48,7 @@ func TestLinksInAStoreLeadNowhere(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(filepath.Join(out, to), link)); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 3}, "here", store.FetchFunc(func(volume, _ string) error {
+			_, _, err := Checkpoints(dir).Keep(t.Context(), driver.Generation{Attempt: 3}, "here", store.FetchFunc(func(volume, _ string) error {
 				return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
 			}))
 			if err == nil {
@@ -56,7 +56,7 @@ func TestLinksInAStoreLeadNowhere(t *testing.T) {
 			}
 			untouched()
 			for i := range 4 { // it makes way as the oldest
-				if _, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 4 + i}, "here", store.FetchFunc(func(volume, _ string) error {
+				if _, _, err := Checkpoints(dir).Keep(t.Context(), driver.Generation{Attempt: 4 + i}, "here", store.FetchFunc(func(volume, _ string) error {
 					return errors.Join(os.MkdirAll(volume, 0o700), os.WriteFile(filepath.Join(volume, "state"), nil, 0o600))
 				})); err != nil {
 					t.Error(err)
@@ -75,11 +75,11 @@ func TestAVolumeThatIsALinkIsNotRestored(t *testing.T) {
 	if err := errors.Join(os.Rename(filepath.Join(dir, "1", volumeName), out), os.Symlink(out, filepath.Join(dir, "1", volumeName))); err != nil {
 		t.Fatal(err)
 	}
-	list, err := Dir(dir).List(t.Context())
+	list, err := Checkpoints(dir).List(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	if err := Dir(dir).Restore(context.Background(), list[0], localTree(filepath.Join(t.TempDir(), "to"))); !errors.Is(err, driver.ErrDamaged) {
+	if err := Checkpoints(dir).Restore(context.Background(), list[0], localTree(filepath.Join(t.TempDir(), "to"))); !errors.Is(err, driver.ErrDamaged) {
 		t.Errorf("restored: %v", err)
 	}
 }

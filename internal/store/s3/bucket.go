@@ -43,34 +43,34 @@ type Objects interface {
 }
 
 // New returns the store of objects. name is it as its user wrote it.
-func New(name string, objects Objects) driver.Store { return &place{name, objects} }
+func New(name string, objects Objects) driver.Store { return &bucket{name, objects} }
 
-type place struct {
+type bucket struct {
 	name    string
 	objects Objects
 }
 
 // String implements driver.Store.
-func (p *place) String() string { return p.name }
+func (p *bucket) String() string { return p.name }
 
 // Close implements driver.Store.
-func (p *place) Close() error { return nil }
+func (p *bucket) Close() error { return nil }
 
 // ChecksContent implements driver.Store: digests name all parts of a tree, from its
 // manifest on.
-func (p *place) ChecksContent() bool { return true }
+func (p *bucket) ChecksContent() bool { return true }
 
 // SharedDirectory implements driver.Store.
-func (p *place) SharedDirectory() driver.SharedDirectory { return nil }
+func (p *bucket) SharedDirectory() driver.SharedDirectory { return nil }
 
 // Meeter implements driver.Store.
-func (p *place) Meeter() driver.Meeter { return nil }
+func (p *bucket) Meeter() driver.Meeter { return nil }
 
 // Run implements driver.Store.
-func (p *place) Run(name string) driver.Checkpoints { return &checkpoints{p, name + "/"} }
+func (p *bucket) Run(name string) driver.Checkpoints { return &checkpoints{p, name + "/"} }
 
 // Runs implements driver.Store.
-func (p *place) Runs(ctx context.Context) ([]string, error) {
+func (p *bucket) Runs(ctx context.Context) ([]string, error) {
 	tops, err := p.objects.Tops(ctx)
 	tops = slices.DeleteFunc(tops, func(name string) bool { _, _, ok := driver.ParseRunName(name); return !ok })
 	slices.Sort(tops)
@@ -88,7 +88,7 @@ const (
 
 // checkpoints are those of one run in a bucket.
 type checkpoints struct {
-	*place
+	*bucket
 	prefix string
 }
 

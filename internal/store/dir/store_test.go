@@ -15,7 +15,7 @@ import (
 func TestADirectory(t *testing.T) {
 	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		dir := t.TempDir()
-		return dirstore.Root(dir), dir
+		return dirstore.Store(dir), dir
 	}}.Run(t)
 }
 
@@ -23,7 +23,7 @@ func TestADirectory(t *testing.T) {
 // and must neither be made nor look empty.
 func TestADirectoryThatIsNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "mounted")
-	r := dirstore.Root(dir)
+	r := dirstore.Store(dir)
 	_, err1 := r.Runs(t.Context())
 	_, err2 := r.Run("u@one").Noted(t.Context())
 	err3 := r.Mark(t.Context(), driver.MarkPrefix+"0")
@@ -37,4 +37,4 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	}
 }
 
-func BenchmarkADirectory(b *testing.B) { drivertest.BenchStore(b, dirstore.Root(b.TempDir())) }
+func BenchmarkADirectory(b *testing.B) { drivertest.BenchStore(b, dirstore.Store(b.TempDir())) }

@@ -21,7 +21,7 @@ func TestARunsDirectoryIsNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(root, "a@b")); err != nil {
 		t.Fatal(err)
 	}
-	store := Root(root).Run("a@b")
+	store := Store(root).Run("a@b")
 	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", localTree(t.TempDir())); err == nil {
 		t.Error("a checkpoint was kept over it")
 	}

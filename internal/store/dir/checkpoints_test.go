@@ -24,7 +24,7 @@ func gen(attempt, snapshot int) driver.Generation {
 // keep makes a checkpoint with one file.
 func keep(t *testing.T, dir string, g driver.Generation, text string) (made bool) {
 	t.Helper()
-	m, made, err := Dir(dir).Keep(t.Context(), g, "here", store.FetchFunc(func(volume, _ string) error {
+	m, made, err := Checkpoints(dir).Keep(t.Context(), g, "here", store.FetchFunc(func(volume, _ string) error {
 		if err := os.MkdirAll(volume, 0o700); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
 		if !keep(t, dir, step.g, "x") {
 			t.Errorf("%+v was there already", step.g)
 		}
-		list, err := Dir(dir).List(t.Context())
+		list, err := Checkpoints(dir).List(t.Context())
 		if err != nil || len(list) == 0 || list[len(list)-1].Generation != step.two || len(list) > 1 && list[0].Generation != step.left {
 			t.Errorf("after %+v: %v, %v", step.g, list, err)
 		}
@@ -77,14 +77,14 @@ func TestCutShortAndDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := Dir(dir).List(t.Context())
-	if err != nil || len(list) != 1 || Dir(dir).Check(t.Context(), list[0]) != nil {
+	list, err := Checkpoints(dir).List(t.Context())
+	if err != nil || len(list) != 1 || Checkpoints(dir).Check(t.Context(), list[0]) != nil {
 		t.Fatalf("%v, %v", list, err)
 	}
 	if err := os.WriteFile(filepath.Join(list[0].Dir, "more"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Dir(dir).Check(t.Context(), list[0]); !errors.Is(err, driver.ErrDamaged) {
+	if err := Checkpoints(dir).Check(t.Context(), list[0]); !errors.Is(err, driver.ErrDamaged) {
 		t.Errorf("a file too many: %v", err)
 	}
 	if !keep(t, dir, driver.Generation{Attempt: 2}, "anew") {
@@ -116,7 +116,7 @@ func TestNothingCountsBeforeItIsOnTheDisk(t *testing.T) {
 			return err == nil
 		}
 		seen := 0
-		d := Stepped{Dir: Dir(dir), Between: func() {}, syncing: func() error {
+		d := Stepped{Checkpoints: Checkpoints(dir), Between: func() {}, syncing: func() error {
 			seen++
 			if !exists("3/volume/state") || exists("3/manifest.json") != (seen == 2) || !exists("1/manifest.json") {
 				t.Errorf("sync %d comes at the wrong time", seen)
@@ -139,7 +139,7 @@ func TestTheNewestIsTheBasis(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, driver.Generation{Attempt: 1}, "first")
 	keep(t, dir, gen(1, 1), "older, of the same attempt")
-	_, _, err := Dir(dir).Keep(t.Context(), driver.Generation{Attempt: 2}, "here", store.FetchFunc(func(volume, before string) error {
+	_, _, err := Checkpoints(dir).Keep(t.Context(), driver.Generation{Attempt: 2}, "here", store.FetchFunc(func(volume, before string) error {
 		if raw, err := os.ReadFile(filepath.Join(before, "state")); err != nil || string(raw) != "first" {
 			t.Errorf("the earlier copy holds %q, %v", raw, err)
 		}

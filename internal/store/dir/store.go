@@ -11,21 +11,21 @@ import (
 	"github.com/bee-hpc/bee/internal/store"
 )
 
-// Root is the place that is a directory, of a disk or of a shared file system:
+// Store is the store in a directory, of a disk or of a shared file system:
 // each run has one below it. It has to be there: one that is made anew where its
 // file system is not mounted would hide what the store holds.
-type Root string
+type Store string
 
 // String implements driver.Store.
-func (r Root) String() string { return string(r) }
+func (r Store) String() string { return string(r) }
 
 // Run implements driver.Store.
-func (r Root) Run(name string) driver.Checkpoints {
-	return rooted{Dir(filepath.Join(string(r), name)), r}
+func (r Store) Run(name string) driver.Checkpoints {
+	return rooted{Checkpoints(filepath.Join(string(r), name)), r}
 }
 
 // Runs implements driver.Store.
-func (r Root) Runs(context.Context) ([]string, error) {
+func (r Store) Runs(context.Context) ([]string, error) {
 	all, err := namesIn(string(r))
 	var names []string
 	for _, name := range all {
@@ -40,23 +40,23 @@ func (r Root) Runs(context.Context) ([]string, error) {
 }
 
 // Close implements driver.Store.
-func (r Root) Close() error { return nil }
+func (r Store) Close() error { return nil }
 
 // ChecksContent implements driver.Store: a copy is compared before it is sent, where others
 // may change it.
-func (r Root) ChecksContent() bool { return false }
+func (r Store) ChecksContent() bool { return false }
 
 // Meeter implements driver.Store.
-func (r Root) Meeter() driver.Meeter { return nil }
+func (r Store) Meeter() driver.Meeter { return nil }
 
 // SharedDirectory implements driver.Store.
-func (r Root) SharedDirectory() driver.SharedDirectory { return r }
+func (r Store) SharedDirectory() driver.SharedDirectory { return r }
 
 // Path implements driver.SharedDirectory.
-func (r Root) Path() string { return string(r) }
+func (r Store) Path() string { return string(r) }
 
 // Mark implements driver.SharedDirectory.
-func (r Root) Mark(_ context.Context, name string) error {
+func (r Store) Mark(_ context.Context, name string) error {
 	if err := markName(name); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r Root) Mark(_ context.Context, name string) error {
 }
 
 // Unmark implements driver.SharedDirectory.
-func (r Root) Unmark(_ context.Context, name string) error {
+func (r Store) Unmark(_ context.Context, name string) error {
 	if err := markName(name); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func markName(name string) error {
 // rooted is a run's directory, of which nothing can be told while that above it
 // is missing.
 type rooted struct {
-	Dir
-	root Root
+	Checkpoints
+	root Store
 }
 
 // there makes sure of the directory above, and that the run's own is no link, by which
@@ -96,8 +96,8 @@ func (d rooted) there() error {
 	if _, err := os.Stat(string(d.root)); err != nil {
 		return store.Explain(string(d.root), err)
 	}
-	if info, err := os.Lstat(string(d.Dir)); err == nil && !info.IsDir() {
-		return displaced(string(d.Dir))
+	if info, err := os.Lstat(string(d.Checkpoints)); err == nil && !info.IsDir() {
+		return displaced(string(d.Checkpoints))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (d rooted) List(ctx context.Context) ([]driver.Checkpoint, error) {
 	if err := d.there(); err != nil {
 		return nil, err
 	}
-	return d.Dir.List(ctx)
+	return d.Checkpoints.List(ctx)
 }
 
 // Keep implements driver.Checkpoints.
@@ -115,7 +115,7 @@ func (d rooted) Keep(ctx context.Context, g driver.Generation, site string, from
 	if err := d.there(); err != nil {
 		return driver.Manifest{}, false, err
 	}
-	return d.Dir.Keep(ctx, g, site, from)
+	return d.Checkpoints.Keep(ctx, g, site, from)
 }
 
 // Note implements driver.Checkpoints.
@@ -123,7 +123,7 @@ func (d rooted) Note(ctx context.Context, record []byte) error {
 	if err := d.there(); err != nil {
 		return err
 	}
-	return d.Dir.Note(ctx, record)
+	return d.Checkpoints.Note(ctx, record)
 }
 
 // Noted implements driver.Checkpoints.
@@ -131,7 +131,7 @@ func (d rooted) Noted(ctx context.Context) ([]byte, error) {
 	if err := d.there(); err != nil {
 		return nil, err
 	}
-	return d.Dir.Noted(ctx)
+	return d.Checkpoints.Noted(ctx)
 }
 
 // Check implements driver.Checkpoints.
@@ -139,7 +139,7 @@ func (d rooted) Check(ctx context.Context, k driver.Checkpoint) error {
 	if err := d.there(); err != nil {
 		return err
 	}
-	return d.Dir.Check(ctx, k)
+	return d.Checkpoints.Check(ctx, k)
 }
 
 // Remove implements driver.Checkpoints.
@@ -147,5 +147,5 @@ func (d rooted) Remove(ctx context.Context) error {
 	if err := d.there(); err != nil {
 		return err
 	}
-	return d.Dir.Remove(ctx)
+	return d.Checkpoints.Remove(ctx)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/bee-hpc/bee/internal/store/s3"
 )
 
-// Place opens what a `store:` names.
-func Place(store string, o Options) (driver.Store, error) {
+// Store opens the store that a `store:` names.
+func Store(store string, o Options) (driver.Store, error) {
 	s, err := spec.ParseStore(store)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use the store", Object: store, Err: err}
 	}
 	switch {
 	case s.Host != "":
-		return ssh.NewPlace(o.behind(spec.Site{Name: store}, []string{s.Host}), s.Dir)
+		return ssh.NewStore(o.behind(spec.Site{Name: store}, []string{s.Host}), s.Dir)
 	case s.Bucket != "":
 		objects, err := s3.NewS3(context.Background(), s3.Settings{Bucket: s.Bucket, Prefix: s.Prefix, Endpoint: s.Endpoint, Region: s.Region, Profile: s.Profile})
 		if err != nil {
@@ -27,11 +27,11 @@ func Place(store string, o Options) (driver.Store, error) {
 		}
 		return s3.New(store, objects), nil
 	}
-	return dirstore.Root(s.Dir), nil
+	return dirstore.Store(s.Dir), nil
 }
 
 // LocalStore opens the checkpoints in a directory of this machine, and calls between after
 // each thing that it writes.
 func LocalStore(dir string, between func()) driver.Checkpoints {
-	return dirstore.Stepped{Dir: dirstore.Dir(dir), Between: between}
+	return dirstore.Stepped{Checkpoints: dirstore.Checkpoints(dir), Between: between}
 }

@@ -27,18 +27,17 @@ const (
 	recordName   = "run.json"
 )
 
-// Dir is the store that is a directory: each checkpoint is one below it, named
-// after its generation, with the copy of the volume as it was, so that it can
-// also be used with cp.
-type Dir string
+// Checkpoints is the directory of one run: each checkpoint is a directory below, named after
+// its generation, with a plain copy of the volume, for use with cp as well.
+type Checkpoints string
 
 // Volume is the directory with the copy of a checkpoint.
-func (d Dir) Volume(g driver.Generation) string {
+func (d Checkpoints) Volume(g driver.Generation) string {
 	return filepath.Join(string(d), g.String(), volumeName)
 }
 
 // Check implements driver.Checkpoints.
-func (d Dir) Check(_ context.Context, k driver.Checkpoint) error {
+func (d Checkpoints) Check(_ context.Context, k driver.Checkpoint) error {
 	if k.Broken || d.plain(k.Generation) != nil {
 		return driver.ErrDamaged
 	}
@@ -50,7 +49,7 @@ func (d Dir) Check(_ context.Context, k driver.Checkpoint) error {
 
 // plain finds out whether a checkpoint, if it is there, lies in directories of the store:
 // whoever may write there could have put links in their place.
-func (d Dir) plain(g driver.Generation) error {
+func (d Checkpoints) plain(g driver.Generation) error {
 	root, err := fsutil.OpenRoot(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -83,7 +82,7 @@ func displaced(dir string) error {
 // forget removes a checkpoint. Without its manifest it does not count, whatever is left of
 // it.
 func (d Stepped) forget(g driver.Generation) error {
-	root, err := fsutil.OpenRoot(string(d.Dir))
+	root, err := fsutil.OpenRoot(string(d.Checkpoints))
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func (d Stepped) forget(g driver.Generation) error {
 }
 
 // List implements driver.Checkpoints.
-func (d Dir) List(context.Context) ([]driver.Checkpoint, error) {
+func (d Checkpoints) List(context.Context) ([]driver.Checkpoint, error) {
 	names, err := namesIn(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -138,14 +137,14 @@ func (d Dir) List(context.Context) ([]driver.Checkpoint, error) {
 }
 
 // Keep implements driver.Checkpoints.
-func (d Dir) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
-	return Stepped{Dir: d, Between: func() {}}.Keep(ctx, g, site, from)
+func (d Checkpoints) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
+	return Stepped{Checkpoints: d, Between: func() {}}.Keep(ctx, g, site, from)
 }
 
-// Stepped is a Dir that calls Between after each thing that Keep has written,
+// Stepped is a Checkpoints that calls Between after each thing that Keep has written,
 // for tests which die there.
 type Stepped struct {
-	Dir
+	Checkpoints
 	Between func()
 	// syncing, if there is one, is asked before each sync, which an error takes
 	// the place of.
@@ -163,7 +162,7 @@ func (d Stepped) sync(dir string, how func(string) error) error {
 
 // Keep implements driver.Checkpoints.
 func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, from driver.Source) (m driver.Manifest, made bool, err error) {
-	own := filepath.Join(string(d.Dir), g.String())
+	own := filepath.Join(string(d.Checkpoints), g.String())
 	if err := d.plain(g); err != nil {
 		return m, false, err
 	}
@@ -219,7 +218,7 @@ func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, fro
 }
 
 // Restore implements driver.Checkpoints.
-func (d Dir) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+func (d Checkpoints) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	if err := d.Check(ctx, k); err != nil {
 		return err
 	}
@@ -227,7 +226,7 @@ func (d Dir) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) e
 }
 
 // Note implements driver.Checkpoints.
-func (d Dir) Note(_ context.Context, record []byte) error {
+func (d Checkpoints) Note(_ context.Context, record []byte) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -235,7 +234,7 @@ func (d Dir) Note(_ context.Context, record []byte) error {
 }
 
 // Noted implements driver.Checkpoints.
-func (d Dir) Noted(context.Context) ([]byte, error) {
+func (d Checkpoints) Noted(context.Context) ([]byte, error) {
 	raw, err := fsutil.ReadFile(string(d), recordName, store.MostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -244,7 +243,7 @@ func (d Dir) Noted(context.Context) ([]byte, error) {
 }
 
 // Remove implements driver.Checkpoints.
-func (d Dir) Remove(context.Context) error { return fsutil.RemoveAll(string(d)) }
+func (d Checkpoints) Remove(context.Context) error { return fsutil.RemoveAll(string(d)) }
 
 func (d Stepped) forgetOld(ctx context.Context) error {
 	list, err := d.List(ctx)
@@ -263,7 +262,7 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 // forgetCut removes what is there of checkpoints before one that is whole, and has no
 // manifest: nobody goes on with these any more.
 func (d Stepped) forgetCut(whole driver.Generation) error {
-	names, err := namesIn(string(d.Dir))
+	names, err := namesIn(string(d.Checkpoints))
 	if err != nil {
 		return err
 	}
@@ -275,7 +274,7 @@ func (d Stepped) forgetCut(whole driver.Generation) error {
 		if _, err := d.manifest(g); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := fsutil.RemoveAll(filepath.Join(string(d.Dir), name)); err != nil {
+		if err := fsutil.RemoveAll(filepath.Join(string(d.Checkpoints), name)); err != nil {
 			return err
 		}
 		d.Between()
@@ -286,7 +285,7 @@ func (d Stepped) forgetCut(whole driver.Generation) error {
 // errManifest tells a manifest that cannot be read from one that is not there.
 var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknoglobals // a constant
 
-func (d Dir) manifest(g driver.Generation) (driver.Manifest, error) {
+func (d Checkpoints) manifest(g driver.Generation) (driver.Manifest, error) {
 	var m driver.Manifest
 	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), store.MostManifest)
 	if err == nil && json.Unmarshal(raw, &m) != nil {
