@@ -49,16 +49,16 @@ type errorView struct {
 }
 
 type attemptView struct {
-	Number   int                        `json:"number"`
-	Site     string                     `json:"site"`
-	Provider string                     `json:"provider"`
-	Why      string                     `json:"site_reason,omitempty"`
-	Runtime  string                     `json:"runtime"`
-	Hosts    []string                   `json:"hosts"`
-	Started  time.Time                  `json:"started"`
-	Ended    *time.Time                 `json:"ended,omitempty"`
-	ExitCode *int                       `json:"exit_code"`
-	Error    *errorView                 `json:"error,omitempty"`
+	Number   int                    `json:"number"`
+	Site     string                 `json:"site"`
+	Provider string                 `json:"provider"`
+	Why      string                 `json:"site_reason,omitempty"`
+	Runtime  string                 `json:"runtime"`
+	Hosts    []string               `json:"hosts"`
+	Started  time.Time              `json:"started"`
+	Ended    *time.Time             `json:"ended,omitempty"`
+	ExitCode *int                   `json:"exit_code"`
+	Error    *errorView             `json:"error,omitempty"`
 	Phases   map[plan.Phase]float64 `json:"phases"`
 	// Starting is how far its virtual machines are, until all are up.
 	Starting string `json:"starting,omitempty"`
@@ -73,10 +73,10 @@ type attemptView struct {
 	MarginReason  string  `json:"margin_reason,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
 	Answer            plan.Answer `json:"checkpoint_answer,omitempty"`
-	CheckpointSeconds float64         `json:"checkpoint_seconds,omitempty"`
-	TransferSeconds   float64         `json:"transfer_seconds,omitempty"`
-	Nodes             []nodeView      `json:"nodes,omitempty"`
-	Cost              float64         `json:"cost,omitempty"`
+	CheckpointSeconds float64     `json:"checkpoint_seconds,omitempty"`
+	TransferSeconds   float64     `json:"transfer_seconds,omitempty"`
+	Nodes             []nodeView  `json:"nodes,omitempty"`
+	Cost              float64     `json:"cost,omitempty"`
 	// Outputs are those that have come home, by directory.
 	Outputs []state.Arrived `json:"outputs,omitempty"`
 }

@@ -40,7 +40,7 @@ type progress struct {
 	last     time.Time
 	lastText string
 	since    plan.Event // the first of the long step that is shown
-	lost     error          // why the task's output is not shown any more
+	lost     error      // why the task's output is not shown any more
 }
 
 func newProgress(a *app, quiet bool) *progress {
