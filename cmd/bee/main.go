@@ -51,7 +51,7 @@ func run(args []string) int {
 		case qemu.ServerCommand:
 			return qemu.ServerMain(args[2:])
 		case api.Command:
-			return guest.Main(args[2:])
+			return guest.Main(args[2:], catalog.GuestEngine)
 		case "node":
 			return node.Main(catalog.NodeOptions())
 		}

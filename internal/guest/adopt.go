@@ -17,7 +17,7 @@ import (
 // adopt makes a guest that came from a template one of a run. Nothing that is
 // the run's own existed when the template was made: not even its devices, which
 // the kernel finds now.
-func adopt(ctx context.Context, r api.AdoptRequest, v *volume) error {
+func adopt(ctx context.Context, r api.AdoptRequest, v *volume, e Engine) error {
 	// First of all, so that no two guests draw the same.
 	if err := wake(r.Clock); err != nil {
 		return err
@@ -29,7 +29,7 @@ func adopt(ctx context.Context, r api.AdoptRequest, v *volume) error {
 	if err := os.WriteFile("/sys/bus/pci/rescan", []byte("1"), 0o200); err != nil {
 		return fmt.Errorf("look for new devices: %w", err)
 	}
-	parts := append(personal(c, v), func() error { return adoptImage(ctx, c) })
+	parts := append(personal(c, v), func() error { return adoptImage(ctx, c, e) })
 	if c.Holds {
 		parts = append(parts, func() error { return makeHeld(c) })
 	}
@@ -40,7 +40,7 @@ func adopt(ctx context.Context, r api.AdoptRequest, v *volume) error {
 }
 
 // adoptImage gives docker, which runs already, its image.
-func adoptImage(ctx context.Context, c api.Config) error {
+func adoptImage(ctx context.Context, c api.Config, e Engine) error {
 	if c.Image == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func adoptImage(ctx context.Context, c api.Config) error {
 		if err != nil {
 			return err
 		}
-		if err := engine().Load(ctx, archive); err != nil {
+		if err := e.Load(ctx, archive); err != nil {
 			return fmt.Errorf("give docker its image: %w", err)
 		}
 	}

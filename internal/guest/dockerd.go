@@ -10,7 +10,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
-	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,12 +95,9 @@ func service(c api.Config, argv ...string) error {
 	return nil
 }
 
-// engine is the guest's dockerd.
-func engine() *docker.Engine { return docker.NewEngine(dockerSocket) }
-
 // awaitDocker returns when dockerd answers.
-func awaitDocker(ctx context.Context) error {
-	for e, begun := engine(), time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
+func awaitDocker(ctx context.Context, e Engine) error {
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
 		err := e.Ping(ctx)
 		if err == nil {
 			return nil

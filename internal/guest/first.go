@@ -32,8 +32,8 @@ const (
 	handArg  = "hand"
 )
 
-// Main is `bee guest`.
-func Main(args []string) int {
+// Main is `bee guest`, with the engine that the guest has.
+func Main(args []string, newEngine NewEngine) int {
 	debug.SetGCPercent(50) // the memory is the job's
 	var err error
 	switch {
@@ -45,9 +45,9 @@ func Main(args []string) int {
 	case len(args) == 1 && args[0] == api.Probe && os.Getpid() == 1:
 		err = alive()
 	case len(args) == 1 && args[0] == agentArg:
-		err = runAgent()
+		err = runAgent(newEngine(binary, dockerSocket))
 	case len(args) == 1 && args[0] == handArg:
-		err = runHand()
+		err = runHand(newEngine(binary, dockerSocket))
 	case len(args) == 1 && args[0] == api.SSHD:
 		err = runSSHD()
 	default:

@@ -17,7 +17,6 @@ import (
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/runtime/docker"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -25,20 +24,21 @@ import (
 
 // hand runs the one container of this guest for the node outside.
 type hand struct {
-	home string
-	mu   sync.Mutex
-	peer *rpc.Peer // the host
-	box  driver.Container
-	task *task // the job's command; nil: it was not given to us
+	home   string
+	engine Engine
+	mu     sync.Mutex
+	peer   *rpc.Peer // the host
+	box    driver.Container
+	task   *task // the job's command; nil: it was not given to us
 }
 
 // runHand serves the node's port as long as the guest lives.
-func runHand() error {
+func runHand(e Engine) error {
 	home, err := os.MkdirTemp("/tmp", "bee-")
 	if err != nil {
 		return err
 	}
-	h := &hand{home: home}
+	h := &hand{home: home, engine: e}
 	return servePort(api.NodePort, h.server(), func(p *rpc.Peer) {
 		h.mu.Lock()
 		h.peer = p
@@ -49,7 +49,7 @@ func runHand() error {
 // server gives the calls of the host.
 func (h *hand) server() *rpc.Server {
 	s := rpc.NewServer(nil)
-	rpc.Handle(s, api.CallHello, hello)
+	rpc.Handle(s, api.CallHello, h.hello)
 	rpc.Handle(s, api.CallPing, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
 	rpc.Handle(s, api.CallStart, h.start)
 	rpc.HandleStream(s, api.CallExec, h.exec)
@@ -76,11 +76,11 @@ func (h *hand) wait(ctx context.Context, _ rpc.Caller, _ rpc.None) (core.Exit, e
 	return exit, nil
 }
 
-func hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (api.Hello, error) {
+func (h *hand) hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (api.Hello, error) {
 	if failed := os.Getenv(errorVariable); failed != "" {
 		return api.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
 	}
-	if err := awaitDocker(ctx); err != nil {
+	if err := awaitDocker(ctx, h.engine); err != nil {
 		return api.Hello{}, err
 	}
 	var name unix.Utsname
@@ -135,7 +135,7 @@ func (h *hand) start(ctx context.Context, _ rpc.Caller, r api.StartRequest) (rpc
 	} else {
 		go h.relay(l)
 	}
-	box, err := docker.New(docker.Options{Binary: binary, Own: engine()}).Start(ctx, spec)
+	box, err := h.engine.Start(ctx, spec)
 	if err != nil {
 		return rpc.None{}, err
 	}

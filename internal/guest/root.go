@@ -20,7 +20,7 @@ import (
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
 // itself, for people, its clock and its volume.
-func serveRoot(c api.Config, v *volume) {
+func serveRoot(c api.Config, v *volume, e Engine) {
 	start := starter(environment(c))
 	s := rpc.NewServer(nil)
 	rpc.HandleStream(s, api.CallExec, func(ctx context.Context, _ rpc.Caller, r api.ExecRequest, to rpc.Answer[api.ExecReply]) error {
@@ -30,7 +30,7 @@ func serveRoot(c api.Config, v *volume) {
 		return rpc.None{}, wake(r)
 	})
 	rpc.Handle(s, api.CallAdopt, func(ctx context.Context, _ rpc.Caller, r api.AdoptRequest) (rpc.None, error) {
-		return rpc.None{}, adopt(ctx, r, v)
+		return rpc.None{}, adopt(ctx, r, v, e)
 	})
 	v.register(s)
 	err := servePort(api.RootPort, s, nil)

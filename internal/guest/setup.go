@@ -36,7 +36,7 @@ const (
 const dockerSocket = "/run/docker.sock"
 
 // runAgent sets the guest up and serves the root port until the guest ends.
-func runAgent() error {
+func runAgent(e Engine) error {
 	rootTime := uptime()
 	c, err := readConfig()
 	if err != nil {
@@ -64,10 +64,10 @@ func runAgent() error {
 	if err := hand.Start(); err != nil {
 		return err
 	}
-	go serveRoot(c, v)
+	go serveRoot(c, v, e)
 	if c.Template {
 		if failed == nil {
-			failed = warmUp(context.Background())
+			failed = warmUp(context.Background(), e)
 		}
 		if failed != nil { // its console tells
 			return failed

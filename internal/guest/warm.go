@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/runtime/docker"
 )
 
 // warmLayer names the layer of the image of a template's own container.
@@ -18,8 +17,8 @@ const warmLayer = "bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1b
 // warmUp returns when docker answers and has run a container, of which nothing is
 // left but what takes the first one longer than the next: the programs that start
 // it are in memory, and dockerd has set its network up.
-func warmUp(ctx context.Context) error {
-	if err := awaitDocker(ctx); err != nil {
+func warmUp(ctx context.Context, e Engine) error {
+	if err := awaitDocker(ctx, e); err != nil {
 		return err
 	}
 	const tag = "bee.local/template:1"
@@ -31,7 +30,6 @@ func warmUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := engine()
 	if err := e.Load(ctx, archive); err != nil {
 		return fmt.Errorf("give docker the template's image: %w", err)
 	}
@@ -44,7 +42,7 @@ func warmUp(ctx context.Context) error {
 	if err := os.Mkdir(s.RunDir, 0o700); err != nil {
 		return err
 	}
-	box, err := docker.New(docker.Options{Binary: binary, Own: e}).Start(ctx, s)
+	box, err := e.Start(ctx, s)
 	if err != nil {
 		return err
 	}
