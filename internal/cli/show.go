@@ -35,7 +35,7 @@ type runView struct {
 	// Cost is that of all attempts so far, by the prices in the sites file.
 	Cost float64 `json:"cost,omitempty"`
 	// Time is what its time went to, in seconds.
-	Time map[spentOn]float64 `json:"time,omitempty"`
+	Time map[report.Use]float64 `json:"time,omitempty"`
 	// Checkpoints are those that are at home, oldest first.
 	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
 	// History has why it waited, why sites were skipped, why it moved.
@@ -104,8 +104,8 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	if err != nil {
 		return v, err
 	}
-	v.Time = map[spentOn]float64{}
-	for on, took := range spent(r, attempts, time.Now()) {
+	v.Time = map[report.Use]float64{}
+	for on, took := range report.Spent(r, attempts, time.Now()) {
 		v.Time[on] = took.Seconds()
 	}
 	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
@@ -135,7 +135,7 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 	}
 	for _, at := range attempts {
 		view := viewAttempt(at)
-		view.Cost = at.HostTime(time.Now()).Hours() * prices[at.Site]
+		view.Cost = report.Cost(at, prices[at.Site], time.Now())
 		v.Cost += view.Cost
 		v.Attempts = append(v.Attempts, view)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/store"
@@ -92,42 +90,5 @@ func TestShowListsCheckpoints(t *testing.T) {
 	}
 	if err := json.Unmarshal(d.out.Bytes(), &v); err != nil || len(v.Checkpoints) != 1 || v.Checkpoints[0].Bytes != 3<<20 || v.Checkpoints[0].Seconds != kept.Took.Seconds() {
 		t.Errorf("%v: %+v", err, v)
-	}
-}
-
-// TestAllOfARunsTimeHasAName: between attempts, within them, and of one that was lost
-// with its head.
-func TestAllOfARunsTimeHasAName(t *testing.T) {
-	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
-	took := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
-	head := []plan.NodeReport{{}}
-	attempts := []state.Attempt{
-		{Started: at(10), Ended: at(100), Record: state.Record{
-			Nodes:  head,
-			Phases: map[plan.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
-		}},
-		{Started: at(130), Ended: at(170), State: state.Closed, Result: state.Unreported, Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(4)}}},
-		// Released while the next one goes on, and with a phase of before its beginning.
-		{Started: at(170), Ended: at(190), Record: state.Record{Nodes: head, Phases: map[plan.Phase]time.Duration{"image": took(2), "run": took(10)}}},
-		{Started: at(180), Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(1)}}},
-	}
-	want := map[spentOn]time.Duration{
-		onNoSite: took(10 + 30 - 2), onQueue: took(20 + 4 + 1), onImage: took(2), onTransfer: took(3 + 9), onStart: took(1), onCompute: took(60),
-		onCheckpoint: took(5), onOther: took(2), onLoss: took(36), onCurrent: took(19),
-	}
-	got := spent(state.Run{Created: begun}, attempts, at(200))
-	sum := time.Duration(0)
-	for _, d := range got {
-		sum += d
-	}
-	if !maps.Equal(got, want) || sum != took(200) {
-		t.Errorf("of 200 s, %v in all:\n%v, want\n%v", sum, got, want)
-	}
-	if text := spentText(map[spentOn]float64{onCompute: 60, onNoSite: 20}); text != "1m0s computing (75 %), 20.0s before and between attempts" {
-		t.Errorf("in words: %q", text)
-	}
-	if all := spent(state.Run{Created: begun, Ended: at(7)}, nil, at(200)); !maps.Equal(all, map[spentOn]time.Duration{onNoSite: took(7)}) {
-		t.Errorf("a run without attempts: %v", all)
 	}
 }

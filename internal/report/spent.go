@@ -1,0 +1,122 @@
+package report
+
+import (
+	"time"
+
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Use is a use of a run's time. Their sum is the time from the submission of a run to its
+// end.
+type Use string
+
+// The uses, as `bee show --json` has them.
+const (
+	OnNoSite     Use = "waiting" // no site has it
+	OnQueue      Use = "queue"
+	OnImage      Use = "image" // built, pulled, unpacked, spread
+	OnTransfer   Use = "transfer"
+	OnStart      Use = "start"
+	OnCompute    Use = "compute"
+	OnCheckpoint Use = "checkpoint"
+	OnUnattended Use = "unattended" // the attempt had ended, and no controller ran
+	OnRelease    Use = "release"
+	OnLoss       Use = "lost"    // of attempts whose head was lost with its report
+	OnOther      Use = "other"   // between the phases of an attempt
+	OnCurrent    Use = "current" // of the attempt that is not over, as far as its head has reported no phases
+)
+
+// UseText is a use with its words for people.
+type UseText struct {
+	On   Use
+	Text string
+}
+
+// Uses are all uses in the order of `bee show`.
+func Uses() []UseText {
+	return []UseText{
+		{OnCompute, "computing"},
+		{OnCheckpoint, "writing checkpoints"},
+		{OnImage, "getting the image"},
+		{OnTransfer, "transferring files"},
+		{OnStart, "starting"},
+		{OnQueue, "waiting for hosts"},
+		{OnNoSite, "before and between attempts"},
+		{OnLoss, "in lost attempts"},
+		{OnUnattended, "ended, without a controller"},
+		{OnRelease, "releasing hosts"},
+		{OnOther, "other"},
+		{OnCurrent, "in the current attempt"},
+	}
+}
+
+// phaseOf returns the use that a phase belongs to.
+func phaseOf(p plan.Phase) Use {
+	switch p {
+	case plan.PhaseAcquire, plan.PhaseQueue:
+		return OnQueue
+	case plan.PhaseImage:
+		return OnImage
+	case plan.PhaseStage, plan.PhaseCollect:
+		return OnTransfer
+	case plan.PhaseLaunch, plan.PhaseJoin, plan.PhaseStart, plan.PhaseSetup:
+		return OnStart
+	case plan.PhaseRun, plan.PhasePost:
+		return OnCompute
+	case plan.PhaseCheckpoint:
+		return OnCheckpoint
+	case plan.PhaseUnattended:
+		return OnUnattended
+	case plan.PhaseRelease:
+		return OnRelease
+	}
+	return OnOther
+}
+
+// Spent adds up the uses of a run's time until its end, or now.
+func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Duration {
+	sums := map[Use]time.Duration{}
+	end := now
+	if !r.Ended.IsZero() {
+		end = r.Ended
+	}
+	since := r.Created // until when all has a name
+	for i, at := range attempts {
+		until := at.Ended
+		if until.IsZero() || until.After(end) {
+			until = end
+		}
+		if i+1 < len(attempts) && until.After(attempts[i+1].Started) { // it is released while the next one goes on
+			until = attempts[i+1].Started
+		}
+		for p, took := range at.Phases {
+			sums[phaseOf(p)] += took
+		}
+		sums[OnNoSite] += at.Started.Sub(since)
+		switch rest := at.Nameless(until); {
+		case rest < 0: // the image is looked for before the attempt begins
+			sums[OnNoSite] += rest
+		case at.Ended.IsZero() && r.Ended.IsZero():
+			sums[OnCurrent] += rest
+		case at.Launched() && at.Nodes == nil, at.Result == state.Unreported:
+			sums[OnLoss] += rest
+		default:
+			sums[OnOther] += rest
+		}
+		since = until
+	}
+	sums[OnNoSite] += end.Sub(since)
+	for on, took := range sums {
+		if took <= 0 { // a clock was put back
+			delete(sums, on)
+		}
+	}
+	return sums
+}
+
+// Cost returns the cost of an attempt until now, by the price of one of its hosts for an
+// hour.
+func Cost(at state.Attempt, price float64, now time.Time) float64 {
+	return at.HostTime(now).Hours() * price
+}
