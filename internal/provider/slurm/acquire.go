@@ -60,9 +60,12 @@ type details struct {
 	// Job is Slurm's number of it.
 	Job string `json:"job"`
 	// Own is false where the job is the user's, who ends it.
-	Own   bool   `json:"own"`
-	Nodes int    `json:"nodes"`
-	Dir   string `json:"dir"` // the run's directory
+	Own bool `json:"own"`
+	// Restarts is how often Slurm had requeued a job of the user's when bee began its step;
+	// the steps of each start have the same numbers. "": not known, or the job is bee's own.
+	Restarts string `json:"restarts,omitempty"`
+	Nodes    int    `json:"nodes"`
+	Dir      string `json:"dir"` // the run's directory
 }
 
 // terms are what is known of a lease once its nodes are there.
@@ -159,8 +162,8 @@ func (p *provider) make(ctx context.Context, l *lease, r driver.Request) error {
 	var err error
 	if l.details.Own {
 		l.details.Job, err = p.submit(ctx, l.dir, step, r)
-	} else {
-		l.details.Job, err = p.s.Job, startStep(l.dir, p.s.Job, step)
+	} else if l.details.Restarts, err = restarts(ctx, p.s.Job); err == nil {
+		l.details.Job, err = p.s.Job, startStep(l.dir, p.s.Job, l.details.Restarts, step)
 	}
 	if err != nil {
 		return err
@@ -278,9 +281,9 @@ func minutes(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Minute-1)/time.Minute), 10)
 }
 
-// startStep starts the agents' step in a job of the user's. The srun process
-// outlives this one.
-func startStep(dir, id string, step []string) error {
+// startStep starts the agents' step in a job of the user's, which Slurm has requeued so
+// often. The srun process outlives this one.
+func startStep(dir, id, restarts string, step []string) error {
 	log, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return leasedir.Unusable(dir, err)
@@ -288,6 +291,9 @@ func startStep(dir, id string, step []string) error {
 	defer log.Close()
 	c := exec.Command(step[0], append([]string{"--jobid=" + id}, step[1:]...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr, c.Dir = log, log, dir
+	if restarts != "" { // only a job's own script has it from Slurm
+		c.Env = append(os.Environ(), "SLURM_RESTART_COUNT="+restarts)
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
 		return err

@@ -235,6 +235,33 @@ func stepRuns(ctx context.Context, id string) (bool, error) {
 	return j != nil && slices.Contains(steps, j.name+"."+step), err
 }
 
+// restarts reports how often Slurm has requeued a job; "": that is not known. NotFound:
+// there is no such job.
+func restarts(ctx context.Context, id string) (string, error) {
+	out, err := call(ctx, "squeue", "--noheader", "--Format=JobID:20,RestartCnt:20", "--jobs="+id)
+	if err != nil {
+		return "", err
+	}
+	count, found := restartsIn(out, id)
+	if !found {
+		return "", &core.Error{Kind: core.NotFound, Op: "find", Object: "Slurm job " + id, Err: errors.New("it is not in the queue")}
+	}
+	return count, nil
+}
+
+// restartsIn finds a job's count in lines of two numbers, or takes the only one: the job
+// may be called by another name than its number (see numbered).
+func restartsIn(out, id string) (count string, found bool) {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, line := range lines {
+		f := strings.Fields(line)
+		if len(f) == 2 && (f[0] == id || len(lines) == 1) {
+			return f[1], true
+		}
+	}
+	return "", len(lines) > 1
+}
+
 // jobsIn gives the jobs with a working directory.
 func jobsIn(ctx context.Context, dir string) ([]job, error) {
 	list, err := jobs(ctx, "--user="+strconv.Itoa(os.Getuid()))

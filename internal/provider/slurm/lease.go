@@ -130,8 +130,14 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err != nil {
 		return driver.Status{}, err
 	}
-	if granted != nil && (j.again() || granted.before(j)) {
-		return driver.Status{Reason: l.words("Slurm has put it back into its queue")}, nil
+	requeued := granted != nil && (j.again() || granted.before(j))
+	if granted == nil {
+		if requeued, err = l.requeued(ctx); err != nil {
+			return driver.Status{}, err
+		}
+	}
+	if requeued {
+		return driver.Status{Reason: l.words(wasRequeued)}, nil
 	}
 	if j.still() {
 		return driver.Status{Live: true, Reason: l.words(j.standing())}, nil
@@ -153,10 +159,25 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	return driver.Status{Live: true, Ends: j.end}, nil
 }
 
+const wasRequeued = "Slurm has put it back into its queue"
+
 // before reports whether Slurm has started the job anew since: the job's steps have the
 // same numbers again, and are others.
 func (t *terms) before(j *job) bool {
 	return j != nil && !t.Since.IsZero() && j.start.After(t.Since)
+}
+
+// requeued reports whether Slurm has requeued the user's job since bee began its step there.
+// The step ended with that start of the job, and its number may be another step's now.
+func (l *lease) requeued(ctx context.Context) (bool, error) {
+	if l.details.Own || l.details.Restarts == "" {
+		return false, nil
+	}
+	now, err := restarts(ctx, l.details.Job)
+	if core.IsKind(err, core.NotFound) { // so is the step
+		return true, nil
+	}
+	return err == nil && now != "" && now != l.details.Restarts, err
 }
 
 // away is the error of a scratch directory that is not mounted, or does not answer: what
@@ -338,6 +359,9 @@ func (l *lease) endJobs(ctx context.Context) error {
 
 // endStep ends bee's step in a job of the user's.
 func (l *lease) endStep(ctx context.Context) error {
+	if requeued, err := l.requeued(ctx); err != nil || requeued {
+		return err
+	}
 	step := ""
 	if t := l.granted(); t != nil {
 		step = t.Step

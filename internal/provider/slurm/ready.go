@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,11 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are being made ready"}, nil
 	case j.still():
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.standing()}, nil
+	}
+	if requeued, err := l.requeued(ctx); err != nil {
+		return driver.Waiting{}, err
+	} else if requeued {
+		return driver.Waiting{}, l.lost(wasRequeued)
 	}
 	// A little more than the first agent waits, which then says what it lacks.
 	if patience := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > patience ||
@@ -158,7 +164,9 @@ func modified(path string) time.Time {
 // announced gives what the agents of this job have said of themselves, in
 // order, as far as there is no gap.
 func (l *lease) announced() []announcement {
-	return announced(l.dir, l.details.Nodes, func(a announcement) bool { return a.Job == l.details.Job })
+	return announced(l.dir, l.details.Nodes, func(a announcement) bool {
+		return a.Job == l.details.Job && (l.details.Restarts == "" || cmp.Or(a.Restart, "0") == l.details.Restarts)
+	})
 }
 
 func announced(dir string, n int, ours func(announcement) bool) []announcement {
