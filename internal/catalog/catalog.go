@@ -18,9 +18,11 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
@@ -225,10 +227,16 @@ func Agent() ssh.Agent {
 	clusters := &Clusters{}
 	return ssh.Agent{
 		Store: func(dir string) driver.Store { return dirstore.Store(dir) },
-		Provider: func(raw json.RawMessage) (driver.Provider, error) {
+		Provider: func(raw json.RawMessage, account environ.Lookup) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
+			}
+			if s.Scratch != "" {
+				var err error
+				if s.Scratch, err = leasedir.Scratch(s.Scratch, account); err != nil {
+					return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: err, Remedy: "Set the variable where every login of the account sees it, or write the path out."}
+				}
 			}
 			return Provider(s, Options{Cache: cache(), Clusters: clusters})
 		},

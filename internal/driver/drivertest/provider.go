@@ -27,6 +27,9 @@ type ProviderSuite struct {
 	Nodes int
 	// Binary is given as Request.Binary.
 	Binary string
+	// Agents is set where an agent on the site launches nodes, whose account has Stray in
+	// its environment.
+	Agents bool
 }
 
 // Run runs the suite.

@@ -41,6 +41,8 @@ type nodeAnswer struct {
 	Leaked   string `json:"leaked,omitempty"`
 	Session  bool   `json:"session"`           // whether it leads a session of its own
 	Outside  string `json:"outside,omitempty"` // what lies there, see lookOutside
+	// Env is its environment, KEY=VALUE.
+	Env []string `json:"env"`
 }
 
 // standInWords are what a stand-in node says to its log.
@@ -62,7 +64,7 @@ func StandInNode() int {
 		return 1
 	}
 	fmt.Fprintln(os.Stderr, standInWords)
-	a := nodeAnswer{Config: c.Config}
+	a := nodeAnswer{Config: c.Config, Env: os.Environ()}
 	a.Hostname, _ = os.Hostname()
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
 	a.Session = int(sid) == os.Getpid()
@@ -193,6 +195,7 @@ func (s ProviderSuite) launch(t *testing.T) {
 		if n.Leaked != "" {
 			t.Errorf("host %d: the configuration is visible in /proc/PID/%s", i, n.Leaked)
 		}
+		s.checkEnvironment(t, i, n.Env)
 		if !n.Session {
 			t.Errorf("host %d: the node would get the signals of our terminal", i)
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -260,11 +261,11 @@ func Undo(ctx context.Context, why error, dir string, o core.Owner, destroy func
 	return why
 }
 
-// Scratch expands the variables in a scratch directory's name.
-func Scratch(name string) (string, error) {
+// Scratch expands the variables in a scratch directory's name, as lookup finds them.
+func Scratch(name string, lookup environ.Lookup) (string, error) {
 	var unset string
 	dir := os.Expand(name, func(variable string) string {
-		v, ok := os.LookupEnv(variable)
+		v, ok := lookup(variable)
 		if !ok {
 			unset = variable
 		}

@@ -88,7 +88,7 @@ func New(s Settings) (driver.Provider, error) {
 		s.Scratch = DefaultScratch()
 	}
 	var err error
-	if s.Scratch, err = leasedir.Scratch(s.Scratch); err != nil {
+	if s.Scratch, err = leasedir.Scratch(s.Scratch, os.LookupEnv); err != nil {
 		return nil, invalid("%w", err)
 	}
 	if s.Cache == "" {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/shell"
@@ -181,6 +182,7 @@ func stepCommand(nodes int, agent []string) []string {
 	return append([]string{
 		"srun", "--nodes=" + n, "--ntasks=" + n, "--ntasks-per-node=1", "--overlap", "--mpi=none",
 		"--cpu-bind=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--job-name=bee",
+		"--export=ALL", // whatever the job was submitted with: see package environ
 	}, agent...)
 }
 
@@ -188,7 +190,7 @@ func stepCommand(nodes int, agent []string) []string {
 // becomes of ctx, as its job is ours then.
 func (p *provider) submit(ctx context.Context, dir string, step []string, r driver.Request) (string, error) {
 	script := "#!/bin/sh\n# Starts bee's agent on each node of this job; bee talks to them from the login node.\n" +
-		"unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE\nexec"
+		"unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE " + strings.Join(environ.OfRuntime(), " ") + "\nexec"
 	for _, word := range step {
 		script += " " + shell.Quote(word)
 	}
@@ -291,8 +293,9 @@ func startStep(dir, id, restarts string, step []string) error {
 	defer log.Close()
 	c := exec.Command(step[0], append([]string{"--jobid=" + id}, step[1:]...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr, c.Dir = log, log, dir
+	c.Env = environ.Known(os.Environ())
 	if restarts != "" { // only a job's own script has it from Slurm
-		c.Env = append(os.Environ(), "SLURM_RESTART_COUNT="+restarts)
+		c.Env = append(c.Env, "SLURM_RESTART_COUNT="+restarts)
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -86,6 +87,7 @@ func HostMain(args []string, start driver.Starter) int {
 }
 
 func hostMain(args []string, start driver.Starter, idle, attend time.Duration) int {
+	environ.Enter()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(args) != 1 {
 		log.Error("bee slurm-host is for bee's own use, in a job of Slurm's")

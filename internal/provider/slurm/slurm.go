@@ -72,7 +72,7 @@ func New(s Settings) (driver.Provider, error) {
 		}
 		s.Scratch = filepath.Join(home, ".bee")
 	}
-	scratch, err := leasedir.Scratch(s.Scratch)
+	scratch, err := leasedir.Scratch(s.Scratch, os.LookupEnv)
 	if err != nil {
 		return nil, invalid("%w (on the login node)", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 		case ssh.RemoteArg:
 			queue := &Queue{}
 			os.Exit(ssh.Agent{
-				Provider: func(raw json.RawMessage) (driver.Provider, error) {
+				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					var s Settings
 					if err := json.Unmarshal(raw, &s); err != nil {
 						return nil, err
@@ -111,9 +112,9 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 
 func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
-	f := slurmfarm.Start(t, 2)
+	f := slurmfarm.StartFor(t, drivertest.Stray(), 2)
 	logins := &ssh.Logins{}
-	drivertest.ProviderSuite{Nodes: 2, New: func(t testing.TB) driver.Provider { return siteAmong(t, f, Settings{}, logins) }}.Run(t)
+	drivertest.ProviderSuite{Nodes: 2, Agents: true, New: func(t testing.TB) driver.Provider { return siteAmong(t, f, Settings{}, logins) }}.Run(t)
 	if out, err := f.Do("squeue", "--noheader"); err != nil || strings.TrimSpace(out) != "" {
 		t.Errorf("left in the queue: %v\n%s", err, out)
 	}

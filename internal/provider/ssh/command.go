@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/environ"
 )
 
 // sshCommand is the command line of the OpenSSH client. The user's own
@@ -120,7 +122,8 @@ find "$d" -type f -name 'bee-*' -atime +90 -exec rm -f {} + 2>/dev/null
 echo "BEE have $a"
 fi
 umask "$u"
-exec "$b" %s`, amd.sum, amd.size, arm.sum, arm.size, replaceable, whole, noexec, RemoteArg))
+unset %s
+exec "$b" %s`, amd.sum, amd.size, arm.sum, arm.size, replaceable, whole, noexec, strings.Join(environ.OfRuntime(), " "), RemoteArg))
 }
 
 // wordLength bounds a word of the command line: the C shell takes 1,024 bytes in all.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -19,8 +20,10 @@ import (
 // Agent is what `bee remote` needs on a host: the provider to speak for there. The agent
 // keeps no state; all of it lies in the files of that provider.
 type Agent struct {
-	// Provider gives the provider that a call's site (Settings.Site) means.
-	Provider func(site json.RawMessage) (driver.Provider, error)
+	// Provider gives the provider that a call's site (Settings.Site) means. What the site's
+	// settings say of the account's own variables is in account.
+	Provider func(site json.RawMessage, account environ.Lookup) (driver.Provider, error)
+	account  environ.Lookup
 	// Store opens the store in a directory of this host.
 	Store    func(dir string) driver.Store
 	meetings *meetings
@@ -93,6 +96,7 @@ type facts struct {
 // Main is `bee remote`: it serves one controller over standard input and
 // output, until that goes away.
 func (a Agent) Main() int {
+	a.account = environ.Enter()
 	widen(os.Stdin)
 	widen(os.Stdout)
 	fmt.Println("BEE " + here)

@@ -34,7 +34,7 @@ func (a Agent) server() *rpc.Server {
 // onSite adds the calls about a site.
 func (a Agent) onSite(s *rpc.Server) {
 	rpc.Handle(s, callFacts, func(ctx context.Context, _ rpc.Caller, c call) (facts, error) {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return facts{}, err
 		}
@@ -42,14 +42,14 @@ func (a Agent) onSite(s *rpc.Server) {
 		return facts{f, goruntime.GOARCH}, err
 	})
 	rpc.Handle(s, callEcho, func(ctx context.Context, _ rpc.Caller, c call) (echoed, error) {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return nil, err
 		}
 		return p.Echo(ctx, c.Config)
 	})
 	rpc.Handle(s, callRuntime, func(ctx context.Context, _ rpc.Caller, c call) (runtimeName, error) {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return "", err
 		}
@@ -57,7 +57,7 @@ func (a Agent) onSite(s *rpc.Server) {
 		return runtimeName(name), err
 	})
 	rpc.HandleStream(s, callAcquire, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[granted]) error {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (a Agent) onSite(s *rpc.Server) {
 		return to.Reply(granted{Handle: l.Handle(), Hosts: l.Hosts(), Deadline: l.Deadline()})
 	})
 	rpc.Handle(s, callForecast, func(ctx context.Context, _ rpc.Caller, c call) (waiting, error) {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return waiting{}, err
 		}
@@ -85,7 +85,7 @@ func (a Agent) onSite(s *rpc.Server) {
 		return waiting(w), err
 	})
 	rpc.Handle(s, callList, func(ctx context.Context, _ rpc.Caller, c call) (handles, error) {
-		p, err := a.Provider(c.Site)
+		p, err := a.Provider(c.Site, a.account)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (a Agent) onSite(s *rpc.Server) {
 
 // lease gives the lease that a call is about.
 func (a Agent) lease(ctx context.Context, c call) (driver.Lease, error) {
-	p, err := a.Provider(c.Site)
+	p, err := a.Provider(c.Site, a.account)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		case RemoteArg:
 			os.Exit(Agent{
 				Store: inDirectory,
-				Provider: func(raw json.RawMessage) (driver.Provider, error) {
+				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{
 						NodeArgv: []string{"/proc/self/exe", nodeArg}, TryRuntime: standInRuntime,
 						HasImage: func(_, id string) bool { return id == "here" },
@@ -92,8 +93,8 @@ func siteOn(t testing.TB, f *sshfarm.Farm, scratch string, hosts ...string) driv
 
 func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
-	f := sshfarm.Start(t, 3)
-	drivertest.ProviderSuite{Nodes: 3, New: func(t testing.TB) driver.Provider { return site(t, f, f.Names...) }}.Run(t)
+	f := sshfarm.Start(t, 3, drivertest.Stray()...)
+	drivertest.ProviderSuite{Nodes: 3, Agents: true, New: func(t testing.TB) driver.Provider { return site(t, f, f.Names...) }}.Run(t)
 }
 
 func TestHostsThatShareAFileSystem(t *testing.T) {

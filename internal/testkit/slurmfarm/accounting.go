@@ -29,7 +29,7 @@ const (
 // preempt others is by their QOS here.
 func StartAccounted(t testing.TB, n int, account string, settings ...string) *Farm {
 	t.Helper()
-	f := prepare(t, n, nil)
+	f := prepare(t, nil, n, nil)
 	f.keepBooks(t)
 	f.Account(t, account, settings...)
 	f.Books(t, "modify", "user", userName(t), "set", "defaultaccount="+account) // root has one from the start

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,13 +39,19 @@ type Farm struct {
 // have as many cores as is said.
 func Start(t testing.TB, n int, cores ...int) *Farm {
 	t.Helper()
-	f := prepare(t, n, cores)
+	return StartFor(t, nil, n, cores...)
+}
+
+// StartFor is Start with variables, KEY=VALUE, that every login of the account has.
+func StartFor(t testing.TB, account []string, n int, cores ...int) *Farm {
+	t.Helper()
+	f := prepare(t, account, n, cores)
 	f.run(t, n)
 	return f
 }
 
 // prepare gives the hosts of a cluster, and all that the daemons of Slurm need to run.
-func prepare(t testing.TB, n int, cores []int) *Farm {
+func prepare(t testing.TB, account []string, n int, cores []int) *Farm {
 	t.Helper()
 	f := &Farm{tool: map[string]string{}}
 	var err error
@@ -58,7 +65,7 @@ func prepare(t testing.TB, n int, cores []int) *Farm {
 	}
 	conf := filepath.Join(f.Slurm, "slurm.conf")
 	f.Env = []string{"SLURM_CONF=" + conf}
-	f.Farm = sshfarm.Start(t, n+1, f.Env...)
+	f.Farm = sshfarm.Start(t, n+1, append(slices.Clip(account), f.Env...)...)
 	for _, dir := range []string{"state", "spool"} {
 		must(t, os.Mkdir(filepath.Join(f.Slurm, dir), 0o755))
 	}
