@@ -27,6 +27,7 @@ type attempt struct {
 	// changes are those of its state that are to be written, and verdict what its result
 	// means for the run, until it is collected.
 	changes []event.Event
+	answers []state.Request // of which the change is the result
 	verdict state.Verdict
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
@@ -76,7 +77,7 @@ type attempt struct {
 	still bool
 	// ends is when it takes them back now, which the head is still to be told; zero: nothing.
 	ends time.Time
-	lost *said
+	lost *siteLost
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
 	// telling guards broke, which is when it was told last that the line broke.

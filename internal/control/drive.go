@@ -200,6 +200,7 @@ type drive struct {
 	retries   int             // attempts whose command failed
 	asked     time.Time       // since when no site has taken the run
 	unsent    time.Time       // when its user had last not sent it elsewhere
+	asksMove  int64           // the request of wish
 	avoid     string          // the site that he has sent it away from just now
 	told      map[string]bool // keys of the events that recordOnce has recorded since then
 	warned    map[string]bool // of preemption, by site

@@ -38,11 +38,24 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
 		}
 	}
-	raw, err := json.Marshal(said{Leave: true, Sites: sites})
-	if err != nil {
-		return err
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
+	return err
+}
+
+// ask records a request that means the last of a run's attempts.
+func (c *Controller) ask(ctx context.Context, run string, attempts []state.Attempt, kind state.RequestKind, sites []spec.Site) (state.Request, error) {
+	r := state.Request{Run: run, Kind: kind}
+	if n := len(attempts); n > 0 {
+		r.Attempt = attempts[n-1].N
 	}
-	return c.Store.SaySite(ctx, run.ID, raw)
+	if len(sites) > 0 {
+		raw, err := json.Marshal(sites)
+		if err != nil {
+			return r, err
+		}
+		r.Sites = raw
+	}
+	return c.Store.Ask(ctx, r)
 }
 
 // Move has a run go on on other sites, in that order, before those that it has; none: on
@@ -62,16 +75,13 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 	if n := len(attempts); n > 0 && !attempts[n-1].Released() && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
-	raw, err := json.Marshal(said{Leave: true, Sites: sites})
+	// Recorded first, for the job may have written its checkpoint and ended before this goes on.
+	r, err := c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
 	if err != nil {
 		return err
 	}
-	// Said first, for the job may have saved itself and ended before this goes on.
-	if err := c.Store.SaySite(ctx, run.ID, raw); err != nil {
-		return err
-	}
 	if err := ask(); err != nil {
-		return errors.Join(err, c.Store.SaySite(context.WithoutCancel(ctx), run.ID, nil))
+		return errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, err.Error()))
 	}
 	return nil
 }
@@ -82,19 +92,36 @@ func (d *drive) wish(ctx context.Context) (sites []spec.Site, sent bool, err err
 	if !d.unsent.IsZero() && time.Since(d.unsent) < wishAgain {
 		return nil, false, nil
 	}
-	raw, err := d.c.Store.Said(ctx, d.run.ID)
+	r, err := d.c.Store.OpenRequest(ctx, d.run.ID, state.RequestMove)
 	if err != nil {
 		return nil, false, err
 	}
-	if raw == nil {
+	if r == nil {
 		d.unsent = time.Now()
 		return nil, false, nil
 	}
-	var s said
-	if err := json.Unmarshal(raw, &s); err != nil || !s.Leave {
-		return nil, false, nil //nolint:nilerr // it was said to another bee
+	if over, err := d.overtaken(ctx, *r); err != nil {
+		return nil, false, err
+	} else if over {
+		return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
-	return s.Sites, true, nil
+	if len(r.Sites) > 0 {
+		if err := json.Unmarshal(r.Sites, &sites); err != nil {
+			return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestRefused, err.Error())
+		}
+	}
+	d.asksMove = r.ID
+	return sites, true, nil
+}
+
+// overtaken reports whether a request means an attempt that is over, and that ran: the one
+// after it was not meant. A run that looks for a site is meant by any of its attempts.
+func (d *drive) overtaken(ctx context.Context, r state.Request) (bool, error) {
+	if r.Attempt == 0 || r.Attempt >= d.attempts {
+		return false, nil
+	}
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	return slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.N == r.Attempt && a.Launched() }), err
 }
 
 // sentAway tells whether the user has sent the run to other sites while it waited.
@@ -120,7 +147,7 @@ func (d *drive) heed(ctx context.Context, from string) (bool, error) {
 		}
 	}
 	d.first = 0
-	return true, recorded(d.c.Store.SaySite(ctx, d.run.ID, nil))
+	return true, recorded(d.c.Store.Answer(ctx, d.asksMove, state.RequestDone, ""))
 }
 
 func siteNames(sites []spec.Site) []string {

@@ -71,8 +71,8 @@ func TestARunThatWaitsIsSentElsewhere(t *testing.T) {
 				if took := time.Since(begun); run.State != state.Succeeded || attempts[len(attempts)-1].Site != "b" || took > atMost || took < sent {
 					t.Errorf("%s after %v: %s\n%s", run.State, took, run.Message, history(t, w, run.ID))
 				}
-				if now, err := w.Store.Run(t.Context(), run.ID); err != nil || now.Said != nil || !strings.Contains(history(t, w, run.ID), `move_requested {"sites":["b"]}`) {
-					t.Errorf("%v, said %s\n%s", err, now.Said, history(t, w, run.ID))
+				if now, err := w.Store.OpenRequest(t.Context(), run.ID, state.RequestMove); err != nil || now != nil || !strings.Contains(history(t, w, run.ID), `move_requested {"sites":["b"]}`) {
+					t.Errorf("%v, request %v\n%s", err, now, history(t, w, run.ID))
 				}
 				w.nothingHeld(t)
 				w.Store.Close()
@@ -158,12 +158,46 @@ func TestAMoveLeavesTheSite(t *testing.T) {
 				if run.State != state.Succeeded || !asked || !slices.Equal(sites, []string{"a", "b", "a"}) {
 					t.Errorf("%s on %v\n%s", run.State, sites, history(t, w, run.ID))
 				}
-				if raw, err := w.Store.Said(t.Context(), run.ID); err != nil || raw != nil {
-					t.Errorf("its user's word is still %s, %v", raw, err)
+				if raw, err := w.Store.OpenRequest(t.Context(), run.ID, state.RequestMove); err != nil || raw != nil {
+					t.Errorf("its user's word is still %v, %v", raw, err)
 				}
 				w.nothingHeld(t)
 				w.Store.Close()
 			})
+		})
+	}
+}
+
+// TestARequestMeansOneAttempt: a move of an attempt that ran never acts on the next one,
+// and one of an attempt that only waited acts on the run.
+func TestARequestMeansOneAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt  state.Attempt
+		attempts int
+		acts     bool
+		result   state.RequestResult
+	}{
+		"the present attempt": {state.Attempt{State: state.Computing}, 1, true, state.RequestOpen},
+		"one that ran":        {state.Attempt{State: state.Closed, Result: state.Exited}, 2, false, state.RequestOvertaken},
+		"one that waited":     {state.Attempt{State: state.Closed, Verdict: state.Skipped}, 2, true, state.RequestOpen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			run := w.submit(t)
+			c.attempt.Run, c.attempt.N, c.attempt.Started = run.ID, 1, time.Now()
+			if err := w.Store.PutAttempt(t.Context(), c.attempt, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.ask(t.Context(), run.ID, []state.Attempt{c.attempt}, state.RequestMove, []spec.Site{{Name: "rack"}}); err != nil {
+				t.Fatal(err)
+			}
+			d := &drive{c: w.Controller, run: run, attempts: c.attempts}
+			if sites, sent, err := d.wish(t.Context()); err != nil || sent != c.acts || c.acts && sites[0].Name != "rack" {
+				t.Errorf("sent %t to %v, %v", sent, sites, err)
+			}
+			if list, err := w.Store.Requests(t.Context(), run.ID); err != nil || len(list) != 1 || list[0].Result != c.result {
+				t.Errorf("requests %+v, %v", list, err)
+			}
 		})
 	}
 }

@@ -17,17 +17,12 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// said is what a run's user says of the site of its present attempt while that goes
-// on: that it does not answer and is lost, so that, whatever may run there, the run is
-// not to wait for it any more; or (Leave) that the run shall not stay in its queue.
-type said struct {
-	Attempt int  `json:"attempt"`
-	Leave   bool `json:"leave,omitempty"`
-	Without bool `json:"without,omitempty"` // see DoWithout
-	// Sites, if there are any, are those on which the run shall go on, in that
-	// order.
-	Sites []spec.Site `json:"sites,omitempty"`
-	// stop tells that the run shall end, and not go on elsewhere.
+// siteLost is a request to continue without the site of an attempt.
+type siteLost struct {
+	request int64
+	// Sites, if there are any, are those on which the run continues, in that order.
+	Sites []spec.Site
+	// stop is set where the run ends, and does not continue elsewhere.
 	stop bool
 }
 
@@ -61,14 +56,11 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.Marshal(said{Attempt: last.N, Sites: sites})
-	if err != nil {
-		return "", err
-	}
 	d := &drive{c: c, run: run, sub: sub}
 	defer d.closeStore()
 	loss := (&attempt{drive: d, rec: last}).loss(ctx)
-	return report.Loss(last.N, loss), c.Store.SaySite(ctx, run.ID, raw)
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestSiteLost, sites)
+	return report.Loss(last.N, loss), err
 }
 
 // answers tells whether the head's host of a run's present attempt can be reached.
@@ -101,9 +93,12 @@ func (a *attempt) heldLost(ctx context.Context) bool {
 		return false
 	}
 	a.heldAsked = time.Now()
-	raw, err := a.c.Store.Said(ctx, a.run.ID)
-	var s said
-	if err != nil || raw == nil || json.Unmarshal(raw, &s) != nil || s.Attempt != a.rec.N || s.Leave || s.Without {
+	r, err := a.c.Store.OpenRequest(ctx, a.run.ID, state.RequestSiteLost)
+	if err != nil || r == nil || r.Attempt != a.rec.N {
+		return false
+	}
+	s := siteLost{request: r.ID}
+	if len(r.Sites) > 0 && json.Unmarshal(r.Sites, &s.Sites) != nil {
 		return false
 	}
 	run, err := a.c.Store.Run(ctx, a.run.ID)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -240,11 +239,7 @@ func TestASiteThatAnswersIsNotLost(t *testing.T) {
 // that did not answer then.
 func TestAWordAboutOneAttemptIsNotAboutTheNext(t *testing.T) {
 	w, run := vanishing(t, 0, true)
-	raw, err := json.Marshal(said{Attempt: 1})
-	if err == nil {
-		err = w.Store.SaySite(t.Context(), run.ID, raw)
-	}
-	if err != nil {
+	if _, err := w.Store.Ask(t.Context(), state.Request{Run: run.ID, Attempt: 1, Kind: state.RequestSiteLost}); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range []bool{false, true, false} {
@@ -275,5 +270,40 @@ func gaveUp(t *testing.T, w *world, a state.Attempt) bool {
 	return slices.ContainsFunc(eventsOf(t, w, a.Run), func(e event.Event) bool {
 		s, is := e.Fields.(event.AttemptState)
 		return is && e.Attempt == a.N && slices.Contains(without, machinery.Event(s.On))
+	})
+}
+
+// TestALostSiteKeepsAnEarlierMove: a run that its user sends to a site, and then declares
+// the present one lost, continues on the site that it was sent to.
+func TestALostSiteKeepsAnEarlierMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run := vanishing(t, 0, true)
+		rack := spec.Site{Name: "rack", Provider: "fake"}
+		w.sites["rack"] = w.sites["b"]
+		time.AfterFunc(8*time.Minute, func() {
+			if err := w.Move(context.Background(), run, []spec.Site{rack}, func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		time.AfterFunc(time.Hour, func() {
+			if _, err := w.HoldLost(context.Background(), run, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		got, err := w.driveFor(t, run, 10*time.Hour)
+		list := w.attempts(t, run)
+		if err != nil || got.State != state.Succeeded || len(list) != 2 || list[1].Site != "rack" {
+			t.Errorf("got %+v, %v, after %+v", got.State, err, list)
+		}
+		requests, err := w.Store.Requests(t.Context(), run.ID)
+		if err != nil || len(requests) != 2 {
+			t.Fatalf("requests %+v, %v", requests, err)
+		}
+		for i, kind := range []state.RequestKind{state.RequestMove, state.RequestSiteLost} {
+			if r := requests[i]; r.Kind != kind || r.Attempt != 1 || r.Result != state.RequestDone || r.Author == "" {
+				t.Errorf("request %d: %+v", i, r)
+			}
+		}
+		w.Store.Close()
 	})
 }

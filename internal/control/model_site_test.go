@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 type modelSite struct {
@@ -81,11 +81,7 @@ func (s *modelSite) writeOff() {
 		l.written = l.written || owner.Attempt == last
 	}
 	m.mu.Unlock()
-	raw, err := json.Marshal(said{Attempt: last})
-	if err == nil {
-		err = m.store.SaySite(context.Background(), m.run, raw)
-	}
-	if err != nil {
+	if _, err := m.store.Ask(context.Background(), state.Request{Run: m.run, Attempt: last, Kind: state.RequestSiteLost}); err != nil {
 		panic(err)
 	}
 }

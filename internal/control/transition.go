@@ -41,9 +41,12 @@ func (a *attempt) put(ctx context.Context) error {
 }
 
 func (a *attempt) write(ctx context.Context, durable bool) error {
-	_, err := a.c.Store.Write(ctx, state.Change{Attempt: &a.rec, Events: a.changes, Durable: durable})
+	if a.lost != nil && a.rec.Decided() {
+		a.answers = append(a.answers, state.Request{ID: a.lost.request, Run: a.run.ID, Result: state.RequestDone})
+	}
+	_, err := a.c.Store.Write(ctx, state.Change{Attempt: &a.rec, Events: a.changes, Answers: a.answers, Durable: durable})
 	if err == nil {
-		a.changes = nil
+		a.changes, a.answers = nil, nil
 	}
 	return recorded(err)
 }

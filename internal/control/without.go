@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -15,11 +14,8 @@ func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Released() {
 		return err // there are none
 	}
-	raw, err := json.Marshal(said{Attempt: attempts[len(attempts)-1].N, Without: true})
-	if err != nil {
-		return err
-	}
-	return c.Store.SaySite(ctx, run.ID, raw)
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestWithoutOutputs, nil)
+	return err
 }
 
 // doesWithout tells whether the run's user has said so.
@@ -27,7 +23,10 @@ func (a *attempt) doesWithout(ctx context.Context) bool {
 	if !a.stopAsked() {
 		return false
 	}
-	raw, err := a.c.Store.Said(ctx, a.run.ID)
-	var s said
-	return err == nil && raw != nil && json.Unmarshal(raw, &s) == nil && s.Attempt == a.rec.N && s.Without
+	r, err := a.c.Store.OpenRequest(ctx, a.run.ID, state.RequestWithoutOutputs)
+	if err != nil || r == nil || r.Attempt != a.rec.N {
+		return false
+	}
+	a.answers = append(a.answers, state.Request{ID: r.ID, Run: r.Run, Result: state.RequestDone})
+	return true
 }

@@ -15,6 +15,8 @@ type Change struct {
 	Run     *Run
 	Attempt *Attempt
 	Events  []event.Event
+	// Answers are requests whose result the change is.
+	Answers []Request
 	// Durable makes the change survive a power failure: set it when something outside
 	// of this machine is about to be made.
 	Durable bool
@@ -42,6 +44,11 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 			var err error
 			if written[i], err = t.event(ctx, e); err != nil {
 				return fmt.Errorf("record an event of run %s: %w", e.Run, err)
+			}
+		}
+		for _, r := range c.Answers {
+			if err := t.exec(ctx, answerRequest, r.Result, r.Why, r.ID); err != nil {
+				return fmt.Errorf("record the result of a request of run %s: %w", r.Run, err)
 			}
 		}
 		return nil

@@ -48,8 +48,8 @@ func TestOpenVersion5(t *testing.T) {
 	if err != nil || len(attempts) != 2 || attempts[1].Released() || attempts[1].Lease == nil {
 		t.Errorf("its attempts: %+v, %v", attempts, err)
 	}
-	if said, err := s.Said(t.Context(), "aaaa0002"); err != nil || !strings.Contains(string(said), `"lab"`) {
-		t.Errorf("its request: %s, %v", said, err)
+	if r, err := s.OpenRequest(t.Context(), "aaaa0002", RequestMove); err != nil || r == nil || r.Attempt != 2 || !strings.Contains(string(r.Sites), `"lab"`) {
+		t.Errorf("its request: %+v, %v", r, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -62,8 +61,8 @@ func TestOpenVersion6(t *testing.T) {
 			t.Errorf("attempts of %s: %q, want %q", run, got, want)
 		}
 	}
-	if said, err := s.Said(t.Context(), "bbbb0002"); err != nil || !strings.Contains(string(said), `"lab"`) {
-		t.Errorf("its request: %s, %v", said, err)
+	if r, err := s.OpenRequest(t.Context(), "bbbb0002", RequestMove); err != nil || r == nil || r.Attempt != 3 || string(r.Sites) != `[{"name":"lab"}]` {
+		t.Errorf("its request: %+v, %v", r, err)
 	}
 	left, err := s.Unreleased(t.Context())
 	if err != nil || len(left) != 13 {

@@ -62,9 +62,6 @@ type Run struct {
 	SetupDone bool
 	// StopAsked is set by `bee stop`; the controller acts on it.
 	StopAsked bool
-	// Said is what its user has said of the site of its present attempt; opaque
-	// here, as the submission.
-	Said json.RawMessage
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
 }
@@ -72,11 +69,11 @@ type Run struct {
 // maxText bounds the texts of a record, which may be somebody else's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, site_lost, suspended"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, suspended"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, site_lost, suspended"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, suspended"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -85,13 +82,12 @@ func scanRun(scan func(...any) error) (Run, error) {
 		ended   sql.NullInt64
 		code    sql.NullInt64
 		sub     []byte
-		lost    []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &lost, &r.Suspended)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended)
 	if err != nil {
 		return r, err
 	}
-	r.Created, r.Submission, r.Said = time.Unix(0, created), sub, lost
+	r.Created, r.Submission = time.Unix(0, created), sub
 	if ended.Valid {
 		r.Ended = time.Unix(0, ended.Int64)
 	}
@@ -103,7 +99,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 }
 
 // PutRun inserts or replaces a run's record, except what its user says of it
-// while another process has it: see AskStop and SaySite.
+// while another process has it: see AskStop.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
 	_, err := s.Write(ctx, Change{Run: &r})
 	return err
@@ -121,7 +117,7 @@ func (t *tx) run(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,NULL,?)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
 suspended=excluded.suspended`,
@@ -138,25 +134,6 @@ func (s *Store) AskStop(ctx context.Context, id string) error {
 // all of them at once.
 func (s *Store) Stopping(ctx context.Context) ([]string, error) {
 	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside') AND stop_asked=1")
-}
-
-// SaySite notes what its user says of the site of its present attempt; nil: nothing
-// any more.
-func (s *Store) SaySite(ctx context.Context, id string, said json.RawMessage) error {
-	return s.db.exec(ctx, "UPDATE runs SET site_lost=? WHERE id=?", []byte(said), id)
-}
-
-// Said gives what SaySite noted of a run, without the rest of it; nil: nothing.
-// Whoever waits for it asks often.
-func (s *Store) Said(ctx context.Context, id string) (json.RawMessage, error) {
-	found, err := rows(ctx, s.db, func(scan func(...any) error) (raw []byte, err error) {
-		err = scan(&raw)
-		return raw, err
-	}, "SELECT site_lost FROM runs WHERE id=?", id)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0], nil
 }
 
 // Run gives one run by its whole id.
@@ -227,7 +204,8 @@ func (s *Store) RemoveRun(ctx context.Context, id string) error {
 		_, err1 := tx.ExecContext(ctx, "DELETE FROM attempts WHERE run=?", id)
 		_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
 		_, err3 := tx.ExecContext(ctx, "DELETE FROM events WHERE run=?", id)
-		if err := errors.Join(err1, err2, err3); err != nil {
+		_, err4 := tx.ExecContext(ctx, "DELETE FROM requests WHERE run=?", id)
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		return tx.Commit()

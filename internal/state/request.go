@@ -1,0 +1,124 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os/user"
+	"time"
+)
+
+// RequestKind is what a user asked of a run.
+type RequestKind string
+
+// The kinds of requests. A stop is a column of its run.
+const (
+	RequestMove           RequestKind = "move"      // continue on other sites, or leave the queue
+	RequestSiteLost       RequestKind = "site_lost" // continue without the site of the attempt
+	RequestWithoutOutputs RequestKind = "without_outputs"
+)
+
+// RequestResult is what became of a request.
+type RequestResult string
+
+// The results of requests.
+const (
+	RequestOpen      RequestResult = ""
+	RequestDone      RequestResult = "done"
+	RequestRefused   RequestResult = "refused"
+	RequestOvertaken RequestResult = "overtaken" // by a later request, or by the next attempt
+)
+
+// Request is what a user asked of a run. It acts on its attempt only, never on a later one.
+type Request struct {
+	ID      int64
+	Run     string
+	Attempt int // 0: the run has had none
+	Kind    RequestKind
+	Author  string
+	Asked   time.Time
+	// Sites are those on which the run continues; opaque here.
+	Sites  json.RawMessage
+	Result RequestResult
+	Why    string // it was refused
+}
+
+const addRequests = `
+CREATE TABLE requests (
+  id INTEGER PRIMARY KEY, run TEXT NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, author TEXT NOT NULL,
+  asked INTEGER NOT NULL, sites BLOB, result TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '');
+CREATE INDEX requests_open ON requests(run) WHERE result='';
+INSERT INTO requests (run, attempt, kind, author, asked, sites)
+  SELECT id, CASE WHEN said->>'$.leave' THEN last ELSE COALESCE(said->>'$.attempt', last) END,
+    CASE WHEN said->>'$.leave' THEN 'move' WHEN said->>'$.without' THEN 'without_outputs' ELSE 'site_lost' END,
+    '', 0, CAST(said->'$.sites' AS BLOB)
+  FROM (SELECT id, CAST(site_lost AS TEXT) AS said, (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=id) AS last
+        FROM runs WHERE site_lost IS NOT NULL) WHERE json_valid(said);
+ALTER TABLE runs DROP COLUMN site_lost;
+`
+
+// Ask records a request. It overtakes the open ones of its kind; one that names sites, also
+// those of an open move.
+func (s *Store) Ask(ctx context.Context, r Request) (Request, error) {
+	r.Asked = time.Now()
+	if u, err := user.Current(); err == nil && r.Author == "" {
+		r.Author = u.Username
+	}
+	err := s.db.change(ctx, func(ctx context.Context, t *tx) error {
+		overtake := "UPDATE requests SET result='overtaken' WHERE run=? AND result='' AND (kind=? OR ? AND kind='move')"
+		if err := t.exec(ctx, overtake, r.Run, r.Kind, len(r.Sites) > 0); err != nil {
+			return err
+		}
+		ids, err := txRows(ctx, t, func(scan func(...any) error) (id int64, err error) {
+			err = scan(&id)
+			return id, err
+		}, "INSERT INTO requests (run, attempt, kind, author, asked, sites) VALUES (?,?,?,?,?,?) RETURNING id",
+			r.Run, r.Attempt, r.Kind, r.Author, r.Asked.UnixNano(), []byte(r.Sites))
+		if err == nil {
+			r.ID = ids[0]
+		}
+		return err
+	})
+	if err != nil {
+		return r, fmt.Errorf("record a request of run %s: %w", r.Run, err)
+	}
+	return r, nil
+}
+
+const answerRequest = "UPDATE requests SET result=?, why=? WHERE id=? AND result=''"
+
+// Answer sets the result of an open request.
+func (s *Store) Answer(ctx context.Context, id int64, result RequestResult, why string) error {
+	return s.db.exec(ctx, answerRequest, result, why, id)
+}
+
+// OpenRequest returns the open request of a run of one kind; nil: none.
+func (s *Store) OpenRequest(ctx context.Context, run string, kind RequestKind) (*Request, error) {
+	list, err := s.requests(ctx, "WHERE run=? AND kind=? AND result='' ORDER BY id DESC LIMIT 1", run, kind)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// Requests returns all requests of a run in their order.
+func (s *Store) Requests(ctx context.Context, run string) ([]Request, error) {
+	return s.requests(ctx, "WHERE run=? ORDER BY id", run)
+}
+
+func (s *Store) requests(ctx context.Context, where string, args ...any) ([]Request, error) {
+	list, err := rows(ctx, s.db, func(scan func(...any) error) (r Request, err error) {
+		var (
+			asked sql.NullInt64
+			sites []byte
+		)
+		err = scan(&r.ID, &r.Run, &r.Attempt, &r.Kind, &r.Author, &asked, &sites, &r.Result, &r.Why)
+		r.Asked, r.Sites = time.Unix(0, asked.Int64), sites
+		return r, err
+	}, "SELECT id, run, attempt, kind, author, asked, sites, result, why FROM requests "+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list requests: %w", err)
+	}
+	return list, nil
+}
