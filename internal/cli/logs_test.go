@@ -31,10 +31,11 @@ func TestLogsOfSeveralAttempts(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		w, err := tasklog.Create(control.OutputLog(home, n+1))
+		f, err := os.Create(control.OutputLog(home, n+1))
 		if err != nil {
 			t.Fatal(err)
 		}
+		w := tasklog.New(f)
 		if err := w.Write(tasklog.Stdout, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -76,10 +77,11 @@ func TestLogsInJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := tasklog.Create(control.OutputLog(home, 1))
+	f, err := os.Create(control.OutputLog(home, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := tasklog.New(f)
 	if err := errors.Join(w.Write(tasklog.Stdout, []byte("<a>\n")), w.Write(tasklog.Stderr, []byte("b\xc3")), w.Close()); err != nil {
 		t.Fatal(err)
 	}

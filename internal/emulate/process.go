@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,7 +43,7 @@ func (w *world) launch(h *host, c *Command) (int, error) {
 	if c == nil || len(c.Argv) == 0 {
 		return 0, &core.Error{Kind: core.Invalid, Err: errors.New("no command")}
 	}
-	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := fsutil.Append(c.Log, 0o600)
 	if err != nil {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -49,7 +50,7 @@ type holder struct {
 }
 
 func startHolder(s Spec) (*holder, error) {
-	log, err := os.OpenFile(LogPath(s.Dir), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := fsutil.Append(LogPath(s.Dir), 0o600)
 	if err != nil {
 		return nil, err
 	}

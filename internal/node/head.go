@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -78,7 +79,7 @@ func newHead(n *node) (*head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
-	output, err := tasklog.Create(protocol.OutputPath(dir))
+	output, err := fsutil.Empty(protocol.OutputPath(dir), 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("begin the output log: %w", err)
 	}
@@ -86,7 +87,7 @@ func newHead(n *node) (*head, error) {
 	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
 	h := &head{
-		n: n, plan: n.config.Plan, journal: j, output: output, wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
+		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
 		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: kept{dir: dir},

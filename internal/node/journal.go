@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ const reserve = 256 << 10
 func reservePath(dir string) string { return filepath.Join(dir, ".reserve") }
 
 func reserveSpace(path string) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := fsutil.Empty(path, 0o600)
 	if err != nil {
 		return // a disk that is full already is noticed by what comes next
 	}
@@ -39,7 +40,7 @@ type journal struct {
 }
 
 func newJournal(path string) (*journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := fsutil.Empty(path, 0o600)
 	if err != nil {
 		return nil, err
 	}

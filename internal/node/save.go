@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -268,7 +267,7 @@ func (h *head) forgetStopFile() {
 // job's container.
 func (h *head) saveCommand(ctx context.Context) error {
 	b := h.n.box
-	log, err := os.OpenFile(protocol.NodeLogPath(h.n.config.Host.Dir, 0), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:forbidigo // the node's own log, which no container sees
+	log, err := fsutil.Append(protocol.NodeLogPath(h.n.config.Host.Dir, 0), 0o600)
 	if err != nil {
 		return err
 	}

@@ -53,14 +53,8 @@ type Writer struct {
 	wake   chan struct{} // closed and replaced at each write
 }
 
-// Create makes an empty log.
-func Create(path string) (*Writer, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &Writer{f: f, wake: make(chan struct{})}, nil
-}
+// New begins a log in an empty file, which Close closes.
+func New(f *os.File) *Writer { return &Writer{f: f, wake: make(chan struct{})} }
 
 // Write appends one frame in one system call.
 func (w *Writer) Write(s Stream, data []byte) error {

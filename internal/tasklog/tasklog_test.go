@@ -16,10 +16,11 @@ import (
 func create(t *testing.T) (*Writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "output.log")
-	w, err := Create(path)
+	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := New(f)
 	t.Cleanup(func() { w.Close() })
 	return w, path
 }

@@ -89,7 +89,7 @@ func (l *lease) launchEmulated(ctx context.Context, h core.Host, n driver.NodeCo
 
 // launchHere starts a node on this machine.
 func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeCommand) error {
-	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := fsutil.Append(c.Log, 0o600)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (p *provider) noteBase() error {
 	if err == nil && strings.Contains("\n"+string(b), "\n"+p.base+"\n") {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := fsutil.Append(path, 0o600)
 	if err != nil {
 		return err
 	}

@@ -286,7 +286,7 @@ func minutes(d time.Duration) string {
 // startStep starts the agents' step in a job of the user's, which Slurm has requeued so
 // often. The srun process outlives this one.
 func startStep(dir, id, restarts string, step []string) error {
-	log, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := fsutil.Append(filepath.Join(dir, logName), 0o600)
 	if err != nil {
 		return leasedir.Unusable(dir, err)
 	}

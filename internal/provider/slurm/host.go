@@ -25,7 +25,6 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 // HostArg makes the bee binary the agent on a node of a job.
@@ -296,7 +295,7 @@ func (a *agent) launch(r launchRequest) error {
 	if err := os.MkdirAll(filepath.Dir(r.Log), 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(r.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := fsutil.Append(r.Log, 0o600)
 	if err != nil {
 		return err
 	}
