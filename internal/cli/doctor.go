@@ -66,6 +66,11 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	add(finding{Area: "machine", Name: "host", OK: true, Detail: fmt.Sprintf("%s, %d cores, %s memory, linux/%s, kernel %s", hostname(), runtime.NumCPU(), memory(), runtime.GOARCH, kernel())})
 	for _, dir := range []struct{ name, path string }{{"cache", a.cacheDir}, {"state", a.stateDir}, {"shared memory", "/dev/shm"}} {
 		add(disk(dir.name, dir.path))
+		if f, known := lockReach(dir.path); known {
+			if warning, found := locks(dir.name, dir.path, f); found {
+				add(warning)
+			}
+		}
 	}
 	for _, rt := range catalog.Runtimes() {
 		facts, err := rt.Probe(ctx)
