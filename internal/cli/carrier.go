@@ -20,9 +20,10 @@ import (
 // its own log and its own lock. When it is killed, the next bee command has all
 // of them carried on.
 type carrier struct {
-	s   *session
-	box string
-	mu  sync.Mutex
+	s      *session
+	box    string
+	marked marked
+	mu     sync.Mutex
 	// runs are those that are carried, or wait to be tried again.
 	runs map[string]*carried
 	all  sync.WaitGroup
@@ -35,8 +36,8 @@ type carried struct {
 	wake chan struct{} // ends a pause before it is tried again
 }
 
-func newCarrier(s *session, box string) *carrier {
-	return &carrier{s: s, box: box, runs: map[string]*carried{}}
+func newCarrier(s *session, box string, marked marked) *carrier {
+	return &carrier{s: s, box: box, marked: marked, runs: map[string]*carried{}}
 }
 
 // How long a carrier waits before it tries a run again that could not be
@@ -110,6 +111,7 @@ func (c *carrier) take(ctx context.Context, id string) {
 	}
 	r := &carried{stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.runs[id] = r
+	c.marked.add(id)
 	c.all.Go(func() {
 		for lock != nil {
 			c.carry(ctx, id, r, lock)
@@ -130,6 +132,7 @@ func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
 		}
 	}
 	delete(c.runs, id)
+	c.marked.remove(id)
 	return nil
 }
 

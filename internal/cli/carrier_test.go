@@ -26,7 +26,7 @@ func TestACarrierForgetsNoRunThatIsHandedOverLate(t *testing.T) {
 	if _, err := d.store.Lock("another1"); err != nil { // as another carrier does
 		t.Fatal(err)
 	}
-	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, t.TempDir())
+	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, t.TempDir(), marked{})
 	for id, again := range map[string]bool{"resumed1": true, "stopped1": true, "waiting1": false, "ended111": false, "another1": false, "removed1": false} {
 		c.runs[id] = &carried{}
 		if lock := c.letGo(t.Context(), id); (lock != nil) != again || (c.runs[id] != nil) != again {
@@ -68,7 +68,7 @@ func TestTheLogOfAControllerIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{stdout: io.Discard, stderr: io.Discard}
-	c := newCarrier(&session{app: a, Controller: &control.Controller{Store: d.store, Log: a.log()}}, t.TempDir())
+	c := newCarrier(&session{app: a, Controller: &control.Controller{Store: d.store, Log: a.log()}}, t.TempDir(), marked{})
 	for range 3 {
 		if err := c.drive(t.Context(), "flooded1", &carried{stop: make(chan struct{})}, time.Second); err == nil {
 			t.Fatal("it was carried")

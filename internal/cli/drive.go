@@ -73,7 +73,9 @@ func (s *session) carryOrHandOver(ctx context.Context, key string, ids []string)
 		case err != nil:
 			return err
 		}
-		err = newCarrier(s, box).serve(ctx)
+		mark := s.beginMark(ctx)
+		err = newCarrier(s, box, mark).serve(ctx)
+		mark.close()
 		lock.Unlock() //nolint:errcheck // the process ends here anyway
 		// Whoever left a name just now waits for the lock, and may have ended
 		// since: it is looked once more.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -46,6 +47,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 
 // takeOrphans hands runs without a controller to one in the background.
 func (a *app) takeOrphans(ctx context.Context, s *session) error {
+	s.countCrashes(ctx)
 	orphans, err := s.Orphans(ctx)
 	if err != nil {
 		return err
@@ -58,7 +60,7 @@ func (a *app) takeOrphans(ctx context.Context, s *session) error {
 		fmt.Fprintf(a.stderr, "bee: run %s, which was suspended, goes on in the background: its sites file has a new site for it\n", run.ID)
 		orphans = append(orphans, run.ID)
 	}
-	orphans = slices.DeleteFunc(orphans, s.handedOver)
+	orphans = slices.DeleteFunc(orphans, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) })
 	if err := s.background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
@@ -136,14 +138,23 @@ func (s *session) close() {
 
 // background has runs carried on by a process that is detached from this
 // terminal: one that is there already, or a new one. It reads the jobs' secrets
-// anew, from where the Beefiles say.
+// anew, from where the Beefiles say. Suspects of crashes get processes of their own.
 func (s *session) background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
+	var err error
+	for suffix, group := range s.groups(ids) {
+		err = errors.Join(err, s.handOver(key+suffix, group))
+	}
+	return err
+}
+
+// handOver starts the supervisor with a key for runs, unless it runs already.
+func (s *session) handOver(key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
 	// they are handed over.
-	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
 	if err := leaveNames(s.Store.Carrier(key), ids); err != nil {
 		return err
 	}

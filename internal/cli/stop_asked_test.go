@@ -49,7 +49,7 @@ func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
 // TestACarrierSeesStopsThatAreOnlyWrittenDown, of its own runs.
 func TestACarrierSeesStopsThatAreOnlyWrittenDown(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "stopped1", State: state.Running}, state.Run{ID: "another1", State: state.Running}, state.Run{ID: "goeson11", State: state.Running})
-	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, filepath.Join(d.dir, "box"))
+	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, filepath.Join(d.dir, "box"), marked{})
 	for _, id := range []string{"stopped1", "goeson11"} {
 		c.runs[id] = &carried{stop: make(chan struct{})}
 	}

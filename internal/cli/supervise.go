@@ -56,6 +56,7 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	defer s.close()
+	s.countCrashes(ctx)
 	ids, err := s.unsupervised(ctx)
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 // unsupervised returns the runs that need a controller and have none.
 func (s *session) unsupervised(ctx context.Context) ([]string, error) {
 	ids, err := s.Orphans(ctx)
-	return slices.DeleteFunc(ids, s.handedOver), err
+	return slices.DeleteFunc(ids, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) }), err
 }
 
 // warnUnsupervised prints which of some runs have no controller, and the remedy. It starts

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -85,6 +86,28 @@ func (c *Controller) setAside(ctx context.Context, id string, why error) (state.
 	run.Remedy = fmt.Sprintf("What it has on its site is left there. `bee resume %s` tries again, such as with another version of bee; `bee stop %s` ends it, and what has not been brought home is removed. The stack is in %s: please report it.",
 		id, id, StackPath(c.Store.RunDir(id)))
 	return run, c.Store.PutRun(ctx, run)
+}
+
+// SetAside sets a run aside whose controllers crash, with the reason and the runtime's text
+// of the last crash. It does nothing to a run with a controller.
+func (c *Controller) SetAside(ctx context.Context, id, reason, text string) error {
+	lock, err := c.Store.Lock(id)
+	if core.IsKind(err, core.Busy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock() //nolint:errcheck // it is free in any case
+	var stack strings.Builder
+	for line := range strings.Lines(text) {
+		stack.WriteString(core.Printable(strings.TrimSuffix(line, "\n"), maxText) + "\n")
+	}
+	run, err := c.setAside(ctx, id, &core.Panic{Value: strings.TrimPrefix(reason, "panic: "), Stack: stack.String()})
+	if run.State.Final() {
+		return nil // the error is for a controller
+	}
+	return err
 }
 
 // driveAside ends a run that was set aside, if its user wants that. Nothing is brought
