@@ -62,3 +62,17 @@ func (s *Submission) openTo(to string) (*fsutil.Root, error) {
 	}
 	return root, nil
 }
+
+// pinned is the path from which this process reads an input until done is called: of a
+// confined job below the descriptor of its directory, which is checked by that. No link
+// leads to the input when its path is given.
+func (s *Submission) pinned(input string) (path string, done func(), err error) {
+	if s.Within == "" || input == s.Within {
+		return input, func() {}, nil
+	}
+	dir, err := s.openTo(filepath.Dir(input))
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(dir.Pinned(), filepath.Base(input)), func() { dir.Close() }, nil
+}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // TestAStrangersDirectoryIsReplacedLater: by a link, once its job has been looked at, and
@@ -115,5 +117,35 @@ func TestAStrangersDockerfileIsReplacedLater(t *testing.T) {
 				t.Errorf("%+v, want it %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestInputsOfAConfinedJobStayWhatTheyWere: its author swaps the directory of an input for
+// a link after it was looked at.
+func TestInputsOfAConfinedJobStayWhatTheyWere(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, map[string]string{"job/in/data": "own", "outside/data": "secret"})
+	s := Submission{Within: filepath.Join(dir, "job")}
+	in, input := filepath.Join(dir, "job", "in"), filepath.Join(dir, "job", "in", "data")
+	path, done, err := s.pinned(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if err := errors.Join(os.Rename(in, in+".old"), os.Symlink("../outside", in)); err != nil {
+		t.Fatal(err)
+	}
+	got := filepath.Join(t.TempDir(), "got")
+	if err := treesync.Copy(t.Context(), path, got, nil); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(got); err != nil || string(raw) != "own" {
+		t.Errorf("%q would be sent, %v", raw, err)
+	}
+	if path, _, err := s.pinned(input); !core.IsKind(err, core.Invalid) {
+		t.Errorf("after the swap %s would be sent, %v", path, err)
 	}
 }

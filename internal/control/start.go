@@ -111,10 +111,15 @@ func (a *attempt) stage(ctx context.Context) error {
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
 	for _, s := range copies {
 		a.inheritInput(ctx, head, s)
+		local, done, err := a.sub.pinned(s.local)
+		if err != nil {
+			return err
+		}
 		told, end := counting(ctx, s.local, a.c.Progress(protocol.PhaseStage))
-		t := driver.Transfer{Local: s.local, Remote: path.Join(head.Dir, s.remote), Progress: told}
-		err := a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
+		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, s.remote), Progress: told}
+		err = a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
 		end()
+		done()
 		if err != nil {
 			return err
 		}
