@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 		case ssh.RemoteArg:
 			queue := &Queue{}
 			os.Exit(ssh.Agent{
+				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					var s Settings
 					if err := json.Unmarshal(raw, &s); err != nil {
