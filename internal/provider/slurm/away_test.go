@@ -128,6 +128,9 @@ func TestNothingIsConcludedWhileTheScratchDoesNotAnswer(t *testing.T) {
 			if err := ask(t.Context()); err == nil || core.IsKind(err, core.NotFound) || core.IsKind(err, core.Lost) {
 				t.Errorf("%s: %v", name, err)
 			}
+			if l.details.Job != "7" {
+				t.Errorf("%s: the lease has forgotten its job", name)
+			}
 		}
 		back()
 		for _, file := range []string{keysName, detailsName, grantedName} {

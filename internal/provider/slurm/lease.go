@@ -35,10 +35,12 @@ type lease struct {
 func (l *lease) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.details = details{}
 	var d details
-	if there, err := readIfThere(filepath.Join(l.dir, detailsName), &d); err != nil || !there {
-		return err
+	if there, err := readIfThere(filepath.Join(l.dir, detailsName), &d); err != nil {
+		return err // of which nothing is concluded: what was read before still holds
+	} else if !there {
+		l.details = details{}
+		return nil
 	}
 	var t terms
 	there, err := readIfThere(filepath.Join(l.dir, grantedName), &t)
