@@ -166,8 +166,8 @@ type RunView struct {
 		Site, Runtime string
 		Hosts         []string
 		Phases        map[string]float64
-		ExitCode      *int `json:"exit_code"`
-		Answer        string
+		ExitCode      *int   `json:"exit_code"`
+		Answer        string `json:"checkpoint_answer"`
 		Error         *struct{ Kind, Message, Remedy string }
 		Nodes         []struct {
 			Cores       int
