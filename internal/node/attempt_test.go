@@ -414,20 +414,6 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 	}
 }
 
-// A site with a full disk is no more use than one that is lost: a run that has
-// a checkpoint goes on elsewhere.
-func TestOutputWithoutRoomEndsTheAttemptAsLost(t *testing.T) {
-	c := newCluster(t, 1, "while :; do echo more; sleep 0.05; done")
-	if err := os.Symlink("/dev/full", protocol.OutputPath(c.configs[0].Host.Dir)); err != nil {
-		t.Fatal(err)
-	}
-	r := c.startAll().result(10 * time.Second)
-	c.awaitEnd(10*time.Second, 0)
-	if r.Exit != nil || r.Kind != "lost" || !strings.Contains(r.Message, "no space left") || r.Remedy == "" {
-		t.Errorf("result: %+v", r)
-	}
-}
-
 func TestMissingHostsAreNamed(t *testing.T) {
 	c := newCluster(t, 3, "true", withPlan(func(p *protocol.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
 	r := c.result(10 * time.Second)
@@ -492,6 +478,7 @@ func TestMissingImageAndCommand(t *testing.T) {
 	})
 }
 
+// TestAFullDiskIsTold as a lost site: a run that has a checkpoint continues on another one.
 func TestAFullDiskIsTold(t *testing.T) {
 	testkit.RequireRoot(t)
 	c := newCluster(t, 1, "head -c 8000000 /dev/zero; sleep 1000")
@@ -503,7 +490,7 @@ func TestAFullDiskIsTold(t *testing.T) {
 	c.startAll()
 	r := c.result(15 * time.Second)
 	c.awaitEnd(10*time.Second, 0)
-	if r.Exit != nil || !strings.Contains(r.Message, "no space left") || !strings.Contains(r.Remedy, "host0") {
+	if r.Exit != nil || r.Kind != "lost" || !strings.Contains(r.Message, "no space left") || !strings.Contains(r.Remedy, "host0") {
 		t.Errorf("result: %+v", r)
 	}
 	checkEvents(t, protocol.EventsPath(dir))
