@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/supervisor"
@@ -49,6 +50,10 @@ runs that need them wait for bee supervise from your shell.`,
 	return c
 }
 
+// lateDeath is after which time bee supervise looks a second time: a process that was
+// killed a moment ago may have held the lock of its run at the first look.
+const lateDeath = 300 * time.Millisecond
+
 // supervise continues all runs that need a controller and have none.
 func (a *app) supervise(ctx context.Context, asJSON bool) error {
 	s, err := a.openQuietly(ctx)
@@ -68,9 +73,27 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 	if err := a.takeOrphans(ctx, s); err != nil {
 		return err
 	}
+	if err := pause(ctx, lateDeath); err != nil {
+		return err
+	}
+	late, err := s.unsupervised(ctx)
+	if err == nil {
+		err = a.takeOrphans(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	add := func(id string) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range late {
+		add(id)
+	}
 	for _, before := range suspended { // for which there is a new site
 		if run, err := s.Store.Run(ctx, before.ID); err == nil && run.State != state.Suspended {
-			ids = append(ids, run.ID)
+			add(run.ID)
 		}
 	}
 	t := a.newTally(asJSON)

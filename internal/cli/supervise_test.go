@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -52,6 +53,20 @@ func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
 }
 
 // TestSuperviseAtLoginNamesThisInstallation, and no shell's working directory.
+// TestSuperviseLooksTwice: a controller that was killed may hold the lock of its run for a
+// moment.
+func TestSuperviseLooksTwice(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Queued, Submission: []byte(`{"version": 1}`)})
+	lock, err := d.store.Lock("aaaa1111")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(lateDeath/10, func() { _ = lock.Unlock() })
+	if err := d.bee("supervise"); err != nil || d.out.String() != "aaaa1111\n" {
+		t.Errorf("bee supervise printed %q: %v", &d.out, err)
+	}
+}
+
 func TestSuperviseAtLoginNamesThisInstallation(t *testing.T) {
 	d := newDesk(t)
 	bin := t.TempDir()
