@@ -33,7 +33,7 @@ func adopt(ctx context.Context, r api.AdoptRequest, v *volume, e Engine) error {
 	if c.Holds {
 		parts = append(parts, func() error { return makeHeld(c) })
 	}
-	if err := sideBySide(parts); err != nil {
+	if err := core.Together(parts); err != nil {
 		return &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: err}
 	}
 	return nil

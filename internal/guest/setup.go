@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
@@ -104,7 +105,7 @@ func setUp(c api.Config, v *volume) error {
 	if c.Template {
 		return startDocker(c)
 	}
-	return sideBySide(append(personal(c, v), func() error { return startDocker(c) }))
+	return core.Together(append(personal(c, v), func() error { return startDocker(c) }))
 }
 
 // personal is what one run's guest has and others have not.
@@ -116,19 +117,6 @@ func personal(c api.Config, v *volume) []func() error {
 		func() error { return mountDisks(c) },
 		func() error { return v.mount(c, online) },
 	}
-}
-
-// sideBySide does things that wait for different ones.
-func sideBySide(parts []func() error) error {
-	errs := make(chan error, len(parts))
-	for _, part := range parts {
-		go func() { errs <- part() }()
-	}
-	var all error
-	for range parts {
-		all = errors.Join(all, <-errs)
-	}
-	return all
 }
 
 // command runs a program of the guest, whose words are the error.

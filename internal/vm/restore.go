@@ -78,7 +78,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		m.Disks = append(m.Disks, disk)
 		parts = append(parts, func() error { return prepareDisk(ctx, disk, d, dir) })
 	}
-	if err := atOnce(parts); err != nil {
+	if err := core.Together(parts); err != nil {
 		return nil, err
 	}
 	if r.o.Volume.here() {

@@ -103,7 +103,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 			return pack(filepath.Join(dir, d.Serial+packed), func(w io.Writer) error { return treesync.Send(ctx, w, d.File, nil) })
 		})
 	}
-	if err := atOnce(parts); err != nil {
+	if err := core.Together(parts); err != nil {
 		return m.lost(&core.Error{Kind: core.KindOf(err), Op: "save virtual machine", Object: m.spec.Name, Err: err, Remedy: core.Remedy(err)})
 	}
 	raw, err := json.Marshal(r)
@@ -114,19 +114,6 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 		return err
 	}
 	return fsutil.SyncDir(dir)
-}
-
-// atOnce does some things side by side, and gives all that failed.
-func atOnce(parts []func() error) error {
-	errs := make(chan error, len(parts))
-	for _, part := range parts {
-		go func() { errs <- part() }()
-	}
-	var all error
-	for range parts {
-		all = errors.Join(all, <-errs)
-	}
-	return all
 }
 
 // packBuffer is large, as QEMU writes page by page.
