@@ -109,7 +109,7 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 			return err
 		}
 	}
-	if err := a.takeOrphans(ctx, s); err != nil {
+	if _, err := a.takeOrphans(ctx, s); err != nil {
 		return err
 	}
 	if o.explain {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -38,19 +37,20 @@ func (a *app) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.takeOrphans(ctx, s); err != nil {
+	if _, err := a.takeOrphans(ctx, s); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// takeOrphans hands runs without a controller to one in the background.
-func (a *app) takeOrphans(ctx context.Context, s *session) error {
+// takeOrphans starts controllers in the background for runs that have none, and for
+// suspended runs with a new site. It returns these runs.
+func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
 	s.countCrashes(ctx)
 	orphans, err := s.Orphans(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	awake, err := s.Awaken(ctx)
 	if err != nil { // they wait on
@@ -60,11 +60,11 @@ func (a *app) takeOrphans(ctx context.Context, s *session) error {
 		fmt.Fprintf(a.stderr, "bee: run %s, which was suspended, goes on in the background: its sites file has a new site for it\n", run.ID)
 		orphans = append(orphans, run.ID)
 	}
-	orphans = slices.DeleteFunc(orphans, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) })
+	orphans = s.unattended(ctx, orphans)
 	if err := s.background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
-	return nil
+	return orphans, nil
 }
 
 func (a *app) openQuietly(ctx context.Context) (*session, error) {
@@ -136,9 +136,9 @@ func (s *session) close() {
 	s.Store.Close()
 }
 
-// background has runs carried on by a process that is detached from this
-// terminal: one that is there already, or a new one. It reads the jobs' secrets
-// anew, from where the Beefiles say. Suspects of crashes get processes of their own.
+// background continues runs in a process that is detached from this terminal: one that
+// runs already, or a new one. It reads the jobs' secrets again, from the sources in the
+// Beefiles. Suspects of crashes get processes of their own.
 func (s *session) background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil

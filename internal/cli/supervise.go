@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -61,39 +60,20 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	defer s.close()
-	s.countCrashes(ctx)
-	ids, err := s.unsupervised(ctx)
+	ids, err := a.takeOrphans(ctx, s)
 	if err != nil {
-		return err
-	}
-	suspended, err := s.Store.Suspended(ctx)
-	if err != nil {
-		return err
-	}
-	if err := a.takeOrphans(ctx, s); err != nil {
 		return err
 	}
 	if err := pause(ctx, lateDeath); err != nil {
 		return err
 	}
-	late, err := s.unsupervised(ctx)
-	if err == nil {
-		err = a.takeOrphans(ctx, s)
-	}
+	late, err := a.takeOrphans(ctx, s)
 	if err != nil {
 		return err
 	}
-	add := func(id string) {
+	for _, id := range late {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
-		}
-	}
-	for _, id := range late {
-		add(id)
-	}
-	for _, before := range suspended { // for which there is a new site
-		if run, err := s.Store.Run(ctx, before.ID); err == nil && run.State != state.Suspended {
-			add(run.ID)
 		}
 	}
 	t := a.newTally(asJSON)
@@ -113,7 +93,13 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 // unsupervised returns the runs that need a controller and have none.
 func (s *session) unsupervised(ctx context.Context) ([]string, error) {
 	ids, err := s.Orphans(ctx)
-	return slices.DeleteFunc(ids, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) }), err
+	return s.unattended(ctx, ids), err
+}
+
+// unattended returns those of some runs without a controller that no supervisor is to take
+// already.
+func (s *session) unattended(ctx context.Context, ids []string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) })
 }
 
 // warnUnsupervised prints which of some runs have no controller, and the remedy. It starts
