@@ -32,8 +32,8 @@ tests_of_root() {
     /^\ttestkit\.(AsRootToo|RequireRoot)\(t\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name }' {} + | sort -u
 }
 
-# The tests that failed, with their last words, where somebody who sees only the end of
-# the output finds them.
+# The tests that failed, with their last lines, at the end of the output: CI shows no
+# more of it.
 failures() {
   for who in user root; do
     [ -e "$kept/$who.json" ] || continue

@@ -52,8 +52,8 @@ const (
 )
 
 // buildInGuest builds a Dockerfile's image in a virtual machine of this host: by a run of
-// its own, which is forgotten when it is over. One whose bee was killed is ended by `bee supervise`, or
-// the next run.
+// its own, which is forgotten when it is over. One whose bee was killed is ended by
+// `bee supervise`, or by the next run.
 func (a *app) buildInGuest(ctx context.Context, b image.GuestBuild) (int, error) {
 	s, err := a.open(ctx)
 	if err != nil {

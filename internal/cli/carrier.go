@@ -17,8 +17,8 @@ import (
 )
 
 // carrier carries many runs in one process: each in its own goroutines, with
-// its own log and its own lock. When it is killed, the next bee command has all
-// of them carried on.
+// its own log and its own lock. When it is killed, `bee supervise`, or the next command
+// that changes a run, continues all of them.
 type carrier struct {
 	s      *session
 	box    string
@@ -137,8 +137,8 @@ func (c *carrier) letGo(ctx context.Context, id string) *state.Lock {
 }
 
 // carry carries a run to its end. What stands against it may pass: a disk that
-// is full, a line that is broken. In the meantime the run is nobody's, so that
-// any bee command has it tried at once, but for one whose secrets it cannot read.
+// is full, a line that is broken. In the meantime the run has no controller, so
+// `bee supervise` tries it at once, except where it cannot read the run's secrets.
 func (c *carrier) carry(ctx context.Context, id string, r *carried, lock *state.Lock) {
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
 		err := core.Caught(func() error { return c.drive(ctx, id, r, wait) })
@@ -213,7 +213,7 @@ func (c *carrier) drive(ctx context.Context, id string, r *carried, wait time.Du
 		own.sayEnding(ctx, ended, c.s)
 	default:
 		printError(log, err)
-		fmt.Fprintf(log, "     It is tried again at %s, and before that once a bee command finds that it may go on.\n", time.Now().Add(wait).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
+		fmt.Fprintf(log, "     It is tried again at %s, and `bee supervise` tries it at once.\n", time.Now().Add(wait).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
 		return a.conclude(ctx, 0)
 	}
-	// Nothing of the user's has run: release what there is, and start anew.
+	// No command of the user has run: release the lease, and start again.
 	out := outcome{again: true}
 	return out, a.letGo(ctx, out)
 }

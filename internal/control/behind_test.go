@@ -163,13 +163,13 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, `"safe":"idle"`},
 		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, `"safe":"idle"`},
 		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"all was fetched, and the run goes on", func(a *state.Attempt) {
+		{"all was collected, and the run continues", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict = state.Releasing, state.Checkpointed, state.Continues
 		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
 		{"all was fetched, and it may still run", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict = state.Releasing, state.Unreported, state.ContinuesLost
 		}, false, releasePatience + 10*time.Second, state.Succeeded, `"patience_seconds":120`},
-		{"all was fetched, and the run is over", func(a *state.Attempt) {
+		{"all was collected, and the run is over", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, new(int)
 		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
 		{"it may run there", func(a *state.Attempt) { a.State = state.Computing }, false, time.Second, "", `"wait":"task"`},

@@ -28,9 +28,13 @@ func (s *Submission) stays(path string) error {
 	}
 	return &core.Error{
 		Kind: core.Invalid, Op: "use", Object: path, Err: fmt.Errorf("it leads out of %s, which it did not when the run was submitted", s.Within),
-		Remedy: "Somebody has changed it since. See who may write there.",
+		Remedy: changedRemedy,
 	}
 }
+
+// changedRemedy is for a place that was within the directory of its job when the run was
+// submitted.
+const changedRemedy = "It was changed since then. Check which users may write there."
 
 // staysBuild refuses a build outside of the directory to which the job is confined.
 func (s *Submission) staysBuild(job *spec.Job) error {
@@ -43,7 +47,7 @@ func (s *Submission) staysBuild(job *spec.Job) error {
 	}
 	return &core.Error{
 		Kind: core.Invalid, Op: "build the image of", Object: job.Name, Err: fmt.Errorf("it leaves %s, which it did not when the run was submitted: %s", s.Within, reaches[0]),
-		Remedy: "Somebody has changed it since. See who may write there.",
+		Remedy: changedRemedy,
 	}
 }
 

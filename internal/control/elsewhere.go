@@ -75,7 +75,7 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 	if n := len(attempts); n > 0 && !attempts[n-1].Released() && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
-	// Recorded first, for the job may have written its checkpoint and ended before this goes on.
+	// Recorded first: the job may write its checkpoint and end before the next line.
 	r, err := c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func foreignAttempt(run string, a state.Attempt) state.Attempt {
 	return kept
 }
 
-// known is a value that somebody else wrote, where there is one of that name.
+// known returns v where it is one of all, and otherwise where another installation wrote v.
 func known[T comparable](v T, all []T, otherwise T) T {
 	if slices.Contains(all, v) {
 		return v

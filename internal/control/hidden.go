@@ -20,7 +20,7 @@ import (
 // directory of `to:`.
 const hiddenName = "hidden.json"
 
-// Bounds of that file. A hidden file beyond them counts as somebody else's.
+// Bounds of that file. A hidden file beyond them counts as not the run's.
 const (
 	maxHidden      = 10_000
 	maxHiddenNames = 1 << 20  // bytes of all names
@@ -101,8 +101,8 @@ func (d *drive) claimHidden(root *fsutil.Root, to, from, name string) (map[strin
 	return own, fsutil.WriteFile(filepath.Join(d.c.Store.RunDir(d.run.ID), hiddenName), raw, 0o600)
 }
 
-// moveBelow is move for files below an output. A hidden file of somebody else stays, and the
-// output's is moved beside it.
+// moveBelow is move for files below an output. A hidden file that is not the run's stays, and
+// the output's is moved beside it.
 func (m *merger) moveBelow(from, to string) error {
 	if !isHidden(to) || m.owns(to) {
 		return m.move(from, to)

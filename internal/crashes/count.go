@@ -79,7 +79,7 @@ func counted(runDir string) ([]one, error) {
 		return nil, err
 	}
 	var list []one
-	if json.Unmarshal(raw, &list) != nil { // cut off or overwritten: it begins anew
+	if json.Unmarshal(raw, &list) != nil { // cut off or overwritten: counted from zero
 		return nil, nil
 	}
 	return list, nil

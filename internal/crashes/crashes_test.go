@@ -75,16 +75,16 @@ func TestOnlyAFaultOfTheProgramIsACrash(t *testing.T) {
 		signal syscall.Signal
 		reason string // of the crash; "": none
 	}{
-		"a panic":             {how: "panic", reason: "panic: runtime error: index out of range"},
-		"a fault of maps":     {how: "fatal", reason: "fatal error of the Go runtime"},
-		"no memory":           {how: "memory"},
-		"an exit code":        {how: "exit"},
-		"the end":             {how: "end"},
-		"killed":              {how: "wait", signal: syscall.SIGKILL},
-		"ended by TERM":       {how: "wait", signal: syscall.SIGTERM},
-		"a dump by QUIT":      {how: "wait", signal: syscall.SIGQUIT},
-		"aborted by somebody": {how: "wait", signal: syscall.SIGABRT},
-		"a signal of a fault": {how: "wait", signal: syscall.SIGSEGV},
+		"a panic":                    {how: "panic", reason: "panic: runtime error: index out of range"},
+		"a fault of maps":            {how: "fatal", reason: "fatal error of the Go runtime"},
+		"no memory":                  {how: "memory"},
+		"an exit code":               {how: "exit"},
+		"the end":                    {how: "end"},
+		"killed":                     {how: "wait", signal: syscall.SIGKILL},
+		"ended by TERM":              {how: "wait", signal: syscall.SIGTERM},
+		"a dump by QUIT":             {how: "wait", signal: syscall.SIGQUIT},
+		"aborted by another process": {how: "wait", signal: syscall.SIGABRT},
+		"a signal of a fault":        {how: "wait", signal: syscall.SIGSEGV},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,7 +64,7 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := h.askToSave(bounded, p, "its user wants it", false); err != nil && ctx.Err() == nil {
-		h.journal.remark(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and goes on: "+err.Error())
+		h.journal.remark(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and continues: "+err.Error())
 	}
 	if h.asked {
 		exit, err = p.Wait(bounded)

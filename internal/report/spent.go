@@ -87,7 +87,7 @@ func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Du
 		if until.IsZero() || until.After(end) {
 			until = end
 		}
-		if i+1 < len(attempts) && until.After(attempts[i+1].Started) { // it is released while the next one goes on
+		if i+1 < len(attempts) && until.After(attempts[i+1].Started) { // it is released while the next one runs
 			until = attempts[i+1].Started
 		}
 		for p, took := range at.Phases {

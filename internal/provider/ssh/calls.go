@@ -184,7 +184,7 @@ func (c storeCall) Check() error { return checkTexts("way", c.Via) }
 
 // opened answers a call that goes on as a stream, or is answered at once.
 type opened struct {
-	Ready bool       `json:"ready,omitempty"` // the stream goes on
+	Ready bool       `json:"ready,omitempty"` // the stream continues
 	Reply storeReply `json:"reply"`
 }
 

@@ -47,7 +47,7 @@ func TestTheLastTwoAreKeptInOrderOfAge(t *testing.T) {
 		{gen(1, 10), gen(1, 2), gen(1, 10)},
 		{gen(1, 0), gen(1, 10), gen(1, 0)}, // an attempt's end is its last
 		{gen(2, 1), gen(1, 0), gen(2, 1)},
-		{gen(2, 2), gen(1, 0), gen(2, 2)}, // and outlives copies of one that goes on
+		{gen(2, 2), gen(1, 0), gen(2, 2)}, // and outlives copies of one that runs
 		{gen(2, 3), gen(1, 0), gen(2, 3)},
 		{gen(10, 0), gen(2, 3), gen(10, 0)},
 	} {
