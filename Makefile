@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null)),0.1.0)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
-.PHONY: build demo test test-long quick histories race bench lint dist clean
+.PHONY: build demo test test-long quick histories race bench lint release clean
 
 build:                    ## the static binary, bin/bee
 	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
@@ -43,12 +43,9 @@ lint:                     ## golangci-lint with .golangci.yml: formatting, vet, 
 	$(GO) mod tidy -diff
 	CGO_ENABLED=0 golangci-lint run
 
-dist:                     ## reproducible release binaries with checksums
-	mkdir -p dist
-	for arch in amd64 arm64; do \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false $(FLAGS) -o dist/bee-linux-$$arch ./cmd/bee || exit 1; \
-	done
-	cd dist && sha256sum bee-linux-* > SHA256SUMS
+release: build            ## archives, packages, sums and SBOM in dist/, the same bytes for the same commit
+	hack/deps.sh release
+	VERSION=$(VERSION) hack/release.sh
 
 clean:
 	rm -rf bin dist

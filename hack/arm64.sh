@@ -126,7 +126,7 @@ echo "[127.0.0.1]:$port $(cut -d' ' -f1,2 "$root/etc/ssh/host_key.pub")" > "$wor
 printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v ssh)" "$work/config" > "$work/bin/ssh"
 chmod +x "$work/bin/ssh"
 (cd "$here" && GOARCH=$(go env GOHOSTARCH) go build -o "$work/bin/bee" ./cmd/bee)
-cp "$root/bin/bee" "$work/bin/bee-linux-arm64" # as `make dist` lays them side by side
+cp "$root/bin/bee" "$work/bin/bee-linux-arm64" # as `make release` lays them side by side
 export PATH=$work/bin:$PATH BEE_STATE=$work/state BEE_CACHE=$work/bee-cache
 archive() { # ARCHITECTURE BUSYBOX: a docker-archive of it
   rm -rf layer && mkdir -p layer/bin layer/etc layer/proc layer/sys layer/dev layer/tmp

@@ -9,5 +9,5 @@ echo
 echo "\$ bee show salt-water"
 bin/bee show salt-water
 echo
-grep 'Conserved energy drift' examples/gromacs/results/md.log
-echo "The results are in examples/gromacs/results."
+grep 'Conserved energy drift' examples/gromacs/md.log
+echo "The results are in examples/gromacs."

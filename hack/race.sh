@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=1 BEE_TEST_BINARY=$PWD/bin/bee BEE_TEST_HISTORIES=${BEE_TEST_HISTORIES:-20}
 go test -race -count=1 -timeout 60m ./internal/wire/... ./internal/treesync ./internal/fabric/... ./internal/node/... \
-  ./internal/state ./internal/image/... ./internal/tasklog ./internal/control ./internal/provider/ssh
+  ./internal/state ./internal/image/... ./internal/tasklog ./internal/control ./internal/provider/ssh ./internal/sshlink/...

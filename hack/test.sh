@@ -37,7 +37,7 @@ tests_of_root() {
 failures() {
   for who in user root; do
     [ -e "$kept/$who.json" ] || continue
-    sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Test":"([^"]*)".*|\1 \2|p' "$kept/$who.json" | sed 40q | while read -r package test; do
+    sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Test":"([^"]*)".*|\1 \2|p' "$kept/$who.json" | sed -n 1,40p | while read -r package test; do
       echo "== failed: $who ${package#github.com/bee-hpc/bee/} $test"
       grep -F "\"Package\":\"$package\",\"Test\":\"$test\",\"Output\":" "$kept/$who.json" |
         sed -E 's/.*"Output":"(.*)(\\n)?"\}$/\1/; s/\\n$//; s/\\t/  /g; s/\\u003c/</g; s/\\u003e/>/g; s/\\"/"/g' | grep -vE '^ *(---|===) ' | tail -n 8 || true
@@ -63,7 +63,7 @@ end() {
   echo "== the twenty slowest tests, in seconds"
   for who in user root; do
     [ ! -e "$kept/$who.json" ] || sed -nE 's|.*"Package":"github.com/bee-hpc/bee/([^"]*)","Test":"([^"/]*)","Elapsed":([0-9.]+).*|\3 '$who' \1 \2|p' "$kept/$who.json"
-  done | sort -rn | sed 20q | column -t
+  done | sort -rn | sed -n 1,20p | column -t
   ((status == 0)) || failures
   rm -rf --one-file-system "$kept"
   ((status == 0)) && verdict=passed || verdict=failed

@@ -13,13 +13,15 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/guest"
 	"github.com/bee-hpc/bee/internal/guest/api"
+	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/mpi/rsh"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
-	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -40,19 +42,22 @@ func run(args []string) int {
 			return emulate.HolderMain(args[2:])
 		case rootless.ChildCommand:
 			return rootless.ChildMain()
-		case "init":
+		case pid1.Command:
 			return pid1.Main(args[2:])
 		case ranks.Command, ranks.WaitCommand:
 			return ranks.Main(args[1:])
 		case slurm.HostArg:
 			return slurm.HostMain(args[2:], catalog.Starter())
-		case ssh.RemoteArg:
+		case sshlink.RemoteArg:
 			return catalog.Agent().Main()
 		case qemu.ServerCommand:
 			return qemu.ServerMain(args[2:])
 		case api.Command:
 			return guest.Main(args[2:], catalog.GuestEngine)
+		case inside.Command:
+			return inside.Main(args[2:])
 		case "node":
+			reservation.JoinPath(os.Getenv(reservation.Variable))
 			return node.Main(catalog.NodeOptions())
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/image"
@@ -26,6 +27,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
 	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
 	"github.com/bee-hpc/bee/internal/runtime/command"
@@ -33,6 +35,7 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -48,6 +51,8 @@ type Options struct {
 	// Progress is told of what providers send to hosts on their own account, in
 	// bytes, or is nil.
 	Progress func(what string, done, total int64)
+	// Variable finds the variables of the user's account; nil: those of this process.
+	Variable environ.Lookup
 	// Clusters is what providers of one process share; nil: nothing.
 	Clusters *Clusters
 }
@@ -55,7 +60,7 @@ type Options struct {
 // Clusters is what the providers of a process's runs share that work on clusters:
 // the connections to their login nodes, and the looks at their queues.
 type Clusters struct {
-	logins ssh.Logins
+	logins sshlink.Logins
 	queue  slurm.Queue
 }
 
@@ -70,7 +75,8 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
-			HasImage: hasImage, TryRuntime: workingRuntime,
+			HasImage: hasImage, TryRuntime: workingRuntime, Variable: o.Variable,
+			Ledger: reservation.Own(), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus,
 		})
 	case "slurm":
 		return slurmSite(s, o)
@@ -93,20 +99,26 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 	}
 }
 
+// gpus returns an error where this host has fewer GPUs.
+func gpus(number int) error {
+	_, err := devices.Host{}.Find(number)
+	return err
+}
+
 // behind are the settings for speaking by ssh to the hosts of a site.
 func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {
 	return ssh.Settings{
 		Name: s.Name, Hosts: hosts, Options: s.SSHOptions, Progress: o.Progress,
-		BinaryFor: func(arch string) (string, error) { return binaryFor(o.Binary, arch) },
+		BinaryFor: o.binaryFor,
 	}
 }
 
 // siteOf is one host of an ssh site as its own agent sees it. Hosts may share
 // a file system, so each has a directory of its own in the scratch.
 func siteOf(s spec.Site, host string) json.RawMessage {
-	own := spec.Site{Name: s.Name, Provider: "local", Slots: s.Slots}
+	own := spec.Site{Name: s.Name, Provider: "local", Slots: s.Slots, Runs: s.Runs, Oversubscribe: s.Oversubscribe}
 	if s.Scratch != "" {
-		own.Scratch = path.Join(s.Scratch, "bee-"+ssh.NameOf(host))
+		own.Scratch = path.Join(s.Scratch, "bee-"+sshlink.NameOf(host))
 	}
 	raw, err := json.Marshal(own)
 	if err != nil {
@@ -118,7 +130,7 @@ func siteOf(s spec.Site, host string) json.RawMessage {
 // slurmSite gives the provider of a cluster: on its login node, where one is
 // named, else here.
 func slurmSite(s spec.Site, o Options) (driver.Provider, error) {
-	settings := slurm.Settings{Name: s.Name, Scratch: s.Scratch, Slots: s.Slots, Slot: s.Slot, HasImage: hasImage}
+	settings := slurm.Settings{Name: s.Name, Scratch: s.Scratch, Slots: s.Slots, Slot: s.Slot, HasImage: hasImage, Variable: o.Variable}
 	if q := s.Slurm; q != nil {
 		settings.Partition, settings.Account, settings.QOS, settings.Constraint = q.Partition, q.Account, q.QOS, q.Constraint
 		settings.Gres, settings.Reservation, settings.Licenses = q.Gres, q.Reservation, q.Licenses
@@ -164,6 +176,9 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 	if name == "auto" || name == "" {
 		return automatic(ctx, all, verdictDir())
 	}
+	if name == rootless.NativeName { // auto never chooses it
+		return rootless.Native(rootless.Options{}), "the study asks for it", nil
+	}
 	for _, rt := range all {
 		if name == rt.Info().Name {
 			return rt, "the job or the site asks for it", nil
@@ -199,14 +214,14 @@ func (n nodeImages) ImportFlat(ctx context.Context, r io.Reader) error {
 
 // binaryFor finds the bee binary for an architecture: this one, the one that a
 // variable names, or the release binary beside this one.
-func binaryFor(own, arch string) (string, error) {
+func (o Options) binaryFor(arch string) (string, error) {
 	binary := os.Getenv("BEE_BINARY_" + strings.ToUpper(arch))
 	switch {
 	case binary != "":
 	case arch == goruntime.GOARCH:
-		binary = own
+		binary = o.Binary
 	default:
-		binary = filepath.Join(filepath.Dir(own), "bee-linux-"+arch)
+		binary = filepath.Join(filepath.Dir(o.Binary), "bee-linux-"+arch)
 	}
 	_, err := os.Stat(binary)
 	return binary, err
@@ -238,7 +253,7 @@ func Agent() ssh.Agent {
 					return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: err, Remedy: "Set the variable where every login of the account sees it, or write the path out."}
 				}
 			}
-			return Provider(s, Options{Cache: cache(), Clusters: clusters})
+			return Provider(s, Options{Cache: cache(), Clusters: clusters, Variable: account})
 		},
 	}
 }

@@ -48,7 +48,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		if m.HugePages {
 			free, _ = qemu.FreeHugePages()
 		} else if free == 0 {
-			free = vm.FreeMemory().Free
+			free = vm.FreeMemory("").Free
 		}
 		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)
 		step := int64(2 << 20) // whole huge pages

@@ -5,10 +5,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/store/s3"
+	sshstore "github.com/bee-hpc/bee/internal/store/ssh"
 )
 
 // Store opens the store that a `store:` names.
@@ -19,7 +20,7 @@ func Store(store string, o Options) (driver.Store, error) {
 	}
 	switch {
 	case s.Host != "":
-		return ssh.NewStore(o.behind(spec.Site{Name: store}, []string{s.Host}), s.Dir)
+		return sshstore.New(sshlink.New(sshlink.Settings{Progress: o.Progress, BinaryFor: o.binaryFor}), s.Host, s.Dir), nil
 	case s.Bucket != "":
 		objects, err := s3.NewS3(context.Background(), s3.Settings{Bucket: s.Bucket, Prefix: s.Prefix, Endpoint: s.Endpoint, Region: s.Region, Profile: s.Profile})
 		if err != nil {

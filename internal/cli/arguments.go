@@ -29,6 +29,10 @@ func refuseWrongArguments(c *cobra.Command) {
 // wrongFlags is the error of flags that cannot be read, without the words of
 // Go's own parsers.
 func wrongFlags(c *cobra.Command, err error) error {
+	remedy := "`" + c.CommandPath() + " --help` lists them."
+	if hint := flagHint(c, err); hint != "" {
+		remedy = hint + " " + remedy
+	}
 	if value, _, is := strings.Cut(err.Error(), ": strconv.ParseInt:"); is {
 		err = errors.New(value + ": it is no whole number")
 	} else if value, _, is := strings.Cut(err.Error(), ": time: "); is {
@@ -36,21 +40,27 @@ func wrongFlags(c *cobra.Command, err error) error {
 	}
 	return &core.Error{
 		Kind: core.Invalid, Op: "read flags of", Object: c.CommandPath(), Err: err,
-		Remedy: "`" + c.CommandPath() + " --help` lists them.",
+		Remedy: remedy,
 	}
 }
 
 // elsewhere are the words by which other tools call what our commands do.
 var elsewhere = map[string][]string{
-	"check": {"validate", "lint"},
-	"exec":  {"shell", "enter"},
-	"logs":  {"tail", "attach", "output"},
-	"ps":    {"list", "jobs", "status", "squeue", "qstat"},
-	"rm":    {"delete", "remove"},
-	"run":   {"submit", "start", "sbatch", "qsub"},
-	"show":  {"info", "inspect", "history", "status"},
-	"stop":  {"kill", "cancel", "scancel", "qdel"},
-	"sweep": {"clean", "cleanup", "gc"},
+	"check":   {"validate", "lint"},
+	"init":    {"new", "scaffold", "generate"},
+	"cp":      {"copy", "scp", "sbcast", "rsync"},
+	"doctor":  {"sinfo", "pbsnodes", "diagnose"},
+	"exec":    {"shell", "enter", "sattach"},
+	"forward": {"port-forward", "tunnel", "proxy"},
+	"image":   {"images", "pull", "push", "load", "save", "rmi", "build"},
+	"logs":    {"tail", "attach", "output"},
+	"ps":      {"list", "jobs", "status", "squeue", "qstat", "sacct", "container"},
+	"rm":      {"delete", "remove"},
+	"run":     {"submit", "start", "sbatch", "qsub", "srun", "salloc", "launch", "create", "apply"},
+	"show":    {"inspect", "history", "status", "describe", "scontrol"},
+	"stats":   {"top", "sstat", "usage"},
+	"stop":    {"kill", "cancel", "scancel", "qdel"},
+	"sweep":   {"clean", "cleanup", "gc"},
 }
 
 // newHelpCommand is cobra's own, but for the words about commands that there are

@@ -20,7 +20,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"ps --limit x", `"x" for "--limit" flag: it is no whole number`, "`bee ps --help`"},
 		{"run -n job.yaml", `"job.yaml" for "-n, --nodes" flag: it is no whole number`, "`bee run --help`"},
 		{"run --wait 5 job.yaml", `"5" for "--wait" flag: it is no duration (such as 90s, 15m or 2h30m)`, "`bee run --help`"},
-		{"status", `no command "status"`, "Did you mean ps or show?"},
+		{"status", `no command "status"`, "Did you mean ps or show or stats?"},
 		{"kill pi", `no command "kill"`, "Did you mean stop?"},
 		{"sbatch job.yaml", `no command "sbatch"`, "Did you mean run?"},
 		{"help nosuch", `no command "nosuch"`, "`bee --help`"},
@@ -29,7 +29,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"vm image nosuch", `no command "nosuch"`, "`bee vm image --help`"},
 		{"show", "it takes RUN, and was given nothing", "`bee show --help`"},
 		{"show a b", "it takes RUN, and was given a b", "`bee show --help`"},
-		{"exec pi", "it takes RUN [flags] -- COMMAND..., and was given pi", "`bee exec --help`"},
+		{"exec pi", "it takes RUN COMMAND..., and was given pi", "`bee exec --help`"},
 		{"vm shell pi dmesg", "a node is named by its rank", "bee vm shell lysozyme 1 -- dmesg"},
 		{"vm console pi x", "a node is named by its rank", "bee vm console lysozyme 1"},
 		{"vm image build --no-proxy localhost", "without --proxy", "--proxy"},
@@ -86,8 +86,8 @@ func TestEveryCommandThatTellsFactsHasJSON(t *testing.T) {
 	const acts, others, file = "it does, and tells nothing that a script has not said itself", "what it writes is another program's", "what it writes is a file in a format of its own"
 	without := map[string]string{
 		"bee emulate link": acts, "bee emulate kill": acts, "bee vm bundle": acts, "bee drive": acts,
-		"bee exec": others, "bee ssh": others, "bee vm shell": others, "bee vm console": others, "bee emulate exec": others, "bee emulate dial": others,
-		"bee convert": file, "bee schema": file, "bee image save": file,
+		"bee exec": others, "bee cp": acts, "bee forward": acts, "bee ssh": others, "bee vm shell": others, "bee vm console": others, "bee emulate exec": others, "bee emulate dial": others,
+		"bee convert": file, "bee init": file, "bee schema": file, "bee image save": file,
 		"bee completion bash": file, "bee completion zsh": file, "bee completion fish": file, "bee completion powershell": file,
 	}
 	var visit func(c *cobra.Command)

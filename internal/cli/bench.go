@@ -11,10 +11,10 @@ import (
 
 func (a *app) newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "bench", Short: "Check studies that compare environments", Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure what containers and virtual machines cost on this machine", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.newBenchCheckCommand())
+	c.AddCommand(a.newBenchLsCommand(), a.newBenchShowCommand(), a.newBenchRunCommand(), a.newBenchResumeCommand(), a.newBenchReportCommand(), a.newBenchCheckCommand(), a.newBenchPlanCommand(), a.newBenchCompareCommand(), a.newBenchCalibrateCommand())
 	return c
 }
 

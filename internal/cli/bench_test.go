@@ -23,7 +23,7 @@ func TestBenchCheck(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 		if err != nil {
-			printError(&out, err)
+			(&app{}).on(&out).Error(err)
 		}
 	}
 	golden := "check.golden"

@@ -86,7 +86,7 @@ func (a *app) buildInGuest(ctx context.Context, b image.GuestBuild) (int, error)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Forget(whole, ended, control.Leaving{}); err != nil {
+	if err := s.Garbage().Forget(whole, ended, control.Leaving{}); err != nil {
 		return 0, err
 	}
 	return guestEnd(ended)
@@ -123,8 +123,8 @@ func guestSubmission(b image.GuestBuild, empty string) control.Submission {
 	archive := filepath.Base(b.Archive)
 	job := spec.Job{
 		Name: "build", Image: empty, Nodes: 1, VM: &spec.VM{}, Dir: filepath.Dir(b.Dockerfile),
-		Inputs:  []spec.Copy{{From: b.Context, To: path.Join(guestVolume, guestContext)}},
-		Outputs: []spec.Copy{{From: path.Join(guestVolume, archive), To: filepath.Dir(b.Archive)}},
+		Inputs:  []spec.Input{{From: b.Context, To: path.Join(guestVolume, guestContext)}},
+		Outputs: []spec.Output{{From: path.Join(guestVolume, archive), To: filepath.Dir(b.Archive)}},
 	}
 	job.Volume.Path = guestVolume
 	if b.Job != nil {
@@ -140,12 +140,12 @@ func guestSubmission(b image.GuestBuild, empty string) control.Submission {
 		file = path.Join(guestContext, file)
 	} else {
 		file = guestFile
-		job.Inputs = append(job.Inputs, spec.Copy{From: b.Dockerfile, To: path.Join(guestVolume, guestFile)})
+		job.Inputs = append(job.Inputs, spec.Input{From: b.Dockerfile, To: path.Join(guestVolume, guestFile)})
 	}
 	argv := []string{"sh", "-c", buildScript, "sh", archive}
 	for i, base := range b.Bases {
 		at := fmt.Sprintf("base-%d.tar", i)
-		job.Inputs = append(job.Inputs, spec.Copy{From: base.Archive, To: path.Join(guestVolume, at)})
+		job.Inputs = append(job.Inputs, spec.Input{From: base.Archive, To: path.Join(guestVolume, at)})
 		argv = append(argv, at, base.Tag, base.Ref)
 	}
 	argv = append(argv, "--", "--file", file)

@@ -23,17 +23,17 @@ func TestABuildInAGuestIsLikeItsJob(t *testing.T) {
 	if got := strings.Join(job.Run.Argv[3:], "|"); got != "sh|image.tar|--|--file|context/docker/File|--build-arg|A=1 1|--build-arg|B=2|context" {
 		t.Errorf("docker is given %s", got)
 	}
-	if job.Outputs[0] != (spec.Copy{From: "/work/image.tar", To: "/cache/tmp/work-1"}) || len(job.Inputs) != 1 {
+	if job.Outputs[0] != (spec.Output{From: "/work/image.tar", To: "/cache/tmp/work-1"}) || len(job.Inputs) != 1 {
 		t.Errorf("in go %v, and out %v", job.Inputs, job.Outputs)
 	}
 	b.Dockerfile, b.Job = "/d/src.Dockerfile", nil
 	job = guestSubmission(b, "sha256:00").Job
-	if got := job.Run.Argv[7]; got != "Dockerfile" || len(job.Inputs) != 2 || job.Inputs[1] != (spec.Copy{From: "/d/src.Dockerfile", To: "/work/Dockerfile"}) {
+	if got := job.Run.Argv[7]; got != "Dockerfile" || len(job.Inputs) != 2 || job.Inputs[1] != (spec.Input{From: "/d/src.Dockerfile", To: "/work/Dockerfile"}) {
 		t.Errorf("a Dockerfile outside of its context is %s, from %v", got, job.Inputs)
 	}
 	b.Bases = []image.GuestBase{{Ref: "debian:12", Archive: "/cache/archives/00.tar", Tag: "bee.local/image:00"}}
 	job = guestSubmission(b, "sha256:00").Job
-	if got := strings.Join(job.Run.Argv[5:9], "|"); got != "base-0.tar|bee.local/image:00|debian:12|--" || job.Inputs[2] != (spec.Copy{From: "/cache/archives/00.tar", To: "/work/base-0.tar"}) {
+	if got := strings.Join(job.Run.Argv[5:9], "|"); got != "base-0.tar|bee.local/image:00|debian:12|--" || job.Inputs[2] != (spec.Input{From: "/cache/archives/00.tar", To: "/work/base-0.tar"}) {
 		t.Errorf("what it builds on is %s, from %v", got, job.Inputs)
 	}
 }

@@ -11,8 +11,14 @@ import (
 func (a *app) newCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "check BEEFILE", Short: "Check a Beefile, the sites and the local files that it names, without running it", Args: cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Check a Beefile, the sites and the local files that it names, or a sites file, without running it", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if spec.FileKind(args[0]) == spec.KindSites {
+				return a.checkSites(args[0], asJSON)
+			}
+			if err := noBeefile(args[0]); err != nil {
+				return err
+			}
 			draft, err := spec.ReadDraft(args[0])
 			if err != nil {
 				return err
@@ -57,9 +63,31 @@ func (a *app) newCheckCommand() *cobra.Command {
 	return c
 }
 
+// checkSites checks a sites file, which names what runs there and is therefore nobody else's.
+func (a *app) checkSites(file string, asJSON bool) error {
+	f, err := spec.LoadSites(file)
+	if asJSON {
+		problems := []spec.Problem{}
+		if all, ok := errors.AsType[*spec.Errors](err); ok {
+			problems = all.Problems
+		} else if err != nil {
+			return err
+		}
+		if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": []string{}}); werr != nil || err == nil {
+			return werr
+		}
+		return exitError{exitInvalid}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s\n", file, countText(len(f.Sites), "site"), namesOf(f.Sites))
+	return err
+}
+
 // warn prints what is likely to surprise the user of a job.
 func (a *app) warn(job *spec.Job, sites []spec.Site) {
 	for _, text := range append(job.Warnings(sites), job.InputWarnings()...) {
-		fmt.Fprintln(a.stderr, "bee: warning: "+printable(text))
+		a.say("warning: %s", text)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -71,9 +70,9 @@ func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesO
 	case err != nil:
 		return run, false, err
 	case kept > 0:
-		fmt.Fprintf(a.stderr, "bee: a checkpoint is taken and comes home now, and the job goes on; `bee show %s` lists it once it is there\n", word)
+		a.say("a checkpoint is sent to this machine now, and the job continues; `bee show %s` lists it once it is here", word)
 	default:
-		fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end, and goes on in another attempt; `bee show %s` tells\n", word)
+		a.say("the job is asked to write its checkpoint and to end, and continues in another attempt; `bee show %s` shows it", word)
 	}
 	return run, kept > 0, nil
 }
@@ -127,6 +126,6 @@ func (a *app) move(ctx context.Context, word string, names []string) (state.Run,
 	if err := s.Move(ctx, run, sites, func() error { _, err := node.Save(ctx, true); return err }); err != nil {
 		return run, err
 	}
-	fmt.Fprintf(a.stderr, "bee: the job is asked to save itself and to end; `bee show %s` tells how it goes on\n", word)
+	a.say("the job is asked to write its checkpoint and to end; `bee show %s` shows how it continues", word)
 	return run, nil
 }

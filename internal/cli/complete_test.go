@@ -15,12 +15,14 @@ func TestCompletion(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "")
 	t.Setenv("BEE_SITES", beefile(t, "sites: [{name: lab, provider: local}, {name: rack, provider: ssh, hosts: [n1]}]\n"))
 	for line, want := range map[string]string{
-		"stop ":          "aaaa1111",
-		"stop aaaa1111 ": "aaaa1111",
-		"exec ":          "aaaa1111",
+		"stop ":          "pi",
+		"stop pi ":       "",
+		"stop aaa":       "aaaa1111",
+		"stop p":         "pi",
+		"exec ":          "pi",
 		"exec aaaa1111 ": "",
-		"rm ":            "bbbb2222",
-		"show ":          "aaaa1111 bbbb2222",
+		"rm ":            "md",
+		"show ":          "md pi",
 		"run --site ":    "lab rack",
 		"plan --site ":   "lab rack",
 		"resume --site ": "lab rack",
@@ -49,6 +51,32 @@ func TestImagesAreCompleted(t *testing.T) {
 	for _, command := range []string{"show", "push", "rm"} {
 		if words := bee("__complete", "image", command, ""); !strings.HasPrefix(words, "bee.test/busybox:1\n") {
 			t.Errorf("image %s: %s", command, words)
+		}
+	}
+}
+
+// TestRunsAreCompletedByName, where a name means one run.
+func TestRunsAreCompletedByName(t *testing.T) {
+	runs := []state.Run{ // newest first
+		{ID: "eeee", Name: "md", State: state.Running},
+		{ID: "dddd", Name: "pi", State: state.Suspended},
+		{ID: "cccc", Name: "pi", State: state.Queued},
+		{ID: "bbbb", Name: "md", State: state.Succeeded},
+		{ID: "aaaa", Name: "old", State: state.Failed},
+	}
+	for _, c := range []struct {
+		why   state.Meaning
+		begun string
+		want  []string
+	}{
+		{state.ToSee, "", []string{"md\trunning, eeee", "pi\tsuspended, dddd", "cccc\tqueued, pi", "bbbb\tsucceeded, md", "old\tfailed, aaaa"}},
+		{state.ToSee, "e", []string{"eeee\trunning, md"}},
+		{state.ToSee, "p", []string{"pi\tsuspended, dddd"}},
+		{state.ToEnd, "", []string{"md\trunning, eeee", "dddd\tsuspended, pi", "cccc\tqueued, pi"}},
+		{state.ToForget, "", []string{"bbbb\tsucceeded, md", "old\tfailed, aaaa"}},
+	} {
+		if got := runWords(runs, c.why, c.begun); !slices.Equal(got, c.want) {
+			t.Errorf("%v %q: got %q, want %q", c.why, c.begun, got, c.want)
 		}
 	}
 }

@@ -28,19 +28,19 @@ that cannot be converted are listed, with the reason, on standard error.`,
 				return err
 			}
 			for _, n := range made.Notes {
-				fmt.Fprintf(a.stderr, "bee: note: %s\n", n)
+				a.say("note: %s", n)
 			}
 			if made.Sites != "" {
-				if err := a.writeNew(sites, made.Sites); err != nil {
+				if err := writeNew(sites, made.Sites, 0o644); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.stderr, "bee: its machines are in %s: use it with --sites\n", sites)
+				a.say("its machines are in %s: use it with --sites", sites)
 			}
 			if out == "" {
 				_, err = fmt.Fprint(a.stdout, made.Beefile)
 				return err
 			}
-			return a.writeNew(out, made.Beefile)
+			return writeNew(out, made.Beefile, 0o644)
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "write the Beefile to this `file` (default standard output)")
@@ -48,18 +48,20 @@ that cannot be converted are listed, with the reason, on standard error.`,
 	return c
 }
 
+// existing is the error for a file that is not overwritten.
+func existing(path string) error {
+	return &core.Error{Kind: core.Invalid, Op: "write", Object: path, Err: errors.New("it exists already"), Remedy: "Name another file by --output, or remove it first."}
+}
+
 // writeNew writes a file that must not exist yet: nobody's work is lost.
-func (a *app) writeNew(path, text string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+func writeNew(path, text string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return &core.Error{Kind: core.Invalid, Op: "write", Object: path, Err: errors.New("it exists already"), Remedy: "Name another file, or remove it first."}
+		return existing(path)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteString(text); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
 }

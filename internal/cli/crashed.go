@@ -64,53 +64,6 @@ func (s *session) crashesAlone(ctx context.Context, id string) bool {
 	return err == nil && run.State.Final()
 }
 
-// marked records the runs of this supervisor. Where no record can be made, as on a full
-// disk, the controllers start nevertheless.
-type marked struct {
-	s    *session
-	mark *crashes.Mark // nil where there is no record
-}
-
-func (s *session) beginMark(ctx context.Context) marked {
-	marks, err := s.marks()
-	m := marked{s: s}
-	if err == nil {
-		m.mark, err = marks.Begin(ctx)
-	}
-	if err != nil {
-		s.Log.Warn("mark this supervisor", "err", err)
-	}
-	return m
-}
-
-func (m marked) add(id string) {
-	if m.mark == nil {
-		return
-	}
-	if err := m.mark.Add(id); err != nil {
-		m.s.Log.Warn("record a run of this supervisor", "run", id, "err", err)
-	}
-}
-
-// remove is for a run without a controller from now on. Its crashes are forgotten as well.
-func (m marked) remove(id string) {
-	if m.mark == nil {
-		return
-	}
-	if err := errors.Join(m.mark.Remove(id), crashes.Clear(m.s.Store.RunDir(id))); err != nil {
-		m.s.Log.Warn("remove the record of a run of this supervisor", "run", id, "err", err)
-	}
-}
-
-func (m marked) close() {
-	if m.mark == nil {
-		return
-	}
-	if err := m.mark.Close(); err != nil {
-		m.s.Log.Warn("remove the mark of this supervisor", "err", err)
-	}
-}
-
 // groups divides runs among supervisors, by suffixes of their keys. Suspects are apart from
 // all others.
 func (s *session) groups(ids []string) map[string][]string {

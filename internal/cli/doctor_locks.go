@@ -26,7 +26,7 @@ func lockReach(dir string) (f fsutil.FileSystem, known bool) {
 // locks is a finding about a directory that several machines may use, and whose locks keep
 // out processes of one machine only; found is false where there is nothing to warn of.
 func locks(name, dir string, f fsutil.FileSystem) (_ finding, found bool) {
-	warning := finding{Area: "locks", Name: name}
+	warning := finding{Area: "locks", Name: name, Status: risky}
 	switch f.Locks() {
 	case fsutil.ReachAll:
 		return finding{}, false
@@ -34,7 +34,7 @@ func locks(name, dir string, f fsutil.FileSystem) (_ finding, found bool) {
 		warning.Detail = dir + " is on " + f.Type + ", mounted so that locks are seen on this machine alone: two machines that use it at once damage what bee keeps there"
 		warning.Remedy = "Use it from one machine at a time, or choose a local directory; or have the administrator mount it without nolock, local_lock and nobrl (NFS, SMB), or with flock (Lustre)."
 	default:
-		warning.Untried = true
+		warning.Status = untried
 		warning.Detail = dir + " is on " + f.Type + ", which does not say whether other machines see locks: use it from one machine at a time, or choose a local directory"
 	}
 	return warning, true

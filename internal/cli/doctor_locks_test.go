@@ -23,7 +23,7 @@ func TestDoctorWarnsOfLocksOfOneMachine(t *testing.T) {
 		"one that nobody knows of": {fsutil.FileSystem{Type: "fuse.odd"}, true, true},
 	} {
 		f, found := locks("state", "/somewhere", c.f)
-		if found != c.found || f.Untried != c.untried || f.OK || found && !f.Untried && f.Remedy == "" {
+		if found != c.found || (f.Status == untried) != c.untried || f.Status == works || found && f.Status != untried && f.Remedy == "" {
 			t.Errorf("%s: %+v, %v", name, f, found)
 		}
 	}

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestADoctorWithoutARuntimeFails(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		for runtime, want := range map[string]error{"": exitError{exitUnsupported}, "rootless": nil} {
 			var out bytes.Buffer
-			err := (&app{stdout: &out}).tellDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
+			err := (&app{stdout: &out}).printDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
 			if !errors.Is(err, want) || out.Len() == 0 {
 				t.Errorf("runtime %q, JSON %t: %v, %q", runtime, asJSON, err, out.String())
 			}
@@ -46,13 +48,13 @@ func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
 		remedy     bool
 	}{
 		"tried, works":     {vm.KVM, "a guest was up", nil, []string{"ok ", "a guest was up"}, false},
-		"tried, hangs":     {vm.TCG, "a guest hung", nil, []string{"no ", "a guest hung", "emulation"}, true},
+		"tried, hangs":     {vm.TCG, "a guest hung", nil, []string{"- ", "a guest hung", "emulation"}, true},
 		"not tried yet":    {"", "", nil, []string{"? ", "not tried yet"}, false},
-		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"no ", "permission denied", "emulation"}, true},
+		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"- ", "permission denied", "emulation"}, true},
 	} {
 		var out strings.Builder
 		a := &app{stdout: &out}
-		if err := a.tellDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
+		if err := a.printDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
 			t.Fatal(err)
 		}
 		line, rest, _ := strings.Cut(out.String(), "\n")
@@ -83,8 +85,63 @@ func TestDoctorReportsAQEMUWithoutASandbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv("PATH", dir)
-			if f, found := sandbox(t.Context()); found != c.found || found && (f.OK || f.Remedy == "") {
+			if f, found := sandbox(t.Context()); found != c.found || found && (f.Status == works || f.Remedy == "") {
 				t.Errorf("%+v, %v", f, found)
+			}
+		})
+	}
+}
+
+// TestTheDoctorsVerdict: what is absent alone spoils nothing.
+func TestTheDoctorsVerdict(t *testing.T) {
+	site := finding{Area: areaOfSite, Name: "lab", Status: works}
+	for _, c := range []struct {
+		name     string
+		runtime  string
+		findings []finding
+		want     verdict
+		marks    string
+		code     error
+	}{
+		{"healthy", "rootless", []finding{{Area: "runtime", Name: "podman", Status: absent, Remedy: "Install it."}, site}, ready, "- ok", nil},
+		{"with a drawback", "rootless", []finding{{Area: "disk", Status: risky}, {Area: "device", Status: untried}, site}, ready, "! ? ok", nil},
+		{"a site is missing", "rootless", []finding{site, {Area: areaOfSite, Name: "rack", Status: missing}}, partly, "ok no", nil},
+		{"elsewhere only", "", []finding{{Area: "runtime", Status: absent}, site}, ready, "- ok", nil},
+		{"nothing", "", []finding{{Area: "runtime", Status: missing}, {Area: areaOfSite, Name: "lab", Status: missing}}, notReady, "no no", exitError{exitUnsupported}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, asJSON bytes.Buffer
+			d := diagnosis{Runtime: c.runtime, Why: "of something", Findings: c.findings}
+			if err := (&app{stdout: &out}).printDiagnosis(d, false); !errors.Is(err, c.code) {
+				t.Errorf("ended with %v", err)
+			}
+			var marks []string
+			for line := range strings.Lines(out.String()) {
+				if line == "\n" {
+					break
+				}
+				if mark := strings.Fields(line)[0]; mark != "→" {
+					marks = append(marks, mark)
+				}
+			}
+			if want := strings.Fields(c.marks); !slices.Equal(marks, want) || !strings.Contains(out.String(), "\nverdict: ") {
+				t.Errorf("marks %q, want %q:\n%s", marks, want, out.String())
+			}
+			(&app{stdout: &asJSON}).printDiagnosis(d, true) //nolint:errcheck // see above
+			var got struct {
+				Verdict  verdict
+				Findings []struct {
+					OK     bool
+					Status standing
+				}
+			}
+			if err := json.Unmarshal(asJSON.Bytes(), &got); err != nil || got.Verdict != c.want {
+				t.Errorf("%v: %s", err, asJSON.String())
+			}
+			for i, f := range got.Findings {
+				if f.OK != (f.Status == works) || f.Status != c.findings[i].Status {
+					t.Errorf("%+v", f)
+				}
 			}
 		})
 	}

@@ -73,15 +73,15 @@ func (a *app) newEmulateHostsCommand() *cobra.Command {
 				return err
 			}
 			views := []emulatedView{}
-			w := newTable(a.stdout)
+			w := a.on(a.stdout).List()
 			for i, h := range hosts.Hosts() {
 				views = append(views, emulatedView{i, h.Hostname, h.Addr})
-				w.row(i, h.Hostname, h.Addr)
+				w.Row(i, h.Hostname, h.Addr)
 			}
 			if asJSON {
 				return a.writeJSON(views)
 			}
-			return w.flush()
+			return w.Flush()
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)

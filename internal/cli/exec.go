@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -19,18 +20,39 @@ func (a *app) newExecCommand() *cobra.Command {
 		tty  bool
 	)
 	c := &cobra.Command{
-		Use: "exec RUN [flags] -- COMMAND...", Short: "Run a command inside a running job's container",
-		Example: "  bee exec lysozyme -- tail -f md.log\n  bee exec --node 1 lysozyme -- top -b -n 1\n  bee exec -t lysozyme -- bash",
+		Use: "exec RUN COMMAND...", Short: "Run a command inside a running job's container",
+		Example: "  bee exec lysozyme tail -f md.log\n  bee exec --node 1 lysozyme top -b -n 1\n  bee exec -it lysozyme bash",
 		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
+			args, err := afterRun(c, args)
+			if err != nil {
+				return err
+			}
 			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: args[1:], Dir: dir, Env: env, TTY: tty})
 		},
 	}
+	c.Flags().SetInterspersed(false) // the command has flags of its own
+	c.Flags().BoolP("interactive", "i", false, "no effect: standard input always reaches the command")
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, as for a shell or an editor")
 	c.Flags().IntVar(&rank, "node", 0, "`rank` of the node in whose container to run it")
 	c.Flags().StringVarP(&dir, "workdir", "w", "", "`directory` inside (default the job's working directory)")
 	c.Flags().StringArrayVarP(&env, "env", "e", nil, "set `KEY=VALUE` for the command")
 	return c
+}
+
+// afterRun reads flags that follow the run, up to the command.
+func afterRun(c *cobra.Command, args []string) ([]string, error) {
+	if !strings.HasPrefix(args[1], "-") {
+		return args, nil
+	}
+	if err := c.ParseFlags(args[1:]); err != nil {
+		return nil, wrongFlags(c, err)
+	}
+	command := c.Flags().Args()
+	if len(command) == 0 {
+		return nil, wrongArguments(c, args[:1])
+	}
+	return append(args[:1:1], command...), nil
 }
 
 // dialNode speaks with a node of a run.
@@ -76,7 +98,7 @@ func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequ
 	exit, err := c.Exec(ctx, r, os.Stdin, a.stdout, a.stderr, signals)
 	if err != nil {
 		if exit.Code != 0 {
-			printError(a.stderr, err)
+			a.printError(err)
 			return exitError{exit.Code}
 		}
 		return err

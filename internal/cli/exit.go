@@ -18,6 +18,8 @@ const (
 	exitTransient   = 205
 	exitLost        = 206
 	exitStopped     = 207
+	exitSlower      = 208 // bee bench: slower than the gate allows
+	exitUndecided   = 209 // bee bench: the gate is undecided
 )
 
 // exitError ends the program with a code and no message: all has been said.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -66,11 +67,11 @@ func readSwitches(read func(rank int) (fabric.Stats, error)) ([]fabric.Stats, er
 }
 
 func writeSwitches(to io.Writer, all []fabric.Stats) error {
-	w := newTable(to)
-	w.row("NODE", "TO", "UP", "SENT", "A SECOND", "RECEIVED", "A SECOND", "DROPPED")
+	w := output.On(to, output.Auto).List()
+	w.Row("NODE", "TO", "UP", "SENT", "A SECOND", "RECEIVED", "A SECOND", "DROPPED")
 	for _, s := range all {
 		for _, p := range s.Ports {
-			w.row(s.Rank, fmt.Sprint("guest ", p.Rank), "yes", bytesText(p.ToBytes), bytesText(p.ToBytesPerSecond),
+			w.Row(s.Rank, fmt.Sprint("guest ", p.Rank), "yes", bytesText(p.ToBytes), bytesText(p.ToBytesPerSecond),
 				bytesText(p.FromBytes), bytesText(p.FromBytesPerSecond), countText(int(p.Dropped), "frame"))
 		}
 		for _, p := range s.Peers {
@@ -84,9 +85,9 @@ func writeSwitches(to io.Writer, all []fabric.Stats) error {
 			if p.Unencrypted > 0 {
 				up += ", in clear"
 			}
-			w.row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
+			w.Row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
 				bytesText(p.ReceivedBytes), bytesText(p.ReceivedBytesPerSecond), countText(int(p.Dropped), "frame"))
 		}
 	}
-	return w.flush()
+	return w.Flush()
 }

@@ -136,7 +136,7 @@ func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(
 
 // tellName says what an image is called from now on.
 func (a *app) tellName(name, id string) {
-	fmt.Fprintf(a.stderr, "bee: %s is %s\n", name, shortID(id))
+	a.say("%s is %s", name, shortID(id))
 }
 
 // shortID is an id as lists show it.

@@ -23,8 +23,8 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 			if asJSON {
 				return a.writeJSON(views)
 			}
-			w := newTable(a.stdout)
-			w.row("IMAGE", "ID", "PLATFORM", "SIZE")
+			w := a.on(a.stdout).List()
+			w.Row("IMAGE", "ID", "PLATFORM", "SIZE")
 			for _, i := range views {
 				names := i.names()
 				if len(names) == 0 && slices.ContainsFunc(views, func(v imageView) bool { return slices.Contains(v.Refs, i.Ref) }) {
@@ -33,10 +33,10 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 					names = []string{i.Ref}
 				}
 				for _, name := range names { // of which an image may have any number
-					w.row(name, shortID(i.ID), i.OS+"/"+i.Arch, bytesText(i.Size))
+					w.Row(name, shortID(i.ID), i.OS+"/"+i.Arch, bytesText(i.Size))
 				}
 			}
-			return w.flush()
+			return w.Flush()
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)

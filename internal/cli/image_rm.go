@@ -105,7 +105,7 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 				}
 			}
 			if len(freed) == 0 && err == nil {
-				fmt.Fprintln(a.stderr, "bee: no image is without use")
+				a.say("no image is without use")
 			}
 			return err
 		},

@@ -29,21 +29,33 @@ type logsOptions struct {
 	node       int
 	controller bool
 	asJSON     bool
+	tail       int // -1: everything
+	since      age
+	// run is the run's id where the output is one of several runs.
+	run string
 }
 
 func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "logs RUN", Short: "Show a run's output", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
+		Use: "logs RUN...", Short: "Show the output of runs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
 		Long: `Show the output of a run's task, on standard output and standard error. A run
 that moved or was retried has several attempts, which are shown in order. With
---node, show the log of one of BEE's nodes.`,
-		Example: "  bee logs -f lysozyme\n  bee logs --attempt 2 lysozyme",
-		RunE:    func(c *cobra.Command, args []string) error { return a.logs(c.Context(), args[0], o) },
+--node, show the log of one of BEE's nodes. Of several runs, each line has the name of its
+run before it.`,
+		Example: "  bee logs -f --tail 20 lysozyme\n  bee logs --attempt 2 lysozyme\n  bee logs -f lysozyme salt-water",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return a.logsOfSeveral(c.Context(), args, o)
+			}
+			return a.logs(c.Context(), args[0], o)
+		},
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "continue until the run ends")
 	f.BoolVarP(&o.timestamps, "timestamps", "t", false, "put the time before each piece")
+	f.IntVar(&o.tail, "tail", -1, "show only the last `number` of lines of what was written before")
+	f.Var(&o.since, "since", "show only what was written in this last `time`, such as 10m")
 	f.IntVar(&o.attempt, "attempt", 0, "show the attempt with this `number`, with --follow those after it, too (default all; with --node the last)")
 	f.IntVar(&o.node, "node", -1, "show the log of the node with this `rank`")
 	f.BoolVar(&o.controller, "controller", false, "show the log of the background controller")
@@ -52,9 +64,9 @@ that moved or was retried has several attempts, which are shown in order. With
 }
 
 func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
-	if own := o.controller || o.node >= 0; own && (o.follow || o.timestamps) || o.controller && (o.node >= 0 || o.attempt != 0) {
+	if own := o.controller || o.node >= 0; own && (o.follow || o.timestamps || o.tail >= 0 || o.since != 0) || o.controller && (o.node >= 0 || o.attempt != 0) {
 		return &core.Error{
-			Kind: core.Invalid, Op: "show logs of", Object: word, Err: errors.New("--follow and --timestamps are for what the task writes, and a controller has neither nodes nor attempts"),
+			Kind: core.Invalid, Op: "show logs of", Object: word, Err: errors.New("--follow, --timestamps, --tail and --since are for what the task writes, and a controller has neither nodes nor attempts"),
 			Remedy: "Leave them out: bee's own logs are shown as they are now, with the time in each line.",
 		}
 	}
@@ -102,20 +114,27 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 	}
 	switch {
 	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched() }):
-		fmt.Fprintf(a.stderr, "bee: run %s has not begun; `bee show %s` tells what it waits for\n", run.ID, run.ID)
+		a.say("run %s has not begun; `bee show %s` shows what it waits for", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
-		fmt.Fprintf(a.stderr, "bee: run %s never began; `bee show %s` tells why\n", run.ID, run.ID)
+		a.say("run %s never began; `bee show %s` shows why", run.ID, run.ID)
 	}
 	if o.follow {
 		if err := s.warnUnsupervised(ctx, func(id string) bool { return id == run.ID }); err != nil {
 			return err
 		}
 	}
-	return a.taskOutput(ctx, s, run.ID, o)
+	if err := a.taskOutput(ctx, s, run.ID, o); err != nil {
+		return err
+	}
+	if run, err = s.Store.Run(ctx, run.ID); err == nil && o.follow && run.State.Final() && !o.asJSON {
+		a.sayEnding(ctx, run, s)
+	}
+	return err
 }
 
 // pieceView is a piece of a log as --json gives it.
 type pieceView struct {
+	Run     string     `json:"run,omitempty"` // of several
 	Attempt int        `json:"attempt,omitempty"`
 	Time    *time.Time `json:"time,omitempty"` // a line of bee's own has it within
 	Stream  string     `json:"stream"`
@@ -185,11 +204,28 @@ func openPlain(path string) (*os.File, error) {
 // taskOutput shows the output of one attempt after the other: from the log that
 // came home, and that of the last from its head while there is one. A line that
 // breaks in between loses nothing.
-func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) error {
+func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) (err error) {
 	var offset, before int64
 	told, n := false, max(o.attempt, 1)
+	write := func(n int, f tasklog.Frame) error { return a.writeFrame(n, f, o) }
+	if o.tail >= 0 {
+		t := newTail(o.tail, write)
+		defer func() {
+			t.end()
+			err = errors.Join(err, t.lastError())
+		}()
+		write = t.piece
+	}
+	var begin time.Time
+	if o.since > 0 {
+		begin = time.Now().Add(-time.Duration(o.since))
+	}
 	show := func(f tasklog.Frame) error {
-		if err := a.writeFrame(n, f, o); err != nil {
+		if f.Time.Before(begin) {
+			offset = f.Next
+			return nil
+		}
+		if err := write(n, f); err != nil {
 			return unshown{err}
 		}
 		offset = f.Next
@@ -226,7 +262,7 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			}
 			if core.IsKind(err, core.Transient) && !told {
 				told = true
-				printError(a.stderr, err)
+				a.printError(err)
 			}
 		}
 		switch {
@@ -236,7 +272,7 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 		case !o.follow || run.State.Final():
 			return nil
 		}
-		if err := pause(ctx, rest); err != nil {
+		if err := core.Sleep(ctx, rest); err != nil {
 			return err
 		}
 	}
@@ -294,7 +330,7 @@ func (a *app) writeFrame(n int, f tasklog.Frame, o logsOptions) error {
 		w, stream = a.stderr, "stderr"
 	}
 	if o.asJSON {
-		return a.writePiece(pieceView{Attempt: n, Time: &f.Time, Stream: stream}, f.Data)
+		return a.writePiece(pieceView{Run: o.run, Attempt: n, Time: &f.Time, Stream: stream}, f.Data)
 	}
 	if o.timestamps {
 		if _, err := fmt.Fprintf(w, "%s ", f.Time.Local().Format("2006-01-02T15:04:05.000")); err != nil {
@@ -303,13 +339,4 @@ func (a *app) writeFrame(n int, f tasklog.Frame, o logsOptions) error {
 	}
 	_, err := w.Write(f.Data)
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,8 +143,8 @@ func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"waits":   "bee: run aaaa1111 has not begun; `bee show aaaa1111` tells what it waits for\n",
-		"never":   "bee: run bbbb1111 never began; `bee show bbbb1111` tells why\n",
+		"waits":   "bee: run aaaa1111 has not begun; `bee show aaaa1111` shows what it waits for\n",
+		"never":   "bee: run bbbb1111 never began; `bee show bbbb1111` shows why\n",
 		"further": "",
 	} {
 		if err := d.bee("logs", name); err != nil || d.out.Len() > 0 || d.err.String() != want {
@@ -189,5 +191,68 @@ func TestPathsAreRelativeToWhereOneIs(t *testing.T) {
 		if got := shortPath("/usr/bin"); got != want {
 			t.Errorf("in %s: got %s, want %s", wd, got, want)
 		}
+	}
+}
+
+// TestLogsOfSeveralRuns: each line has the name of its run, and what JSON has is the run's id.
+func TestLogsOfSeveralRuns(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Succeeded, Ended: time.Now()}, state.Run{ID: "bbbb2222", Name: "other", State: state.Failed, Message: "broken", Ended: time.Now()})
+	for run, text := range map[string]string{"aaaa1111": "one\ntwo", "bbbb2222": "three\n"} {
+		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: run, N: 1, State: state.Closed, Started: time.Now()}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(d.store.RunDir(run), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(control.OutputLog(d.store.RunDir(run), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := tasklog.New(f)
+		if err := errors.Join(w.Write(tasklog.Stdout, []byte(text)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "pi    | one\npi    | two\nother | three\n"
+	if err := d.bee("logs", "pi", "other"); err != nil || d.out.String() != want {
+		t.Errorf("%v: %q", err, d.out.String())
+	}
+	if err := d.bee("logs", "-f", "pi", "other"); err != nil || len(d.out.String()) != len(want) || !strings.Contains(d.out.String(), "pi    | two\n") {
+		t.Errorf("followed: %v: %q", err, d.out.String())
+	}
+	if said := d.err.String(); !strings.Contains(said, "pi    | bee: run aaaa1111 succeeded") || !strings.Contains(said, "other | bee: run bbbb2222: broken") {
+		t.Errorf("how they ended: %q", said)
+	}
+	if err := d.bee("logs", "--json", "pi", "other"); err != nil || !strings.HasPrefix(d.out.String(), `{"run":"aaaa1111",`) {
+		t.Errorf("%v: %q", err, d.out.String())
+	}
+	if err := d.bee("logs", "--node", "0", "pi", "other"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("logs of nodes: %v", err)
+	}
+}
+
+func TestPrefixesOfLongLines(t *testing.T) {
+	var out bytes.Buffer
+	p := &prefixed{to: &out, mu: &sync.Mutex{}, prefix: "md | "}
+	for _, piece := range []string{"be", "gun\nmore", strings.Repeat("x", 2*longestPiece)} {
+		if _, err := p.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.end(); err != nil || !strings.HasPrefix(out.String(), "md | begun\nmd | morexxx") || len(p.line) > 0 || strings.Count(out.String(), "x") != 2*longestPiece || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}
+
+func TestInfo(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running}, state.Run{ID: "bbbb2222", Name: "md", State: state.Failed})
+	t.Setenv("SLURM_JOB_ID", "")
+	t.Setenv("BEE_SITES", beefile(t, "sites: [{name: lab, provider: local}]\n"))
+	if err := d.bee("info"); err != nil || !strings.Contains(d.out.String(), "1 running, 1 failed") || !strings.Contains(d.out.String(), "lab (local)") {
+		t.Errorf("%v: %s", err, d.out.String())
+	}
+	var v infoView
+	if err := d.bee("info", "--json"); err != nil || json.Unmarshal(d.out.Bytes(), &v) != nil || v.Version == "" || v.State.Bytes == 0 || v.State.Free == 0 || v.Runs[state.Failed] != 1 || v.Sites[0].Name != "lab" {
+		t.Errorf("%v: %s", err, d.out.String())
 	}
 }

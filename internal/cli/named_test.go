@@ -29,7 +29,20 @@ func TestMain(m *testing.M) {
 			os.Exit(emulate.HolderMain(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(withState(m))
+}
+
+// withState runs the tests with a state directory of their own: some name none.
+func withState(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "bee-cli-state-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("BEE_STATE", dir); err != nil {
+		panic(err)
+	}
+	return m.Run()
 }
 
 // desk is a user's state directory, and what the last command wrote.
@@ -100,12 +113,12 @@ func (d *desk) obey() {
 	d.t.Cleanup(func() { stop(); <-done })
 	go func() {
 		defer close(done)
-		for pause(ctx, time.Millisecond) == nil {
+		for core.Sleep(ctx, time.Millisecond) == nil {
 			runs, _ := d.store.Runs(ctx, state.Filter{Active: true})
 			for _, r := range runs {
 				if r.StopAsked {
 					r.State = state.Stopped
-					d.store.PutRun(ctx, r) //nolint:errcheck // the test waits in vain then
+					d.store.PutRun(ctx, r) //nolint:errcheck // the test waits without success then
 				}
 			}
 		}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
 
@@ -18,27 +20,32 @@ func (a *app) newPlanCommand() *cobra.Command {
 		asJSON bool
 	)
 	c := &cobra.Command{
-		Use: "plan BEEFILE", Short: "Show where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
+		Use: "plan BEEFILE|IMAGE", Short: "Show where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
 		Long: `Ask every site what it would do with a job submitted now. Show whether it can
 take the job and when it would start it. Show the time that its slot leaves to
 compute, and the price of an hour. Try the store of its checkpoints. Sites are listed in the
 order in which a run would try them. Nothing is submitted.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
-			return a.plan(c.Context(), args[0], o, asJSON)
+			from, err := a.jobOf(c, args)
+			if err != nil {
+				return err
+			}
+			return a.plan(c.Context(), from, o, asJSON)
 		},
 	}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
 	a.siteFlag(c)
 	o.trust.flag(c.Flags(), "the Beefile")
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	o.resourceFlags(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
 }
 
-func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) error {
+func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
 	o.pull = "missing"
-	sub, err := a.submission(file, o)
+	sub, err := a.submission(from, o)
 	if err != nil {
 		return err
 	}
@@ -71,7 +78,7 @@ func (a *app) plan(ctx context.Context, file string, o runOptions, asJSON bool) 
 func explain(out io.Writer, list []control.Prospect) error {
 	slots := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.SlotSeconds > 0 })
 	prices := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.CostPerHour > 0 })
-	w := newTable(out)
+	w := output.On(out, output.Auto).List()
 	row := func(site, what, start, slot, compute, cost, remark string) {
 		cells := []any{site, what, start}
 		if slots {
@@ -80,14 +87,14 @@ func explain(out io.Writer, list []control.Prospect) error {
 		if prices {
 			cells = append(cells, cost)
 		}
-		w.row(append(cells, remark)...)
+		w.Row(append(cells, remark)...)
 	}
 	row("SITE", "WHAT", "START", "SLOT", "COMPUTE", "COST/H", "")
 	chosen := false
 	for _, p := range list {
 		slot, compute, cost, remark := "-", "-", "-", ""
 		if p.SlotSeconds > 0 {
-			slot, compute = seconds(p.SlotSeconds), seconds(p.ComputeSeconds)
+			slot, compute = spec.ShortDuration(seconds(p.SlotSeconds)), spec.ShortDuration(seconds(p.ComputeSeconds))
 		}
 		if p.CostPerHour > 0 {
 			cost = costText(p.CostPerHour)
@@ -98,11 +105,11 @@ func explain(out io.Writer, list []control.Prospect) error {
 		case !chosen && tooLate(p):
 			remark = "left after " + seconds(p.WaitSeconds)
 		case !chosen:
-			chosen, remark = true, "taken"
+			chosen, remark = true, "runs here"
 		}
 		row(p.Site, p.Summary, startText(p), slot, compute, cost, remark)
 	}
-	if err := w.flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
 	var below strings.Builder

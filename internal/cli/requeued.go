@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 )
 
 // requeued reports whether Slurm has started the job that bee runs in before: its batch
-// script begins anew, and with it the script's `bee run`.
+// script begins again, and with it the script's `bee run`.
 func requeued() bool {
 	n, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
 	return err == nil && n > 0 && allocation() != ""
@@ -52,7 +51,7 @@ func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Subm
 	if err != nil || !found {
 		return false, err
 	}
-	fmt.Fprintf(a.stderr, "bee: Slurm has requeued job %s: its run %s continues, and no other one begins\n", allocation(), run.ID)
+	a.say("Slurm has requeued job %s: its run %s continues, and no other one begins", allocation(), run.ID)
 	lock, err := s.Store.Lock(run.ID)
 	if core.IsKind(err, core.Busy) {
 		if run, _, err = a.settle(ctx, s, run, settling); err != nil {
@@ -89,7 +88,7 @@ func (a *app) followToItsEnd(ctx context.Context, s *session, run state.Run, o r
 	defer end()
 	go func() {
 		defer end()
-		for pause(followed, time.Second) == nil {
+		for core.Sleep(followed, time.Second) == nil {
 			if now, err := s.Store.Run(followed, run.ID); err == nil && resting(now) {
 				return
 			}

@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/spf13/cobra"
 )
 
@@ -84,7 +84,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 		return run, err
 	}
 	if goes {
-		fmt.Fprintf(a.stderr, "bee: run %s is %s: it goes on by itself; `bee logs -f %s` follows it, `bee show %s` tells where it stands\n", run.ID, run.State, run.ID, run.ID)
+		a.say("run %s is %s, and continues by itself; `bee logs -f %s` follows it, `bee show %s` shows its state", run.ID, run.State, run.ID, run.ID)
 		return run, nil
 	}
 	return a.goOn(ctx, s, run, sites)
@@ -120,9 +120,9 @@ func (a *app) settle(ctx context.Context, s *session, run state.Run, patience ti
 			return run, false, err
 		}
 	}
-	fmt.Fprintf(a.stderr, "bee: %s looks what has become of it\n", what)
+	a.say("%s looks what has become of it", what)
 	for begun := time.Now(); time.Since(begun) < patience; {
-		if err := pause(ctx, takeLook); err != nil {
+		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {
 			return run, false, err
 		}
 		if run, err = s.Store.Run(ctx, run.ID); err != nil || settled() {
@@ -148,7 +148,7 @@ func (a *app) sendElsewhere(ctx context.Context, s *session, run state.Run, site
 	if err := s.SendElsewhere(ctx, run, sites); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "bee: run %s goes to %s, within a minute; `bee show %s` tells\n", run.ID, siteNames(sites), run.ID)
+	a.say("run %s goes to %s, within a minute; `bee show %s` tells", run.ID, siteNames(sites), run.ID)
 	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
@@ -158,7 +158,7 @@ func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "bee: run %s goes on without its site; `bee logs -f %s` follows it: %s\n", run.ID, run.ID, text)
+	a.say("run %s continues without its site; `bee logs -f %s` follows it: %s", run.ID, run.ID, text)
 	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
@@ -204,9 +204,9 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 		}
 		if !told && time.Since(begun) > silence {
 			told = true
-			fmt.Fprintf(a.stderr, "bee: run %s: %s; it goes on after that\n", run.ID, tidyingText)
+			a.say("run %s: %s; it continues after that", run.ID, tidyingText)
 		}
-		if err := pause(ctx, takeLook); err != nil {
+		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {
 			return nil, err
 		}
 		if run, err = s.Store.Run(ctx, run.ID); err != nil {
@@ -243,14 +243,14 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 	if err := s.background(run.ID); err != nil {
 		return run, err
 	}
-	fmt.Fprintf(a.stderr, "bee: run %s goes on in the background; `bee logs -f %s` follows it\n", run.ID, run.ID)
+	a.say("run %s continues in the background; `bee logs -f %s` follows it", run.ID, run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return run, err
 	}
 	for _, at := range attempts {
 		if !at.Released() {
-			fmt.Fprintf(a.stderr, "bee: site %s may still hold something of attempt %d: if it does not answer, `bee show %s` tells what that means for the run\n", at.Site, at.N, run.ID)
+			a.say("site %s may still hold something of attempt %d: if it does not answer, `bee show %s` shows what that means for the run", at.Site, at.N, run.ID)
 		}
 	}
 	return run, nil

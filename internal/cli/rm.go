@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -16,12 +17,17 @@ type rmOptions struct {
 	finished bool
 	leave    bool
 	asJSON   bool
+	older    age
 }
+
+// many reports whether runs are chosen without names.
+func (o rmOptions) many() bool { return o.finished || o.older > 0 }
 
 func (a *app) newRmCommand() *cobra.Command {
 	var o rmOptions
 	c := &cobra.Command{
 		Use: "rm RUN...", Short: "Remove runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
+		Example: "  bee rm lysozyme\n  bee rm --older-than 30d",
 		Long: `Remove runs: their records, logs and checkpoints. Collected results stay. A run is
 kept as long as a site may have files of it. Without --force, a run is kept that
 has the only copy of something. Examples are the volume of a run without outputs,
@@ -32,12 +38,13 @@ or more), or a name that no other run has.`,
 	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run first if it is not over; remove only copies; leave what a site does not release")
 	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave checkpoints in their store, for example a store that is lost")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
+	c.Flags().Var(&o.older, "older-than", "every run that has been over for longer than this `time`, such as 7d")
 	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
 	return c
 }
 
 func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
-	if err := namesOr("--finished", o.finished, words); err != nil {
+	if err := namesOr("--finished or --older-than", o.many(), words); err != nil {
 		return err
 	}
 	s, err := a.openQuietly(ctx) // what these runs have left on sites is removed here, not in the background
@@ -47,7 +54,7 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 	defer s.close()
 	s.Report = newProgress(a, false).report
 	var runs []state.Run
-	if o.finished {
+	if o.many() {
 		runs, err = s.Store.Runs(ctx, state.Filter{})
 	} else {
 		runs, err = s.named(ctx, words, state.ToForget)
@@ -60,11 +67,11 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		if !run.State.Final() {
 			live = append(live, run)
 		}
-		return !run.State.Final()
+		return !run.State.Final() || o.older > 0 && time.Since(run.Ended) < time.Duration(o.older)
 	})
 	t := a.newTally(o.asJSON)
 	switch {
-	case o.finished || len(live) == 0:
+	case o.many() || len(live) == 0:
 	case o.force:
 		s.end(ctx, live, stopOptions{}, func(run state.Run, err error) {
 			if err != nil {
@@ -81,7 +88,7 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		}
 	}
 	for _, run := range runs {
-		t.removed(run.ID, s.Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave, OnlyCopies: o.force}))
+		t.removed(run.ID, s.Garbage().Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave, OnlyCopies: o.force}))
 	}
 	return t.end()
 }

@@ -6,12 +6,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
@@ -22,6 +22,7 @@ type app struct {
 	cacheDir string
 	sites    string
 	verbose  bool
+	color    output.Color
 	stdout   io.Writer
 	stderr   io.Writer
 }
@@ -39,7 +40,7 @@ func Main(ctx context.Context, args []string) int {
 	if done, ok := errors.AsType[exitError](err); ok {
 		return done.code
 	}
-	printError(a.stderr, err)
+	a.printError(err)
 	return codeOf(err)
 }
 
@@ -68,7 +69,8 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.stateDir, "state", "", "`directory` of run records (default $BEE_STATE, else $XDG_STATE_HOME/bee)")
 	flags.StringVar(&a.cacheDir, "cache", "", "`directory` of the image cache (default $BEE_CACHE, else $XDG_CACHE_HOME/bee)")
 	flags.StringVar(&a.sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "write a debug log to standard error")
+	flags.BoolVar(&a.verbose, "verbose", false, "write a debug log to standard error")
+	flags.Var(&a.color, "color", "`when` to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	root.SetFlagErrorFunc(wrongFlags)
 	// A template for it would keep all methods of all types in the binary.
 	root.Version = versionText()
@@ -79,10 +81,10 @@ A Beefile describes the job, a sites file your machines:
 			root.AddCommand(c)
 		}
 	}
-	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(), a.newSSHCommand(),
-		a.newStopCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newSuperviseCommand(), a.newRmCommand(), a.newSweepCommand())
-	group("files", a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newBenchCommand(), a.newImageCommand(), a.newDataCommand())
-	group("machine", a.newDoctorCommand(), a.newVMCommand(), a.newFabricCommand(), a.newEmulateCommand())
+	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(), a.newCpCommand(), a.newForwardCommand(), a.newStatsCommand(), a.newSSHCommand(),
+		a.newStopCommand(), a.newWaitCommand(), a.newEventsCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newSuperviseCommand(), a.newRmCommand(), a.newSweepCommand())
+	group("files", a.newInitCommand(), a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newBenchCommand(), a.newBurstCommand(), a.newImageCommand(), a.newDataCommand())
+	group("machine", a.newDoctorCommand(), a.newInfoCommand(), a.newVMCommand(), a.newFabricCommand(), a.newEmulateCommand())
 	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(newHelpCommand(root))
@@ -106,15 +108,17 @@ func (a *app) paths() error {
 		if err != nil {
 			return "", &core.Error{
 				Kind: core.Invalid, Op: "find the home directory", Err: err,
-				Remedy: "Set HOME, or " + variable + ".",
+				Remedy: "Set HOME, or BEE_STATE and BEE_CACHE.",
 			}
 		}
 		return filepath.Join(dir, fallback, "bee"), nil
 	}
-	var err1, err2 error
-	a.stateDir, err1 = home(a.stateDir, "BEE_STATE", "XDG_STATE_HOME", ".local/state")
-	a.cacheDir, err2 = home(a.cacheDir, "BEE_CACHE", "XDG_CACHE_HOME", ".cache")
-	return errors.Join(err1, err2)
+	var err error
+	if a.stateDir, err = home(a.stateDir, "BEE_STATE", "XDG_STATE_HOME", ".local/state"); err != nil {
+		return err
+	}
+	a.cacheDir, err = home(a.cacheDir, "BEE_CACHE", "XDG_CACHE_HOME", ".cache")
+	return err
 }
 
 func (a *app) log() *slog.Logger {
@@ -125,9 +129,13 @@ func (a *app) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "bee: %s\n", printable(err.Error())) //nolint:errcheck // there is nobody else to tell
-	if remedy := core.Remedy(err); remedy != "" {
-		fmt.Fprintf(w, "     %s\n", printable(remedy)) //nolint:errcheck // there is nobody else to tell
-	}
-}
+// on returns what a stream can show.
+func (a *app) on(w io.Writer) *output.Screen { return output.On(w, a.color) }
+
+// say writes a message on standard error.
+func (a *app) say(format string, args ...any) { a.on(a.stderr).Say(format, args...) }
+
+func (a *app) printError(err error) { a.on(a.stderr).Error(err) }
+
+// printable is output.Printable.
+func printable(s string) string { return output.Printable(s) }

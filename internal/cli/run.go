@@ -25,13 +25,20 @@ type runOptions struct {
 	nodes  int
 	image  string
 	env    []string
-	pull   string
-	wait   time.Duration
+	labels []string
+	// again is the run to repeat.
+	again string
+	pull  string
+	wait  time.Duration
 	// explain lists all sites before the run begins.
 	explain bool
 	// begins has what the job takes from this machine looked for.
 	begins bool
 	trust  trust
+	docker likeDocker
+	// time, cores and memory are as the user wrote them.
+	time, memory string
+	cores        int
 	// given tells whether the user gave a flag.
 	given func(flag string) bool
 }
@@ -39,29 +46,44 @@ type runOptions struct {
 func (a *app) newRunCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
-		Use:   "run BEEFILE",
+		Use:   "run BEEFILE|IMAGE [COMMAND...]",
 		Short: "Run a job and collect its results",
 		Long: `Run the job that a Beefile describes, on the first of its sites that can take it.
+A file that exists is a Beefile, and - is one on standard input. Else the argument is an
+image, with its command behind it, as for docker run.
 
 bee run shows the task's output, collects its outputs and ends with the task's
 own exit code. The job does not depend on this process: it continues when the
 terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
 Ctrl-C asks what to do.`,
-		Example: "  bee run job.yaml\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml",
-		Args:    cobra.ExactArgs(1),
+		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && o.again == "" {
+				return nothingToRun(c, o.docker.volumes)
+			}
 			o.given = c.Flags().Changed
-			return a.inJSON(o, a.run(c.Context(), args[0], o))
+			from, err := a.jobToRun(c, args, o.again)
+			if err != nil {
+				return a.inJSON(o, err)
+			}
+			return a.inJSON(o, a.run(c.Context(), from, o))
 		},
 	}
 	f := c.Flags()
+	f.SetInterspersed(false) // an image's command has flags of its own
+	o.docker.flags(c)
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
 	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
 	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
 	a.siteFlag(c)
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	o.resourceFlags(f)
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
+	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then")
+	a.runsFlag(c, "again")
+	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
 	o.trust.flag(f, "the Beefile")
@@ -93,9 +115,9 @@ func (a *app) inJSON(o runOptions, err error) error {
 	return err
 }
 
-func (a *app) run(ctx context.Context, file string, o runOptions) error {
+func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 	o.begins = true
-	sub, err := a.submission(file, o)
+	sub, err := a.submission(from, o)
 	if err != nil {
 		return err
 	}
@@ -122,12 +144,12 @@ func (a *app) run(ctx context.Context, file string, o runOptions) error {
 		return err
 	}
 	if !o.quiet && !o.detach {
-		fmt.Fprintf(a.stderr, "bee: run %s of %s: %s on %s\n", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
+		a.say("run %s of %s: %s on %s", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
 		a.warn(&sub.Job, sub.Sites)
 		if sites := s.Attended(&sub); len(sites) > 0 {
-			fmt.Fprintln(a.stderr, "bee: "+attendedText("the", namesOf(sites)))
+			a.say("%s", attendedText("the", namesOf(sites)))
 		}
 	}
 	return a.carryOut(ctx, s, run, lock, o)
@@ -186,7 +208,7 @@ func (a *app) allShown(ui *progress, id string, ending error) error {
 	if ending == nil {
 		return lost
 	}
-	printError(a.stderr, lost)
+	a.printError(lost)
 	return ending
 }
 
@@ -207,7 +229,7 @@ func (a *app) printDetached(run state.Run, o runOptions) error {
 	}
 	_, err := fmt.Fprintln(a.stdout, run.ID)
 	if !o.quiet {
-		fmt.Fprintf(a.stderr, "bee: it goes on in the background; `bee logs -f %s` follows it, `bee stop %s` ends it\n", run.ID, run.ID)
+		a.say("it continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID)
 	}
 	return err
 }
@@ -241,24 +263,24 @@ func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
 	took := durationText(run.Ended.Sub(run.Created))
 	switch run.State {
 	case state.Succeeded:
-		fmt.Fprintf(a.stderr, "bee: run %s succeeded after %s%s\n", run.ID, took, s.resultsText(ctx, run))
+		a.say("run %s succeeded after %s%s", run.ID, took, s.resultsText(ctx, run))
 	case state.Stopped:
-		fmt.Fprintf(a.stderr, "bee: run %s was stopped after %s%s\n", run.ID, took, s.resultsText(ctx, run))
+		a.say("run %s was stopped after %s%s", run.ID, took, s.resultsText(ctx, run))
 	case state.Suspended:
-		fmt.Fprintf(a.stderr, "bee: run %s is suspended: %s\n     %s\n", run.ID, printable(run.Message), printable(run.Remedy))
+		a.say("run %s is suspended: %s\n     %s", run.ID, run.Message, run.Remedy)
 	case state.SetAside:
-		fmt.Fprintf(a.stderr, "bee: run %s is set aside: %s\n     %s\n", run.ID, printable(run.Message), printable(run.Remedy))
+		a.say("run %s is set aside: %s\n     %s", run.ID, run.Message, run.Remedy)
 	default:
-		printError(a.stderr, &core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
+		a.printError(&core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
 		attempts, err := s.Store.Attempts(ctx, run.ID)
 		logs := ""
 		if err != nil || len(attempts) > 0 {
 			logs = ", `bee logs " + run.ID + "` shows its output"
 		}
 		for _, o := range outputsAtHome(attempts) {
-			fmt.Fprintf(a.stderr, "     Its outputs are in %s: %s.\n", shortPath(o.To), arrivedText(o))
+			a.on(a.stderr).SayBelow("Its outputs are in %s: %s.", shortPath(o.To), arrivedText(o))
 		}
-		fmt.Fprintf(a.stderr, "     `bee show %s` tells more%s.\n", run.ID, logs)
+		a.on(a.stderr).SayBelow("`bee show %s` tells more%s.", run.ID, logs)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/logfile"
@@ -20,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/supervisor"
 )
 
 // session is an open state with a controller over it.
@@ -48,7 +50,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 // suspended runs with a new site. It returns these runs.
 func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
 	s.countCrashes(ctx)
-	orphans, err := s.Orphans(ctx)
+	orphans, err := s.Garbage().Orphans(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
 		s.Log.Warn("look for new sites of suspended runs", "err", err)
 	}
 	for _, run := range awake {
-		fmt.Fprintf(a.stderr, "bee: run %s, which was suspended, goes on in the background: its sites file has a new site for it\n", run.ID)
+		a.say("run %s, which was suspended, continues in the background: its sites file has a new site for it", run.ID)
 		orphans = append(orphans, run.ID)
 	}
 	orphans = s.unattended(ctx, orphans)
@@ -88,15 +90,15 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 			return nil, err
 		}
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(plan.Event) {}, Ways: &control.Ways{}}
+	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(plan.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
 	}
 	c.OpenStore = func(store string) (driver.Store, error) {
 		return catalog.Store(store, catalog.Options{Binary: binary})
 	}
-	c.LocalStore = catalog.LocalStore
+	c.LocalStore, c.Remote = catalog.LocalStore, catalog.Remote{}
 	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &session{Controller: c, app: a, images: images}, nil
@@ -108,12 +110,12 @@ func (a *app) tellAdopted(store *state.Store) {
 	if len(adopted.Runs)+len(adopted.Left) == 0 {
 		return
 	}
-	fmt.Fprintf(a.stderr, "bee: %s had no records of runs whose files are there: a new state.db was made\n", store.Dir())
+	a.say("%s had no records of runs whose files are there: a new state.db was made", store.Dir())
 	if len(adopted.Runs) > 0 {
-		fmt.Fprintf(a.stderr, "     Taken over by the records beside their files: %s.\n", strings.Join(adopted.Runs, ", "))
+		a.on(a.stderr).SayBelow("Taken over by the records beside their files: %s.", strings.Join(adopted.Runs, ", "))
 	}
 	if len(adopted.Left) > 0 {
-		fmt.Fprintf(a.stderr, "     Without a record, and kept: %s. `bee sweep --dry-run` lists them.\n", strings.Join(adopted.Left, ", "))
+		a.on(a.stderr).SayBelow("Without a record, and kept: %s. `bee sweep --dry-run` lists them.", strings.Join(adopted.Left, ", "))
 	}
 }
 
@@ -143,7 +145,7 @@ func (s *session) background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	key := environmentKey(os.Environ(), s.Binary, s.app.cacheDir)
+	key := supervisor.Key(os.Environ(), s.Binary, s.app.cacheDir)
 	var err error
 	for suffix, group := range s.groups(ids) {
 		err = errors.Join(err, s.handOver(key+suffix, group))
@@ -155,7 +157,7 @@ func (s *session) background(ids ...string) error {
 func (s *session) handOver(key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
 	// they are handed over.
-	if err := leaveNames(s.Store.Carrier(key), ids); err != nil {
+	if err := supervisor.Leave(s.Store.Supervisor(key), ids); err != nil {
 		return err
 	}
 	path := controllersLog(s.Store.Dir())

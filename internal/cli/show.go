@@ -10,7 +10,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -28,10 +27,18 @@ type runView struct {
 	ExitCode  *int                `json:"exit_code"`
 	Error     *errorView          `json:"error,omitempty"`
 	Image     string              `json:"image,omitempty"`
-	Nodes     int                 `json:"nodes"`
-	Created   time.Time           `json:"created"`
-	Ended     *time.Time          `json:"ended,omitempty"`
-	Attempts  []attemptView       `json:"attempts"`
+	// ImageName is the reference that the job has; absent of images that are built.
+	ImageName string            `json:"image_name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Nodes     int               `json:"nodes"`
+	jobView
+	Created  time.Time     `json:"created"`
+	Ended    *time.Time    `json:"ended,omitempty"`
+	Attempts []attemptView `json:"attempts"`
+	// Progress is what the last attempt of a run does that is not over. Why is what the
+	// run waits for, or why it ended.
+	Progress *report.Progress `json:"progress,omitempty"`
+	Why      string           `json:"why,omitempty"`
 	// Cost is that of all attempts so far, by the prices in the sites file.
 	Cost float64 `json:"cost,omitempty"`
 	// Time is what its time went to, in seconds.
@@ -59,7 +66,7 @@ type attemptView struct {
 	Ended    *time.Time             `json:"ended,omitempty"`
 	ExitCode *int                   `json:"exit_code"`
 	Error    *errorView             `json:"error,omitempty"`
-	Phases   map[plan.Phase]float64 `json:"phases"`
+	Phases   map[core.Phase]float64 `json:"phases"`
 	// Starting is how far its virtual machines are, until all are up.
 	Starting string `json:"starting,omitempty"`
 	// Expected is when the site means to grant the hosts, as long as they are
@@ -72,7 +79,7 @@ type attemptView struct {
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
 	MarginReason  string  `json:"margin_reason,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
-	Answer            plan.Answer `json:"checkpoint_answer,omitempty"`
+	Answer            core.Answer `json:"checkpoint_answer,omitempty"`
 	CheckpointSeconds float64     `json:"checkpoint_seconds,omitempty"`
 	TransferSeconds   float64     `json:"transfer_seconds,omitempty"`
 	Nodes             []nodeView  `json:"nodes,omitempty"`
@@ -111,6 +118,9 @@ func (s *session) view(ctx context.Context, r state.Run) (runView, error) {
 	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
 		return v, err
 	}
+	if sub, err := control.SubmissionOf(r); err == nil {
+		v.jobView = viewJob(sub)
+	}
 	events, err := s.Store.Events(ctx, r.ID)
 	v.History = report.History(events)
 	return v, err
@@ -124,7 +134,7 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 	}
 	prices := map[string]float64{}
 	if sub, err := control.SubmissionOf(r); err == nil {
-		v.Nodes = sub.Job.Nodes
+		v.Nodes, v.ImageName, v.Labels = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels
 		for _, site := range sub.Sites {
 			prices[site.Name] = site.Price
 		}
@@ -139,14 +149,16 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 		v.Cost += view.Cost
 		v.Attempts = append(v.Attempts, view)
 	}
-	return v, nil
+	last, _, err := s.Store.LastEvent(ctx, r.ID)
+	v.Progress, v.Why = report.ProgressOf(r, attempts, time.Now()), report.Why(r, attempts, last)
+	return v, err
 }
 
 func viewAttempt(at state.Attempt) attemptView {
 	v := attemptView{
 		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
-		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[plan.Phase]float64{},
+		Error: errorOf(at.Kind, at.Message, at.Remedy), Phases: map[core.Phase]float64{},
 		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), MarginReason: at.MarginWhy, Answer: at.Answer, CheckpointSeconds: at.Saving.Seconds(), TransferSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
 	}
 	if at.Ended.IsZero() {
@@ -158,7 +170,7 @@ func viewAttempt(at state.Attempt) attemptView {
 	for _, h := range at.Hosts {
 		v.Hosts = append(v.Hosts, h.Name)
 	}
-	for _, phases := range []map[plan.Phase]time.Duration{at.Phases, at.HeadPhases} {
+	for _, phases := range []map[core.Phase]time.Duration{at.Phases, at.HeadPhases} {
 		for p, took := range phases {
 			v.Phases[p] += took.Seconds()
 		}
@@ -184,7 +196,7 @@ func timePointer(t time.Time) *time.Time {
 }
 
 func (a *app) newShowCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, beefile bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.runsTo(state.ToSee),
@@ -197,6 +209,9 @@ func (a *app) newShowCommand() *cobra.Command {
 			run, err := s.Store.FindRun(c.Context(), args[0], state.ToSee)
 			if err != nil {
 				return err
+			}
+			if beefile {
+				return a.printBeefile(run)
 			}
 			v, err := s.view(c.Context(), run)
 			if err != nil {
@@ -214,20 +229,22 @@ func (a *app) newShowCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	c.Flags().BoolVar(&beefile, "beefile", false, "write the run's job as a Beefile")
+	c.MarkFlagsMutuallyExclusive("json", "beefile")
 	return c
 }
 
 func (a *app) showRun(v runView) error {
-	w := newTable(a.stdout)
-	row := func(name, format string, args ...any) { w.row(name, fmt.Sprintf(format, args...)) }
+	w := a.on(a.stdout).Prose()
+	row := func(name, format string, args ...any) { w.Row(name, fmt.Sprintf(format, args...)) }
 	row("run", "%s", v.ID)
 	row("name", "%s", v.Name)
-	row("state", "%s", v.State)
+	w.Row("state", stateCell(v.State))
 	if v.ExitCode != nil {
 		row("exit code", "%d", *v.ExitCode)
 	}
 	showError(row, "", v.Error)
-	row("image", "%s", orDash(v.Image))
+	showJob(row, v)
 	row("created", "%s", v.Created.Local().Format(time.DateTime))
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), durationText(v.Ended.Sub(v.Created)))
@@ -239,7 +256,7 @@ func (a *app) showRun(v runView) error {
 		row("cost", "%s", costText(v.Cost))
 	}
 	for _, at := range v.Attempts {
-		w.gap()
+		w.Gap()
 		row(fmt.Sprintf("attempt %d", at.Number), "site %s (%s), runtime %s", at.Site, at.Provider, orDash(at.Runtime))
 		if at.Why != "" {
 			row("  chosen", "%s", at.Why)
@@ -284,7 +301,7 @@ func (a *app) showRun(v runView) error {
 		}
 	}
 	if len(v.Checkpoints) > 0 {
-		w.gap()
+		w.Gap()
 		row("checkpoints", "")
 	}
 	for _, c := range v.Checkpoints {
@@ -293,13 +310,13 @@ func (a *app) showRun(v runView) error {
 	}
 	history := slices.DeleteFunc(slices.Clone(v.History), func(e report.Event) bool { return e.Kind == event.KindAttemptState }) // those are for programs
 	if len(history) > 0 {
-		w.gap()
+		w.Gap()
 		row("history", "")
 	}
 	for _, n := range history {
 		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
-	return w.flush()
+	return w.Flush()
 }
 
 func showError(row func(string, string, ...any), indent string, e *errorView) {
@@ -313,13 +330,13 @@ func showError(row func(string, string, ...any), indent string, e *errorView) {
 }
 
 // phasesText lists the phases in the order in which they happen.
-func phasesText(phases map[plan.Phase]float64) string {
-	order := plan.Phases()
-	rank := make(map[plan.Phase]int, len(order))
+func phasesText(phases map[core.Phase]float64) string {
+	order := core.Phases()
+	rank := make(map[core.Phase]int, len(order))
 	for i, p := range order {
 		rank[p] = i
 	}
-	names := make([]plan.Phase, 0, len(phases))
+	names := make([]core.Phase, 0, len(phases))
 	for p := range phases {
 		names = append(names, p)
 	}

@@ -7,11 +7,13 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/supervisor"
 )
 
 // Why a controller in the foreground ends before its run.
 var (
-	errDetach = errors.New("the run goes on in the background")
+	errDetach = errors.New("the run continues in the background")
 	errLeave  = errors.New("left in the midst of stopping; the background finishes it")
 )
 
@@ -42,10 +44,6 @@ func (r *repeats) again(got os.Signal, now time.Time) bool {
 	return false
 }
 
-// stopLook is how often a controller looks whether a run of its was asked to stop by a
-// command that cannot send it a signal, as it is on another machine.
-const stopLook = 2 * time.Second
-
 // watchSignals makes Ctrl-C, TERM and the closing of the terminal what their
 // sender means by them: closing stop ends the run cleanly, the context ends
 // when this process shall no longer control it.
@@ -55,7 +53,7 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		look := time.NewTicker(stopLook)
+		look := time.NewTicker(supervisor.StopInterval)
 		defer look.Stop()
 		// A stop that was seen before its signal came must not make that a second one.
 		stopping, seen := false, false

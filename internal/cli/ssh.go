@@ -305,13 +305,13 @@ func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k
 		return err
 	}
 	// sshd in the guest knows who may; to it a stranger costs a process.
-	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { printError(a.stderr, err) }}
+	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.printError(err) }}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		defer c.Close()
 		known()
 		if err := a.sshOver(ctx, run, rank, k, c, c); err != nil {
 			if _, ended := errors.AsType[exitError](err); !ended {
-				printError(a.stderr, err)
+				a.printError(err)
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/spf13/cobra"
 )
 
@@ -80,7 +81,7 @@ func (s *session) holdLost(ctx context.Context, run state.Run) error {
 		return nil
 	}
 	if err == nil {
-		fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, text)
+		s.app.say("run %s: %s", run.ID, text)
 	}
 	return err
 }
@@ -98,10 +99,10 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell
 		err := errs[i]
 		switch {
 		case run.State.Final():
-			fmt.Fprintf(s.app.stderr, "bee: run %s is over already (%s)\n", run.ID, run.State)
+			s.app.say("run %s is over already (%s)", run.ID, run.State)
 		case err == nil && !o.noWait:
 			if run, err = s.awaitEnd(ctx, run); err == nil {
-				fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, run.State)
+				s.app.say("run %s: %s", run.ID, run.State)
 			}
 		}
 		tell(run, err)
@@ -162,7 +163,7 @@ func (s *session) named(ctx context.Context, words []string, why state.Meaning) 
 func (s *session) nudge(id string) error {
 	told, err := s.Store.Nudge(id)
 	if host := s.Store.Elsewhere(id); err == nil && told && host != "" {
-		fmt.Fprintf(s.app.stderr, "bee: run %s: its controller on host %s looks within %v\n", id, host, stopLook)
+		s.app.say("run %s: its controller on host %s looks within %v", id, host, supervisor.StopInterval)
 	}
 	if err != nil || told {
 		return err
@@ -188,7 +189,7 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		last    int64
 	)
 	for wait := time.Millisecond; !run.State.Final(); wait = min(2*wait, 200*time.Millisecond) {
-		if err := pause(ctx, wait); err != nil {
+		if err := core.Sleep(ctx, wait); err != nil {
 			return run, err
 		}
 		var err error
@@ -204,10 +205,10 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		}
 		if is && (tries > 1 || e.Time.After(begun)) && e.Seq != last {
 			last = e.Seq
-			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, report.Sentence(e))
+			s.app.say("run %s: %s", run.ID, report.Sentence(e))
 		} else if last == 0 && time.Since(begun) > silence {
 			last = -1
-			fmt.Fprintf(s.app.stderr, "bee: run %s: %s\n", run.ID, s.endingText(ctx, run))
+			s.app.say("run %s: %s", run.ID, s.endingText(ctx, run))
 		}
 		if s.Store.Controlled(run.ID) {
 			started = time.Time{}

@@ -46,33 +46,6 @@ func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
 	}
 }
 
-// TestACarrierSeesStopsThatAreOnlyWrittenDown, of its own runs.
-func TestACarrierSeesStopsThatAreOnlyWrittenDown(t *testing.T) {
-	d := newDesk(t, state.Run{ID: "stopped1", State: state.Running}, state.Run{ID: "another1", State: state.Running}, state.Run{ID: "goeson11", State: state.Running})
-	c := newCarrier(&session{Controller: &control.Controller{Store: d.store}}, filepath.Join(d.dir, "box"), marked{})
-	for _, id := range []string{"stopped1", "goeson11"} {
-		c.runs[id] = &carried{stop: make(chan struct{})}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- c.serve(ctx) }()
-	for _, id := range []string{"stopped1", "another1"} {
-		if err := d.store.AskStop(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-c.runs["stopped1"].stop
-	cancel()
-	if err := <-served; !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
-	}
-	select {
-	case <-c.runs["goeson11"].stop:
-		t.Error("a run ends that nobody has asked to")
-	default:
-	}
-}
-
 // TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown; the signal of the same command
 // that comes late is no second one.
 func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
@@ -100,7 +73,7 @@ func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
 		}
 	}
 	send(syscall.SIGTERM)
-	time.Sleep(200 * time.Millisecond) // that it is heeded cannot be seen
+	time.Sleep(200 * time.Millisecond) // that it is obeyed cannot be seen
 	if ctx.Err() != nil {
 		t.Fatalf("it has left: %v", context.Cause(ctx))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/supervisor"
 )
 
 // TestStopTellsWhatItWaitsFor: a run that does not end at once, as its site is
@@ -45,7 +46,7 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 		t.Fatal(err)
 	}
 	defer controller.Unlock()
-	told := make(chan os.Signal, 1) // this process is the controller, and heeds no TERM
+	told := make(chan os.Signal, 1) // this process is the controller, and obeys no TERM
 	signal.Notify(told, syscall.SIGTERM)
 	defer signal.Stop(told)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -55,7 +56,7 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 	go func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
 			if strings.Contains(lines.Text(), what) {
-				d.store.PutRun(ctx, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped, StopAsked: true, Submission: []byte("{}")}) //nolint:errcheck // the test waits in vain then
+				d.store.PutRun(ctx, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped, StopAsked: true, Submission: []byte("{}")}) //nolint:errcheck // the test waits without success then
 			}
 		}
 	}()
@@ -130,7 +131,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer controller.Unlock()
-		time.AfterFunc(takeLook, func() {
+		time.AfterFunc(supervisor.TakeInterval, func() {
 			run := run
 			run.State = c.becomes
 			if err := d.store.PutRun(t.Context(), run); err != nil {
@@ -139,7 +140,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 		})
 		var told strings.Builder
 		a := &app{stdout: io.Discard, stderr: &told}
-		got, goes, err := a.settle(t.Context(), &session{app: a, Controller: &control.Controller{Store: d.store}}, run, 10*takeLook)
+		got, goes, err := a.settle(t.Context(), &session{app: a, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
 		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(told.String(), "another bee process looks what has become of it") {
 			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, told.String())
 		}

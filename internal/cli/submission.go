@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,15 +9,15 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
+	"github.com/spf13/pflag"
 )
 
-// submission is the Beefile as the flags change it, with its sites.
-func (a *app) submission(file string, o runOptions) (control.Submission, error) {
-	draft, err := spec.ReadDraft(file)
-	if err != nil {
+// submission is a job as the flags change it, with its sites.
+func (a *app) submission(from jobSource, o runOptions) (control.Submission, error) {
+	draft := from.draft
+	if err := o.change(draft); err != nil {
 		return control.Submission{}, err
 	}
-	o.change(draft)
 	if o.begins {
 		draft.CheckHere()
 	}
@@ -36,22 +35,23 @@ func (a *app) submission(file string, o runOptions) (control.Submission, error) 
 	if !named {
 		shown.Store = ""
 	}
-	if o.given("image") { // which the user has typed
+	if o.given("image") || from.typed { // which the user has typed, as the last mounts
 		shown.Image = ""
 	}
+	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
 	reaches := shown.Reaches(job.Dir)
 	if !o.begins { // only the store is tried
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
 	}
-	strange := strangerOf(file)
-	if err := a.allow(file, strange, reaches, o.trust, o.quiet); err != nil {
+	strange := from.strange
+	if err := a.allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
 		return control.Submission{}, err
 	}
 	f, err := a.findSites()
 	if err == nil && f.Path != "" {
 		f.Path, err = filepath.Abs(f.Path)
 	}
-	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull}
+	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: origin(from.beefile)}
 	if err == nil && strange != "" {
 		err = sub.Confine(job.Dir, reaches)
 	}
@@ -73,14 +73,49 @@ func volumeHere(job *spec.Job) error {
 	return i.Close()
 }
 
+// resourceFlags are those of what a job needs of its sites.
+func (o *runOptions) resourceFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.time, "time", "", "`time` of each attempt, such as 30m, instead of the Beefile's")
+	f.IntVar(&o.cores, "cores", 0, "`number` of cores of each node, instead of the Beefile's")
+	f.StringVar(&o.memory, "memory", "", "`memory` of each node, such as 16G, instead of the Beefile's")
+}
+
+func (o runOptions) changeResources(draft *spec.Draft) {
+	job := draft.Job
+	if o.given("time") {
+		limit, hint, err := spec.ParseDuration(o.time)
+		switch {
+		case err != nil:
+			draft.Refuse("--time", hint, "%v", err)
+		case limit == 0:
+			draft.Refuse("--time", "such as 30m", "%s is no time to compute", o.time)
+		}
+		job.Time = limit
+		draft.Flag("time", "--time")
+	}
+	if o.given("cores") {
+		job.Cores = o.cores
+		draft.Flag("cores", "--cores")
+	}
+	if o.given("memory") {
+		size, err := spec.ParseSize(o.memory)
+		if err != nil {
+			draft.Refuse("--memory", "such as 512M or 16G", "%v", err)
+		}
+		job.Memory = spec.Size(size)
+		draft.Flag("memory", "--memory")
+	}
+}
+
 // change puts the flags that were given into a job, which is checked as it then
 // is.
-func (o runOptions) change(draft *spec.Draft) {
+func (o runOptions) change(draft *spec.Draft) error {
 	job := draft.Job
 	if o.given("nodes") {
 		job.Nodes = o.nodes
 		draft.Flag("nodes", "--nodes")
 	}
+	o.changeResources(draft)
 	if o.given("image") {
 		job.Image, job.Build = spec.ImageFrom(workingDir(), o.image), nil // paths of flags are the shell's
 		draft.Flag("image", "--image")
@@ -100,25 +135,17 @@ func (o runOptions) change(draft *spec.Draft) {
 			draft.Refuse("--wait", "such as 90s, 15m or 2h30m", "%s cannot be waited", o.wait)
 		}
 	}
+	if err := o.docker.change(draft, o.given); err != nil {
+		return err
+	}
 	for _, e := range o.env {
-		key, value, ok := strings.Cut(e, "=")
-		if !ok {
-			value, ok = os.LookupEnv(key)
-		}
-		if !spec.IsVariable(key) {
-			draft.Refuse("--env", "KEY=VALUE; letters, digits and underscores", "%q is no name of a variable", key)
-			continue
-		}
-		if !ok {
-			continue // what the caller does not have is left as it is
-		}
-		if job.Env == nil {
-			job.Env = map[string]string{}
-		}
-		job.Env[key] = value
-		draft.Flag("env."+key, "--env")
+		setVariable(draft, e, "--env")
+	}
+	for _, l := range o.labels {
+		setLabel(draft, l)
 	}
 	if policies := []string{"missing", "always", "never"}; !slices.Contains(policies, o.pull) {
 		draft.Refuse("--pull", "one of "+strings.Join(policies, ", "), "%q is not known", o.pull)
 	}
+	return nil
 }

@@ -40,6 +40,12 @@ func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 		"run -n 0 " + good:                   {"--nodes: nodes: 0"},
 		"plan -n 0 " + good:                  {"--nodes: nodes: 0"},
 		"run --wait -5m " + good:             {"--wait: -5m0s"},
+		"run --time 30 " + good:              {`--time: "30" has no unit (write 30m`},
+		"run --time 0s " + good:              {"--time: 0s"},
+		"plan --time 5s " + good:             {"--time: time: 5s"},
+		"run --cores -1 " + good:             {"--cores: cores: -1"},
+		"run --memory 16 " + good:            {"--memory: memory: 16 bytes"},
+		"run --memory lots " + good:          {`--memory: "lots"`},
 		"run -e =x -e A-B=c -e 1U " + good:   {`--env: "" is no`, `--env: "1U" is no`, `--env: "A-B" is no`},
 		"run --image ./x.tar " + good:        {"(--image docker-archive:./x.tar)"},
 		"run --image= " + good:               {"--image: neither"},
@@ -75,10 +81,13 @@ func TestFlagsReplaceWhatTheBeefileSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := []string{"nodes", "image", "env"}
-	runOptions{
+	flags := runOptions{
 		nodes: 3, image: "b", pull: "missing", env: []string{"A=y", "BEE_TEST_CALLER", "BEE_TEST_UNSET", "B"},
 		given: func(flag string) bool { return slices.Contains(given, flag) },
-	}.change(draft)
+	}
+	if err := flags.change(draft); err != nil {
+		t.Fatal(err)
+	}
 	job, err := draft.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +104,10 @@ func TestPathsOfFlagsStartHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runOptions{image: "oci:./app:1", pull: "missing", given: func(flag string) bool { return flag == "image" }}.change(draft)
+	flags := runOptions{image: "oci:./app:1", pull: "missing", given: func(flag string) bool { return flag == "image" }}
+	if err := flags.change(draft); err != nil {
+		t.Fatal(err)
+	}
 	if want := "oci:" + filepath.Join(workingDir(), "app:1"); draft.Job.Image != want {
 		t.Errorf("got %s, want %s", draft.Job.Image, want)
 	}

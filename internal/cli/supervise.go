@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -64,7 +65,7 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, lateDeath); err != nil {
+	if err := core.Sleep(ctx, lateDeath); err != nil {
 		return err
 	}
 	late, err := a.takeOrphans(ctx, s)
@@ -78,28 +79,37 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 	}
 	t := a.newTally(asJSON)
 	for _, id := range ids {
-		run, err := s.Store.Run(ctx, id)
-		if err == nil && !asJSON {
-			_, err = fmt.Fprintln(a.stdout, id)
-		}
-		t.add(doneView{ID: id, State: run.State}, err)
+		a.reportTaken(ctx, s, t, id)
 	}
 	if len(ids) == 0 {
-		fmt.Fprintln(a.stderr, "bee: every run has a controller, or needs none")
+		a.say("every run has a controller, or needs none")
 	}
 	return t.end()
 }
 
+// reportTaken prints a run that has a controller again. One that its controller has ended
+// and forgotten since, as that of a killed build, is no error.
+func (a *app) reportTaken(ctx context.Context, s *session, t *tally, id string) {
+	run, err := s.Store.Run(ctx, id)
+	if core.IsKind(err, core.NotFound) {
+		return
+	}
+	if err == nil && !t.asJSON {
+		_, err = fmt.Fprintln(a.stdout, id)
+	}
+	t.add(doneView{ID: id, State: run.State}, err)
+}
+
 // unsupervised returns the runs that need a controller and have none.
 func (s *session) unsupervised(ctx context.Context) ([]string, error) {
-	ids, err := s.Orphans(ctx)
+	ids, err := s.Garbage().Orphans(ctx)
 	return s.unattended(ctx, ids), err
 }
 
 // unattended returns those of some runs without a controller that no supervisor is to take
 // already.
 func (s *session) unattended(ctx context.Context, ids []string) []string {
-	return slices.DeleteFunc(ids, func(id string) bool { return s.handedOver(id) || s.crashesAlone(ctx, id) })
+	return slices.DeleteFunc(ids, func(id string) bool { return supervisor.IsLeft(s.Store, id) || s.crashesAlone(ctx, id) })
 }
 
 // warnUnsupervised prints which of some runs have no controller, and the remedy. It starts
@@ -113,9 +123,9 @@ func (s *session) warnUnsupervised(ctx context.Context, among func(id string) bo
 	switch len(ids) {
 	case 0:
 	case 1:
-		fmt.Fprintf(s.app.stderr, "bee: no controller works on run %s now: `bee supervise` continues it\n", ids[0])
+		s.app.say("no controller works on run %s now: `bee supervise` continues it", ids[0])
 	default:
-		fmt.Fprintf(s.app.stderr, "bee: no controllers work on %d runs now: `bee supervise` continues them\n", len(ids))
+		s.app.say("no controllers work on %d runs now: `bee supervise` continues them", len(ids))
 	}
 	return nil
 }
@@ -127,7 +137,7 @@ func (a *app) superviseAtLogin(ctx context.Context) error {
 	}
 	place, err := l.Install(ctx)
 	if err == nil {
-		fmt.Fprintf(a.stderr, "bee: `bee supervise` runs at login, by %s\n", place)
+		a.say("`bee supervise` runs at login, by %s", place)
 	}
 	return err
 }

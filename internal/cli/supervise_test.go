@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,6 @@ func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
 	}
 }
 
-// TestSuperviseAtLoginNamesThisInstallation, and no shell's working directory.
 // TestSuperviseLooksTwice: a controller that was killed may hold the lock of its run for a
 // moment.
 func TestSuperviseLooksTwice(t *testing.T) {
@@ -67,6 +67,17 @@ func TestSuperviseLooksTwice(t *testing.T) {
 	}
 }
 
+// TestARunThatIsForgottenMeanwhile: the controller of a killed build ends and forgets its
+// run, between the looks of bee supervise.
+func TestARunThatIsForgottenMeanwhile(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Queued, Submission: []byte(`{"version": 1}`)})
+	time.AfterFunc(lateDeath/2, func() { _ = d.store.RemoveRun(context.Background(), "aaaa1111") })
+	if err := d.bee("supervise"); err != nil || d.out.Len() > 0 {
+		t.Errorf("bee supervise printed %q: %v", &d.out, err)
+	}
+}
+
+// TestSuperviseAtLoginNamesThisInstallation, and no shell's working directory.
 func TestSuperviseAtLoginNamesThisInstallation(t *testing.T) {
 	d := newDesk(t)
 	bin := t.TempDir()

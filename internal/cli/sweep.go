@@ -38,7 +38,7 @@ copy beside its files, is taken over.`,
 			if sites.Store != "" && sites.Store != spec.StoreHome {
 				stores = append(stores, sites.Store)
 			}
-			found, err := s.Sweep(c.Context(), sites.Sites, stores, how)
+			found, err := s.Garbage().Sweep(c.Context(), sites.Sites, stores, how)
 			if asJSON {
 				if found == nil {
 					found = []control.Swept{}
@@ -58,7 +58,7 @@ copy beside its files, is taken over.`,
 				}
 			}
 			if len(found) == 0 && err == nil {
-				fmt.Fprintln(a.stderr, "bee: nothing is left behind")
+				a.say("nothing is left behind")
 			}
 			return err
 		},

@@ -30,7 +30,7 @@ func (a *app) newTally(asJSON bool) *tally { return &tally{app: a, asJSON: asJSO
 // add takes what came of one thing, and tells its error at once.
 func (t *tally) add(v doneView, err error) {
 	if err != nil {
-		printError(t.app.stderr, err)
+		t.app.printError(err)
 		v.Error = errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))
 		if t.code == 0 {
 			t.code = codeOf(err)

@@ -34,13 +34,13 @@ func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet b
 	}
 	if strange == "" {
 		if !quiet {
-			fmt.Fprintf(a.stderr, "bee: outside of its directory, %s: %s\n", printable(what), strings.Join(lines, "; "))
+			a.say("outside of its directory, %s: %s", what, strings.Join(lines, "; "))
 		}
 		return nil
 	}
-	fmt.Fprintf(a.stderr, "bee: %s may be somebody else's (%s). Outside of its directory, it does this on this machine:\n", printable(what), printable(strange))
+	a.say("%s may be another user's (%s). Outside of its directory, it does this:", what, strange)
 	for _, line := range lines {
-		fmt.Fprintf(a.stderr, "     %s\n", line)
+		a.on(a.stderr).SayBelow("%s", line)
 	}
 	if t.given {
 		return nil
@@ -60,7 +60,7 @@ func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet b
 	return refused
 }
 
-// strangerOf is why a Beefile may be somebody else's, or "".
+// strangerOf is why a Beefile may be another user's, or "".
 func strangerOf(file string) string {
 	why, err := spec.Stranger(file)
 	if err != nil {
@@ -69,7 +69,7 @@ func strangerOf(file string) string {
 	return why
 }
 
-// foreign is how a record of somebody else becomes a run here: what it may use without
+// foreign is how a record of another user becomes a run here: what it may use without
 // the user's word lies in the current directory.
 func (a *app) foreign(what, strange string, t trust) control.Foreign {
 	return control.Foreign{

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"golang.org/x/term"
 )
 
 func (a *app) writeJSON(v any) error {
@@ -21,10 +22,8 @@ func (a *app) writeJSON(v any) error {
 	return e.Encode(v)
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
+// writeJSONLine writes JSON on one line.
+func (a *app) writeJSONLine(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
 
 // progress shows what a run does: on a terminal one line that changes, with
 // what is worth keeping above it; elsewhere plain lines.
@@ -35,8 +34,9 @@ type progress struct {
 	stderr   io.Writer
 	live     bool // a terminal
 	quiet    bool
-	line     bool // a status line is showing
-	open     bool // the terminal shows a line of the task's that has no end yet
+	status   output.StatusLine
+	held     *heldOutput // while a question is open; nil: none is
+	open     bool        // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
 	since    plan.Event // the first of the long step that is shown
@@ -44,7 +44,7 @@ type progress struct {
 }
 
 func newProgress(a *app, quiet bool) *progress {
-	return &progress{out: a.stderr, stdout: a.stdout, stderr: a.stderr, live: isTerminal(a.stderr), quiet: quiet}
+	return &progress{out: a.on(a.stderr), stdout: a.stdout, stderr: a.stderr, live: output.IsTerminal(a.stderr) && output.IsSmart(), quiet: quiet, status: output.NewStatusLine(a.stderr)}
 }
 
 // report takes an event of control or of the head.
@@ -59,9 +59,9 @@ func (p *progress) report(e plan.Event) {
 		p.step(e)
 	case e.Message != "":
 		p.clear()
-		fmt.Fprintf(p.out, "bee: %s\n", printable(e.Message))
-	case e.Begin && slices.Contains([]plan.Phase{plan.PhaseSetup, plan.PhaseRun, plan.PhasePost}, e.Phase): // the terminal is the job's now
-		if p.line {
+		output.On(p.out, output.Auto).Say("%s", e.Message)
+	case e.Begin && slices.Contains([]core.Phase{core.PhaseSetup, core.PhaseRun, core.PhasePost}, e.Phase): // the terminal is the job's now
+		if p.status.Shown() {
 			p.clear()
 		}
 	case e.Begin && p.live:
@@ -111,20 +111,21 @@ func rateText(done, left int64, took time.Duration) string {
 
 func (p *progress) show(text string) {
 	if p.live {
-		p.clear()
-		fmt.Fprintf(p.out, "\r\x1b[K%s …", text)
-		p.line = true
+		if p.held != nil {
+			return
+		}
+		if p.open {
+			p.clear()
+		}
+		p.status.Show(text)
 	} else if text != p.lastText {
-		fmt.Fprintf(p.out, "bee: %s\n", text)
+		output.On(p.out, output.Auto).Say("%s", text)
 	}
 	p.lastText = text
 }
 
 func (p *progress) clear() {
-	if p.line {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.line = false
-	}
+	p.status.Clear()
 	if p.open {
 		fmt.Fprintln(p.out)
 		p.open = false
@@ -135,7 +136,16 @@ func (p *progress) clear() {
 func (p *progress) output(f tasklog.Frame) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.line {
+	if p.held != nil && p.held.keep(f) {
+		return nil
+	}
+	p.write(f)
+	return nil
+}
+
+// write shows a piece of the task's output.
+func (p *progress) write(f tasklog.Frame) {
+	if p.status.Shown() {
 		p.clear()
 	}
 	w := p.stdout
@@ -143,36 +153,69 @@ func (p *progress) output(f tasklog.Frame) error {
 		w = p.stderr
 	}
 	if p.lost != nil {
-		return nil
+		return
 	}
 	_, p.lost = w.Write(f.Data)
-	if p.live && !p.quiet && len(f.Data) > 0 && isTerminal(w) {
+	if p.live && !p.quiet && len(f.Data) > 0 && output.IsTerminal(w) {
 		p.open = f.Data[len(f.Data)-1] != '\n'
 	}
-	return nil
 }
 
-func phaseText(p plan.Phase) string {
+// heldOutput is what the task writes while a question is open, up to a bound.
+type heldOutput struct {
+	frames []tasklog.Frame
+	size   int
+}
+
+// maxHeld bounds what is held, in bytes: a question may be open for days.
+const maxHeld = 4 << 20
+
+// keep holds a piece, unless there is too much already.
+func (h *heldOutput) keep(f tasklog.Frame) bool {
+	if h.size+len(f.Data) > maxHeld {
+		return false
+	}
+	f.Data = slices.Clone(f.Data)
+	h.frames = append(h.frames, f)
+	h.size += len(f.Data)
+	return true
+}
+
+// answered shows what the task has written in the meantime.
+func (p *progress) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	held := p.held
+	p.held = nil
+	if held == nil {
+		return
+	}
+	for _, f := range held.frames {
+		p.write(f)
+	}
+}
+
+func phaseText(p core.Phase) string {
 	switch p {
-	case plan.PhaseAcquire:
+	case core.PhaseAcquire:
 		return "getting hosts"
-	case plan.PhaseQueue:
+	case core.PhaseQueue:
 		return "waiting in the site's queue"
-	case plan.PhaseStage:
+	case core.PhaseStage:
 		return "bringing image and inputs there"
-	case plan.PhaseLaunch:
+	case core.PhaseLaunch:
 		return "starting nodes"
-	case plan.PhaseJoin:
+	case core.PhaseJoin:
 		return "waiting for all nodes"
-	case plan.PhaseImage:
+	case core.PhaseImage:
 		return "preparing the image"
-	case plan.PhaseStart:
+	case core.PhaseStart:
 		return "starting containers"
-	case plan.PhaseCheckpoint:
+	case core.PhaseCheckpoint:
 		return "the job writes its checkpoint"
-	case plan.PhaseCollect:
+	case core.PhaseCollect:
 		return "bringing the outputs home"
-	case plan.PhaseRelease:
+	case core.PhaseRelease:
 		return "cleaning up"
 	}
 	return string(p)
@@ -218,7 +261,7 @@ func (p *progress) note(text string) {
 	defer p.mu.Unlock()
 	p.clear()
 	if !p.quiet {
-		fmt.Fprintf(p.out, "bee: %s\n", printable(text))
+		output.On(p.out, output.Auto).Say("%s", text)
 	}
 }
 
@@ -226,7 +269,7 @@ func (p *progress) note(text string) {
 func (p *progress) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.out, p.stdout, p.stderr, p.live, p.line = io.Discard, io.Discard, io.Discard, false, false
+	p.out, p.stdout, p.stderr, p.live, p.status = io.Discard, io.Discard, io.Discard, false, output.NewStatusLine(io.Discard)
 }
 
 // answer is what a user wants of a run on Ctrl-C.
@@ -239,7 +282,7 @@ const (
 )
 
 // asks reports whether there is a person to ask.
-func (p *progress) asks() bool { return p.live && term.IsTerminal(int(os.Stdin.Fd())) }
+func (p *progress) asks() bool { return output.IsTerminal(p.out) && output.IsTerminal(os.Stdin) }
 
 // askStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
 // a second Ctrl-C, it means stop.
@@ -249,8 +292,10 @@ func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
 	}
 	p.mu.Lock()
 	p.clear()
-	fmt.Fprintf(p.out, "\nbee: stop run %s? [y]es, stop it / [d]etach, it goes on in the background / [N]o: ", run)
+	fmt.Fprintf(p.out, "\nbee: stop run %s? [y]es, stop it / [d]etach, it continues in the background / [N]o: ", run)
+	p.held = &heldOutput{}
 	p.mu.Unlock()
+	defer p.answered()
 	answers := make(chan string, 1)
 	go func() {
 		var word string

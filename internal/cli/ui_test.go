@@ -6,15 +6,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
 // A job that prints nothing for hours has not been starting all that time.
 func TestTheTerminalIsTheJobsOnceItRuns(t *testing.T) {
-	for _, phase := range []plan.Phase{plan.PhaseSetup, plan.PhaseRun} {
+	for _, phase := range []core.Phase{core.PhaseSetup, core.PhaseRun} {
 		var shown strings.Builder
-		p := &progress{out: &shown, live: true}
-		p.report(plan.Event{Phase: plan.PhaseStart, Begin: true})
+		p := &progress{out: &shown, live: true, status: output.NewStatusLine(&shown)}
+		p.report(plan.Event{Phase: core.PhaseStart, Begin: true})
 		if !strings.HasSuffix(shown.String(), "starting containers …") {
 			t.Fatalf("shown: %q", shown.String())
 		}
@@ -31,11 +34,11 @@ func TestWaitingIsToldWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no time passes
 		for live, want := range map[bool]string{true: "\r\x1b[Kbooting after 3s …\r\x1b[K", false: "bee: booting after 3s\n"} {
 			var shown strings.Builder
-			p := &progress{out: &shown, live: live}
+			p := &progress{out: &shown, live: live, status: output.NewStatusLine(&shown)}
 			for _, waited := range []time.Duration{3100 * time.Millisecond, 6100 * time.Millisecond} {
-				p.report(plan.Event{Phase: plan.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
+				p.report(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
 			}
-			p.report(plan.Event{Phase: plan.PhaseRun, Begin: true})
+			p.report(plan.Event{Phase: core.PhaseRun, Begin: true})
 			if shown.String() != want {
 				t.Errorf("on a terminal %t: %q", live, shown.String())
 			}
@@ -69,5 +72,34 @@ func TestCostText(t *testing.T) {
 		if got := costText(cost); got != want {
 			t.Errorf("%v: %q, not %q", cost, got, want)
 		}
+	}
+}
+
+// TestOutputWaitsForTheAnswer: what the job writes does not overwrite a question.
+func TestOutputWaitsForTheAnswer(t *testing.T) {
+	var out strings.Builder
+	p := &progress{out: &out, stdout: &out, stderr: &out, held: &heldOutput{}}
+	data := []byte("line\n")
+	for range 2 {
+		if err := p.output(tasklog.Frame{Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copy(data, "XXXX") // the reader uses it again
+	if out.Len() > 0 {
+		t.Errorf("written while the question is open: %q", out.String())
+	}
+	p.answered()
+	if out.String() != "line\nline\n" {
+		t.Errorf("then %q", out.String())
+	}
+	p.held = &heldOutput{}
+	for range maxHeld/1000 + 2 {
+		if err := p.output(tasklog.Frame{Data: make([]byte, 1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out.Len() == 10 || p.held.size > maxHeld {
+		t.Errorf("%d bytes are held", p.held.size)
 	}
 }

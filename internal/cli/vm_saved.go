@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -56,7 +55,7 @@ func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) err
 	if asJSON {
 		return a.writeJSON(kept)
 	}
-	fmt.Fprintf(a.stderr, "bee: saved in %s: %s; `bee vm restore` brings it up once the run has ended\n", shortPath(dir), bytesText(kept.Bytes))
+	a.say("saved in %s: %s; `bee vm restore` brings it up once the run has ended", shortPath(dir), bytesText(kept.Bytes))
 	return nil
 }
 

@@ -29,9 +29,9 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
+	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
 	if a.rec.Phases == nil {
-		a.rec.Phases = map[protocol.Phase]time.Duration{}
+		a.rec.Phases = map[core.Phase]time.Duration{}
 	}
 	if now := time.Now(); a.rec.Started.After(now) { // see Drive
 		a.rec.Started = now
@@ -93,25 +93,25 @@ func (a *attempt) cancels() outcome {
 func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 	out := outcome{again: true}
 	switch {
-	case a.entrusted() && !gone:
+	case a.autostarted() && !gone:
 		a.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", a.run.ID, a.site.Name))
 		return a.rejoin(ctx)
 	case a.stopAsked():
 		out = outcome{state: state.Stopped, err: errStopped()}
-	case a.entrusted(): // it may have run there
+	case a.autostarted(): // it may have run there
 		return a.hostsGone(ctx)
 	case a.rec.State == state.Acquiring:
 		a.on(machinery.ControllerStarted)
 	case !gone && a.lease.Queue() != nil: // its place in the queue is kept
 		a.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", a.run.ID, a.site.Name))
 		// Also while nobody looked. That the image took may lie before the attempt.
-		a.rec.Phases[protocol.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[protocol.PhaseImage])
+		a.rec.Phases[core.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[core.PhaseImage])
 		work, cancel := a.untilStop(ctx)
 		defer cancel()
-		if err := a.getImage(work); err != nil {
+		if err := a.runner.getImage(work); err != nil {
 			return a.abandon(ctx, err)
 		}
-		return a.carryOut(ctx, work)
+		return a.execute(ctx, work)
 	}
 	return out, a.letGo(ctx, out)
 }
@@ -141,7 +141,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
 		if err == nil || core.IsKind(err, core.NotFound) {
-			a.leases = append(a.leases, a.lease)
+			a.runner.connected(a.lease)
 			if a.lease == nil || err != nil {
 				return false, nil
 			}
@@ -157,7 +157,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 		if a.rec.Decided() || ctx.Err() != nil {
 			return false, err
 		}
-		if a.heldLost(ctx) {
+		if a.declaredLost(ctx) {
 			return true, nil
 		}
 		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
@@ -168,7 +168,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 				return lost, terr
 			}
 		}
-		if serr := sleep(ctx, pause); serr != nil {
+		if serr := core.Sleep(ctx, pause); serr != nil {
 			return false, serr
 		}
 	}
@@ -179,8 +179,8 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 func (a *attempt) begun(ctx context.Context) bool {
 	is := false
 	err := a.journalled(ctx, func(e protocol.Event) bool {
-		is = is || e.Result != nil || e.Begin && (e.Phase == protocol.PhaseSetup || e.Phase == protocol.PhaseRun)
-		a.ran = a.ran || a.commits(e)
+		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
+		a.ran = a.ran || a.mayHaveEffects(e)
 		return a.ran
 	})
 	// Without the journal, assume the worse: that it ran. Only a journal that
@@ -219,7 +219,7 @@ func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bo
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is
 // recorded first, so that not every command tries again.
 func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
-	a := &attempt{drive: d, rec: rec}
+	a := &attempt{controlled: d.controlled, runner: d, rec: rec}
 	a.on(machinery.RunOver)
 	a.rec.ReleaseTried = time.Now()
 	if err := a.put(ctx); err != nil {
@@ -241,7 +241,7 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	if err != nil {
 		return err
 	}
-	a := &attempt{drive: d, site: site, provider: provider, rec: rec}
+	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
 	a.on(machinery.RunOver)
 	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
 		lease, err := provider.Recover(ctx, *rec.Lease)
@@ -250,7 +250,7 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 			return err
 		}
 	}
-	if err := d.c.releaseOwned(ctx, provider, a.owner()); err != nil {
+	if err := driver.ReleaseOwned(ctx, provider, a.owner()); err != nil {
 		return err
 	}
 	a.on(machinery.Released)

@@ -90,8 +90,8 @@ func TestALongLineOfAJournal(t *testing.T) {
 	}
 	long := `{"seq":2,"remark":true,"result":{"outputs":[` + strings.TrimSuffix(strings.Repeat(`{"index":0,"path":"volume/x"},`, 1e5), ",") + `]}}`
 	sub := Submission{Job: movable()}
-	sub.Job.Outputs = []spec.Copy{{}}
-	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: sub}, lease: keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}}
+	sub.Job.Outputs = []spec.Output{{}}
+	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, sub), lease: keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}}
 	var lengths []int
 	if err := a.journalled(t.Context(), func(e protocol.Event) bool {
 		n := len(e.Message)

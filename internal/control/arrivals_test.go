@@ -13,7 +13,7 @@ func TestArrivalsEndWithTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, to := newWorld(t, "a"), t.TempDir()
 			w.ending(t, 0, nil)
-			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/res", To: to}}})
+			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: to}}})
 			writeFiles(t, to, map[string]string{
 				".bee-arriving-" + run.ID + "-0123/x": "", "..bee-arriving-" + run.ID + "-4567-89.bee-partial": "", ".bee-fetch-" + run.ID + "/x": "",
 				".bee-arriving-another1-0123/x": "theirs", "mine": "mine",

@@ -10,13 +10,12 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// maxText bounds a text of somebody else that goes into a record.
+// maxText bounds a text of another user that goes into a record.
 const maxText = 4 << 10
 
 // StackPath is the file with the stack of the panic for which a run was set aside.
@@ -52,10 +51,10 @@ func poison(ctx context.Context, err error) error {
 }
 
 // guard calls f. Its panic ends the run's controller, and no other's.
-func (d *drive) guard(f func()) {
+func (r *controlled) guard(f func()) {
 	err := core.Caught(func() error { f(); return nil })
-	if err != nil && d.fail != nil {
-		d.fail(err)
+	if err != nil && r.fail != nil {
+		r.fail(err)
 	}
 }
 
@@ -127,7 +126,7 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 		}
 		err := serr
 		if err == nil {
-			d := &drive{c: c, run: run, sub: sub, during: ctx}
+			d := &drive{controlled: control(c, run, sub), during: ctx}
 			err = core.Caught(func() error { return d.cleanUp(ctx, rec) })
 		}
 		if ctx.Err() != nil {
@@ -135,7 +134,7 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 		}
 		if err != nil {
 			e := event.Event{Run: run.ID, Attempt: rec.N, Fields: event.RemovalFailed{Site: rec.Site, Cause: event.CauseOf(err)}}
-			c.say(protocol.PhaseRelease, report.Sentence(e))
+			c.say(core.PhaseRelease, report.Sentence(e))
 			if _, err := c.Store.AddEvent(ctx, e); err != nil {
 				return run, err
 			}

@@ -72,7 +72,7 @@ func TestAPanicSetsTheRunAside(t *testing.T) {
 			if again := w.drive(t, run, nil); again.State != state.SetAside || dialled > 0 {
 				t.Errorf("another controller: %+v, %d calls", again, dialled)
 			}
-			if ids, err := w.Orphans(t.Context()); err != nil || len(ids) > 0 {
+			if ids, err := w.Garbage().Orphans(t.Context()); err != nil || len(ids) > 0 {
 				t.Errorf("orphans: %v, %v", ids, err)
 			}
 			if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
@@ -94,7 +94,7 @@ func TestAnImpossiblePairSetsTheRunAside(t *testing.T) {
 	w := newWorld(t, "a")
 	w.reached = func(s state.AttemptState, _ state.Autostart, e machinery.Event) {
 		if s == state.Starting && e == machinery.TaskBegins {
-			(&attempt{drive: &drive{c: w.Controller}, rec: state.Attempt{State: s}}).on(machinery.Collected)
+			(&attempt{runner: &drive{}, controlled: control(w.Controller, state.Run{}, Submission{}), rec: state.Attempt{State: s}}).on(machinery.Collected)
 		}
 	}
 	w.sites["a"].head = events(protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{}})
@@ -119,7 +119,7 @@ func TestARunThatWasSetAsideIsResumed(t *testing.T) {
 	w.Connect = func(c net.Conn) (Head, error) { return panickingHead{c.(*fakeConn).f.head, call}, nil }
 	run := w.drive(t, w.submit(t), nil)
 	call = ""
-	journal(t, w.sites["a"].dir, protocol.Event{Seq: 1, Phase: protocol.PhaseRun, Begin: true})
+	journal(t, w.sites["a"].dir, protocol.Event{Seq: 1, Phase: core.PhaseRun, Begin: true})
 	run, err := w.Resume(t.Context(), run, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestARecordThatDoesNotParse(t *testing.T) {
 			run := w.submit(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			w.Report = func(e protocol.Event) {
-				if e.Begin && e.Phase == protocol.PhaseRun {
+				if e.Begin && e.Phase == core.PhaseRun {
 					cancel()
 				}
 			}
@@ -164,7 +164,7 @@ func TestARecordThatDoesNotParse(t *testing.T) {
 			if got := w.drive(t, other, nil); got.State != state.Succeeded {
 				t.Errorf("another run: %+v", got)
 			}
-			if ids, err := w.Orphans(t.Context()); err != nil {
+			if ids, err := w.Garbage().Orphans(t.Context()); err != nil {
 				t.Errorf("orphans: %v, %v", ids, err)
 			}
 			if got := w.drive(t, run, nil); got.State != state.SetAside || got.Remedy == "" {
@@ -181,7 +181,7 @@ func TestARecordThatDoesNotParse(t *testing.T) {
 				t.Errorf("stopped: %+v", got)
 			}
 			w.nothingHeld(t)
-			if err := w.Forget(t.Context(), got, Leaving{}); err != nil {
+			if err := w.Garbage().Forget(t.Context(), got, Leaving{}); err != nil {
 				t.Errorf("forget it: %v", err)
 			}
 		})
@@ -207,10 +207,10 @@ func TestARunWhoseSitePanicsIsForgotten(t *testing.T) {
 		t.Fatalf("stopped: %+v", run)
 	}
 	w.lock.Unlock()
-	if err := w.Forget(t.Context(), run, Leaving{}); !core.IsKind(err, core.Busy) {
+	if err := w.Garbage().Forget(t.Context(), run, Leaving{}); !core.IsKind(err, core.Busy) {
 		t.Errorf("without force: %v", err)
 	}
-	if err := w.Forget(t.Context(), run, Leaving{Sites: true}); err != nil {
+	if err := w.Garbage().Forget(t.Context(), run, Leaving{Sites: true}); err != nil {
 		t.Errorf("by force: %v", err)
 	}
 	if _, err := w.Store.Run(t.Context(), run.ID); !core.IsKind(err, core.NotFound) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/placement"
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -19,7 +22,8 @@ import (
 
 // attempt is one stretch of a run on one lease, as this controller sees it.
 type attempt struct {
-	*drive
+	*controlled
+	runner   runner
 	site     spec.Site
 	provider driver.Provider
 	lease    driver.Lease
@@ -29,6 +33,8 @@ type attempt struct {
 	changes []event.Event
 	answers []state.Request // of which the change is the result
 	verdict state.Verdict
+	// absent is set where the job has succeeded, and an output was not there.
+	absent *core.Error
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
 	// volume. resumed tells that the attempt goes on from a checkpoint.
@@ -36,6 +42,8 @@ type attempt struct {
 	vm      *protocol.VM
 	binds   map[string]string
 	resumed bool
+	// mounts are the job's on this site; nil: they are not found yet.
+	mounts []protocol.Mount
 	// saved tells of the virtual machines in it, where it is of those.
 	saved *protocol.Saved
 	// sameAs is the digest of the checkpoint with which its volume was last compared.
@@ -50,14 +58,14 @@ type attempt struct {
 	asked time.Time
 	// shown is how far the task's output was told.
 	shown int64
-	// committed is set once the orders are known to be in force. unseen is set
+	// enabled is set once the launch spec is known to be enabled. unseen is set
 	// when an attempt was over before this controller saw anything of it. By the
 	// hosts' clock, lastSeen is when the head said something last, and gone is
-	// when they were given back.
-	committed bool
-	unseen    bool
-	lastSeen  time.Time
-	gone      time.Time
+	// when they were released.
+	enabled  bool
+	unseen   bool
+	lastSeen time.Time
+	gone     time.Time
 	// newest is the newest checkpoint that its store was known to have when it was listed,
 	// for who asks at each look at a site that does not answer.
 	newest *driver.Generation
@@ -66,11 +74,11 @@ type attempt struct {
 	// without it after a while.
 	away time.Time
 	// silent is since when there has been no line to its head; told is set once
-	// the run's history says so, and toldOver once it says that its slot is over.
+	// the run's history says so, and reportedOver once it says that its slot is over.
 	// lost is what the run's user has said of it.
-	silent   time.Time
-	told     bool
-	toldOver bool
+	silent       time.Time
+	told         bool
+	reportedOver bool
 	// expected is when the record was last told when the hosts are expected.
 	expected time.Time
 	// still is set while the site has the hosts stand still.
@@ -80,15 +88,14 @@ type attempt struct {
 	lost *siteLost
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
-	// telling guards broke, which is when it was told last that the line broke.
-	telling sync.Mutex
-	broke   time.Time
-	// heldAsked is when the run's record was last asked for that.
-	heldAsked time.Time
+	// breaks are those of the connection over which files travel.
+	breaks transfer.Breaks
+	// declaredLostAsked is when the run's record was last asked for that.
+	declaredLostAsked time.Time
 	// granted is when its hosts were, by the site's clock; zero: not known.
 	granted time.Time
 	// ran is set once the user's command may have done something that is not simply
-	// begun anew elsewhere: see commits.
+	// begun again elsewhere: see mayHaveEffects.
 	ran bool
 	// passed are the phases of its head so far.
 	passed durations
@@ -104,7 +111,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err != nil {
 		return d.siteFailed(ctx, err)
 	}
-	a := &attempt{drive: d, site: site, provider: provider}
+	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	// A site that cannot do it is passed over before any image is built.
@@ -114,7 +121,10 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
-	if d.inherited { // no hosts are asked for that could not be used
+	if err := d.fetchAhead(work); err != nil {
+		return d.failed(ctx, err)
+	}
+	if d.continued { // no hosts are asked for that could not be used
 		if _, err := d.secrets(work); err != nil {
 			return d.failed(ctx, err)
 		}
@@ -124,26 +134,26 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	}
 	clear(d.told) // what comes after that is another wait
 	a.warnOfPreemption(ctx)
-	return a.carryOut(ctx, work)
+	return a.execute(ctx, work)
 }
 
-// carryOut brings an attempt that has its lease to its end. work ends also
+// execute brings an attempt that has its lease to its end. work ends also
 // when the user asks for it.
-func (a *attempt) carryOut(ctx, work context.Context) (outcome, error) {
+func (a *attempt) execute(ctx, work context.Context) (outcome, error) {
 	if err := a.begin(work); err != nil {
-		if a.entrusted() && a.rec.Launched() { // it runs, whatever went wrong at home
+		if a.autostarted() && a.rec.Launched() { // it runs, whatever went wrong at home
 			return outcome{}, err
 		}
 		return a.abandon(ctx, err)
 	}
-	a.releaseBefore(ctx)
+	a.runner.releaseBefore(ctx)
 	return a.conclude(ctx, 0)
 }
 
 // siteFailed is the outcome of an error before the user's command could run.
-func (d *drive) siteFailed(ctx context.Context, err error) (outcome, error) {
-	out, ctxErr := d.failed(ctx, err)
-	if ctxErr == nil && out.state == state.Failed && passable(err) {
+func (r *controlled) siteFailed(ctx context.Context, err error) (outcome, error) {
+	out, ctxErr := r.failed(ctx, err)
+	if ctxErr == nil && out.state == state.Failed && placement.Passable(err) {
 		out.next = true
 	}
 	return out, ctxErr
@@ -156,54 +166,37 @@ func (a *attempt) usable(ctx context.Context) error {
 		return err
 	}
 	a.preempted = facts.Preempted
-	if err := fits(a.site.Name, facts, a.sub.Job.Hosts()); err != nil || facts.Left == 0 {
+	if err := placement.CheckFacts(a.site.Name, facts, a.sub.Job.Hosts()); err != nil {
+		return err
+	}
+	if a.mounts, err = mountsOn(ctx, a.provider, a.site, &a.sub.Job); err != nil {
+		return err
+	}
+	if err := a.occupied(ctx); err != nil || facts.Left == 0 {
 		return err
 	}
 	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
 	if err != nil {
 		return err
 	}
-	return lasts(a.site, a.provider.Info().Summary, facts, learnMargin(&a.sub.Job, a.site, earlier, true))
+	return placement.CheckLeft(a.site, a.provider.Info().Summary, facts, placement.LearnMargin(&a.sub.Job, a.site, earlier, true))
 }
 
 // warnOfPreemption says once of a site that a checkpoint may come too late there.
 func (a *attempt) warnOfPreemption(ctx context.Context) {
-	left := tooShort(&a.sub.Job, a.preempted)
-	if left == 0 || a.warned[a.site.Name] {
+	left := placement.ShortNotice(&a.sub.Job, a.preempted)
+	if left == 0 {
 		return
 	}
-	if a.warned == nil {
-		a.warned = map[string]bool{}
+	if _, warned := a.noted.LoadOrStore("preemption on "+a.site.Name, true); warned {
+		return
 	}
-	a.warned[a.site.Name] = true
-	a.record(ctx, event.Preemption{Site: a.site.Name, Notice: event.Seconds(left), Grace: event.Seconds(checkpointGrace(&a.sub.Job))})
-}
-
-// fits holds what a site has against what a job wants.
-func fits(site string, facts driver.Facts, hosts int) error {
-	if !facts.Usable {
-		kind := core.Unsupported
-		if facts.Passing {
-			kind = core.Transient
-		}
-		return &core.Error{Kind: kind, Op: "use site", Object: site, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
-	}
-	if facts.Hosts > 0 && facts.Hosts < hosts {
-		return &core.Error{
-			Kind: core.Unsupported, Op: "use site", Object: site,
-			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
-			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts),
-		}
-	}
-	return nil
+	a.record(ctx, event.Preemption{Site: a.site.Name, Notice: event.Seconds(left), Grace: event.Seconds(placement.CheckpointGrace(&a.sub.Job))})
 }
 
 // acquire writes the intent, gets the lease and writes its handle.
 func (a *attempt) acquire(ctx context.Context) error {
-	a.attempts++
-	a.rec = state.Attempt{Run: a.run.ID, N: a.attempts, State: state.Acquiring, Autostart: state.NoAutostart, Record: state.Record{Why: a.why}, Site: a.site.Name, Provider: a.site.Provider, Started: time.Now()}
-	a.rec.Phases = map[protocol.Phase]time.Duration{protocol.PhaseImage: a.imageTook}
-	a.imageTook = 0
+	a.rec = a.runner.newAttempt(a.site)
 	a.run.State = state.Running
 	if err := a.put(ctx); err != nil { // the intent
 		return err
@@ -211,9 +204,12 @@ func (a *attempt) acquire(ctx context.Context) error {
 	if err := recorded(a.c.Store.PutRun(ctx, a.run)); err != nil {
 		return err
 	}
-	a.c.say(protocol.PhaseAcquire, a.choice())
-	return a.timed(ctx, protocol.PhaseAcquire, func() error {
+	a.c.say(core.PhaseAcquire, a.choice())
+	return a.timed(ctx, core.PhaseAcquire, func() error {
 		lease, err := a.provider.Acquire(ctx, a.c.request(a.owner(), &a.sub.Job))
+		if core.IsKind(err, core.Busy) { // another run may have come first since the site was asked
+			err = cmp.Or(a.occupied(ctx), err)
+		}
 		if err != nil {
 			return err
 		}
@@ -223,9 +219,9 @@ func (a *attempt) acquire(ctx context.Context) error {
 
 // choice says in one line where the run goes, and why there.
 func (a *attempt) choice() string {
-	text := fmt.Sprintf("site %s (%s): %s", a.site.Name, a.provider.Info().Summary, a.why)
+	text := fmt.Sprintf("site %s (%s): %s", a.site.Name, a.provider.Info().Summary, a.rec.Why)
 	if a.site.Slot > 0 {
-		text += fmt.Sprintf("; its slot is %s", a.site.Slot)
+		text += fmt.Sprintf("; %s", placement.SlotText(a.site, &a.sub.Job))
 		if a.sub.Job.Checkpoint == nil {
 			text += ", and the job, which has no `checkpoint:`, is ended if it is not done then"
 		}
@@ -235,12 +231,13 @@ func (a *attempt) choice() string {
 
 // request is what a job asks of a site.
 func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
-	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.RanksPerNode * job.NodesPerHost(), GPUs: int(job.GPUs), Binary: c.Binary}
+	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.SlotsPerHost(), Memory: job.MemoryPerHost(), GPUs: int(job.GPUs), Binary: c.Binary}
 }
 
 // hold writes the handle of the attempt's lease.
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
-	a.lease, a.leases = lease, append(a.leases, lease)
+	a.lease = lease
+	a.runner.connected(lease)
 	if len(lease.Hosts()) > 0 {
 		a.on(machinery.Acquired)
 	} else {
@@ -262,10 +259,10 @@ func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
 	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
 		a.rec.Hosts = hosts
 	}
-	if a.rec.Granted = since; since.IsZero() || !a.entrusted() {
+	if a.rec.Granted = since; since.IsZero() || !a.autostarted() {
 		a.rec.Granted = time.Now()
 	} else { // also while nobody looked
-		a.rec.Phases[protocol.PhaseQueue] = max(0, since.Sub(a.rec.Entrusted))
+		a.rec.Phases[core.PhaseQueue] = max(0, since.Sub(a.rec.AutostartAt))
 	}
 	return a.put(context.WithoutCancel(ctx))
 }
@@ -275,7 +272,7 @@ func (a *attempt) owner() core.Owner {
 }
 
 // timed runs one phase of the controller's own and notes how long it took.
-func (a *attempt) timed(ctx context.Context, p protocol.Phase, do func() error) error {
+func (a *attempt) timed(ctx context.Context, p core.Phase, do func() error) error {
 	begun := time.Now()
 	a.c.Report(protocol.Event{Time: begun, Phase: p, Begin: true, Rank: -1})
 	err := do()
@@ -305,8 +302,8 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 }
 
 func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
-	if a.entrusted() && !a.rec.Launched() {
-		began, err := a.recall(ctx, out)
+	if a.autostarted() && !a.rec.Launched() {
+		began, err := a.cancelAutostart(ctx, out)
 		switch {
 		case errors.Is(err, errAway):
 			return a.giveUp(ctx)
@@ -346,7 +343,7 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 	begun, patience := time.Now(), time.Duration(0)
 	further := out.again || out.next || out.moved
 	if further && !a.harmless(ctx) {
-		patience = releasePatience
+		patience = releaseLimit
 	}
 	for try := 1; ; try++ {
 		err := a.release(ctx)
@@ -359,7 +356,7 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 		case try == 1 && patience > 0:
 			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Patience: event.Seconds(patience)})
 		}
-		sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
+		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}
 }
 
@@ -368,10 +365,10 @@ func (a *attempt) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if a.lease == nil { // only an intent: whatever it made is found by its owner
-		if err := a.c.releaseOwned(ctx, a.provider, a.owner()); err != nil {
+		if err := driver.ReleaseOwned(ctx, a.provider, a.owner()); err != nil {
 			return err
 		}
-	} else if err := a.timed(ctx, protocol.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
+	} else if err := a.timed(ctx, core.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
 		return fmt.Errorf("release site %s: %w", a.site.Name, err)
 	}
 	a.on(machinery.Released)

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/placement"
+	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -43,7 +42,7 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 		}
 		a.event(ctx, event.CheckpointDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
 		begun := time.Now()
-		if sleep(work, pause) != nil {
+		if core.Sleep(work, pause) != nil {
 			return err
 		}
 		a.waited += time.Since(begun)
@@ -52,7 +51,7 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 
 // storeAway tells whether it is the store that cannot be reached now.
 func (a *attempt) storeAway(ctx context.Context) bool {
-	_, err := a.kept(ctx)
+	_, err := a.checkpoints().Whole(ctx)
 	return core.IsKind(err, core.Transient)
 }
 
@@ -99,8 +98,8 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 	a.keeping.Lock()
 	defer a.keeping.Unlock()
 	a.newest = nil
-	if _, err := a.known(ctx); err != nil {
-		return a.storeFailed("keep a checkpoint of run", err)
+	if _, err := a.checkpoints().Known(ctx); err != nil {
+		return a.checkpoints().Failed("keep a checkpoint of run", err)
 	}
 	store, err := a.storeFrom(ctx)
 	if err != nil {
@@ -108,35 +107,35 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 	}
 	var m driver.Manifest
 	made, g := false, driver.Generation{Attempt: a.rec.N, Snapshot: snapshot}
-	if err := a.expectKeep(g); err != nil {
+	if err := a.checkpoints().ExpectKeep(g); err != nil {
 		return err
 	}
-	err = a.insist(ctx, func() (err error) {
-		m, made, err = store.Keep(ctx, g, a.site.Name, tree{a: a, remote: remote, size: bytes})
+	err = a.transfers().Retry(ctx, func() (err error) {
+		m, made, err = store.Keep(ctx, g, a.site.Name, a.treeOf(remote, bytes))
 		return err
 	})
 	if err == nil {
 		err = a.sameKept(ctx, g, m, remote)
 	}
 	if err == nil {
-		err = a.noteDigest(g, m)
+		err = a.checkpoints().NoteDigest(g, m)
 	}
 	if err != nil {
-		return a.storeFailed("keep a checkpoint of run", err)
+		return a.checkpoints().Failed("keep a checkpoint of run", err)
 	}
 	if made {
-		text := a.keepText(m)
-		if _, is := store.(seen); is {
+		text := a.checkpoints().KeptText(m)
+		if transfer.BySite(store) {
 			text += ", written there by the site itself"
 		}
-		a.c.say(protocol.PhaseCollect, text)
+		a.c.say(core.PhaseCollect, text)
 	}
 	if a.sub.Job.Store == "" {
 		return nil
 	}
-	list, err := a.kept(ctx)
+	list, err := a.checkpoints().Whole(ctx)
 	if err == nil {
-		err = errors.Join(a.remember(list), a.noteRun(ctx, store))
+		err = errors.Join(a.checkpoints().Remember(list), a.checkpoints().Note(ctx, store))
 	}
 	return err
 }
@@ -144,7 +143,7 @@ func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes
 // restore brings the newest checkpoint that is undamaged to the head, as its
 // volume or for its machines, and tells whether there was one.
 func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
-	list, err := a.all(ctx)
+	list, err := a.checkpoints().All(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -158,8 +157,8 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			return false, err
 		}
 		if err = driver.ErrDamaged; !k.Broken {
-			err = a.insist(ctx, func() error {
-				return a.fromBefore(store).Restore(ctx, k, tree{a: a, remote: remote, size: k.Manifest.Bytes})
+			err = a.transfers().Retry(ctx, func() error {
+				return a.fromBefore(store).Restore(ctx, k, a.treeOf(remote, k.Manifest.Bytes))
 			})
 			if err == nil {
 				err = a.sameRestored(ctx, k, remote)
@@ -174,7 +173,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 			continue
 		}
 		if err == nil {
-			a.rec.From = fingerprint(only(k.Manifest.Files, &a.sub.Job))
+			a.rec.From = placement.Fingerprint(placement.CheckpointFiles(k.Manifest.Files, &a.sub.Job))
 		}
 		if err == nil && a.sub.Job.SavesVM() {
 			a.saved, err = a.readSaved(ctx, k, remote)
@@ -192,23 +191,6 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 	}
 	defer os.Remove(empty)
 	return false, a.lease.Stage(ctx, driver.Transfer{Local: empty, Remote: protocol.VolumeDir(head.Dir)})
-}
-
-// only picks the files that the job's `checkpoint.paths` name.
-func only(files map[string]string, job *spec.Job) map[string]string {
-	if len(job.Checkpoint.Paths) == 0 {
-		return files
-	}
-	picked := map[string]string{}
-	for name, sum := range files {
-		inside := path.Join(job.Volume.Path, name)
-		for _, pattern := range job.Checkpoint.Paths {
-			if ok, err := path.Match(pattern, inside); err == nil && ok || strings.HasPrefix(inside, strings.TrimSuffix(pattern, "/")+"/") || inside == pattern {
-				picked[name] = sum
-			}
-		}
-	}
-	return picked
 }
 
 // lastSnapshot brings home what the head of a lost attempt has kept last or, where the
@@ -239,15 +221,12 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	if err == nil || core.IsKind(err, core.NotFound) {
 		return nil
 	}
-	a.c.say(protocol.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	a.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
 	if unreached(err) && !a.stopAsked() {
 		return err
 	}
 	return nil
 }
-
-// unsavedVolume is where the volume of a run lies at home that has not saved itself.
-func unsavedVolume(runDir string) string { return filepath.Join(runDir, "unsaved") }
 
 // keepUnsaved brings the volume of a job home that was asked to save itself and killed as
 // it took too long, where no checkpoint is there: whether what it has written is whole,
@@ -256,10 +235,10 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 	if a.asked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
 		return nil
 	}
-	if list, err := a.kept(ctx); err != nil || len(list) > 0 {
+	if list, err := a.checkpoints().Whole(ctx); err != nil || len(list) > 0 {
 		return err
 	}
-	volume := unsavedVolume(a.c.Store.RunDir(a.run.ID))
+	volume := retention.UnsavedVolume(a.c.Store.RunDir(a.run.ID))
 	if err := a.keepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -82,9 +84,9 @@ func TestWhyARunMovedIsInItsHistory(t *testing.T) {
 // TestASetupThatWasCutShortIsBegunAnew on the next site, whether anybody watched or not,
 // and so is no checkpoint: what it has left is not gone on from.
 func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
-	setup := []protocol.Event{{Seq: 1, Phase: protocol.PhaseSetup, Begin: true}}
-	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: protocol.PhaseRun, Begin: true},
-		protocol.Event{Seq: 4, Phase: protocol.PhaseCheckpoint, Begin: true, Time: time.Now()})
+	setup := []protocol.Event{{Seq: 1, Phase: core.PhaseSetup, Begin: true}}
+	run := append(slices.Clone(setup), protocol.Event{Seq: 2, SetupDone: true}, protocol.Event{Seq: 3, Phase: core.PhaseRun, Begin: true},
+		protocol.Event{Seq: 4, Phase: core.PhaseCheckpoint, Begin: true, Time: time.Now()})
 	cut := protocol.Result{Kind: core.Lost.String(), Message: "the site's time slot has ended", Outputs: []protocol.OutputMatch{}}
 	for name, c := range map[string]struct {
 		events  []protocol.Event
@@ -135,9 +137,9 @@ func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submitJob(t, movable())
-	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
 	for range 2 {
-		if err := a.heed(t.Context(), protocol.Event{Phase: protocol.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
+		if err := a.handleEvent(t.Context(), protocol.Event{Phase: core.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,19 +152,19 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submitJob(t, movable())
-	a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
 	const none, one = "0 of 2 ready", "1 of 2 ready"
 	for _, step := range []struct {
 		e    protocol.Event
 		want string
 	}{
-		{protocol.Event{Phase: protocol.PhaseStart, Begin: true}, ""},
-		{protocol.Event{Phase: protocol.PhaseStart, Message: none, Waited: 3 * time.Second}, none},
-		{protocol.Event{Phase: protocol.PhaseStart, Message: "another thing"}, none},
-		{protocol.Event{Phase: protocol.PhaseStart, Message: one, Waited: 6 * time.Second}, one},
-		{protocol.Event{Phase: protocol.PhaseStart, Runtimes: []string{"vm", "vm"}}, ""},
+		{protocol.Event{Phase: core.PhaseStart, Begin: true}, ""},
+		{protocol.Event{Phase: core.PhaseStart, Message: none, Waited: 3 * time.Second}, none},
+		{protocol.Event{Phase: core.PhaseStart, Message: "another thing"}, none},
+		{protocol.Event{Phase: core.PhaseStart, Message: one, Waited: 6 * time.Second}, one},
+		{protocol.Event{Phase: core.PhaseStart, Runtimes: []string{"vm", "vm"}}, ""},
 	} {
-		if err := a.heed(t.Context(), step.e); err != nil {
+		if err := a.handleEvent(t.Context(), step.e); err != nil {
 			t.Fatal(err)
 		}
 		if all := w.attempts(t, run); step.want != "" && len(all) != 1 || len(all) == 1 && all[0].Starting != step.want {
@@ -175,8 +177,8 @@ func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 // there is none, fails, with what the job has written kept at home.
 func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
 	killed := &fakeHead{events: []protocol.Event{
-		{Seq: 1, Phase: protocol.PhaseRun, Begin: true},
-		{Seq: 2, Phase: protocol.PhaseCheckpoint, Begin: true, Time: time.Now()},
+		{Seq: 1, Phase: core.PhaseRun, Begin: true},
+		{Seq: 2, Phase: core.PhaseCheckpoint, Begin: true, Time: time.Now()},
 		{Seq: 3, Result: &protocol.Result{Kind: core.Lost.String(), Message: "it had not ended", Outputs: []protocol.OutputMatch{}}},
 	}}
 	for name, c := range map[string]struct {
@@ -194,7 +196,7 @@ func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
 			leaveVolume(t, w.sites["b"].dir, "2")
 			run := w.submitJob(t, movable())
 			got := w.drive(t, run, nil)
-			left, _ := os.ReadFile(filepath.Join(unsavedVolume(w.Store.RunDir(run.ID)), "state"))
+			left, _ := os.ReadFile(filepath.Join(retention.UnsavedVolume(w.Store.RunDir(run.ID)), "state"))
 			if got.State != c.state || string(left) != c.left {
 				t.Errorf("got %+v, and %q is left", got, left)
 			}
@@ -253,7 +255,7 @@ func TestManyLostAttempts(t *testing.T) {
 		}
 		got := w.drive(t, w.submitJob(t, movable()), nil)
 		attempts, err := w.Store.Attempts(t.Context(), got.ID)
-		if err != nil || got.State != state.Suspended || len(attempts) < 2*lostInARow || !strings.Contains(got.Message, "host f0 was lost") {
+		if err != nil || got.State != state.Suspended || len(attempts) < 2*placement.MostLost || !strings.Contains(got.Message, "host f0 was lost") {
 			t.Errorf("after %d attempts %+v, %v", len(attempts), got, err)
 		}
 		w.nothingHeld(t)
@@ -271,12 +273,12 @@ func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
 		attempts int
 		ends     state.RunState
 	}{
-		"with the same copy":           {func(int) string { return "1" }, func(int) int { return 1 }, lostInARow + 2, state.Suspended},
-		"with many of them":            {func(int) string { return "1" }, func(int) int { return 3 }, lostInARow + 2, state.Suspended},
-		"with a copy now and then":     {func(int) string { return "1" }, func(try int) int { return try % 2 }, lostInARow + 2, state.Suspended},
+		"with the same copy":           {func(int) string { return "1" }, func(int) int { return 1 }, placement.MostLost + 2, state.Suspended},
+		"with many of them":            {func(int) string { return "1" }, func(int) int { return 3 }, placement.MostLost + 2, state.Suspended},
+		"with a copy now and then":     {func(int) string { return "1" }, func(try int) int { return try % 2 }, placement.MostLost + 2, state.Suspended},
 		"with a new copy each time":    {strconv.Itoa, func(int) int { return 2 }, 40, state.Succeeded},
 		"with a new one now and then":  {func(try int) string { return strconv.Itoa(try / 7) }, func(int) int { return 2 }, 40, state.Succeeded},
-		"with no copy at the very end": {strconv.Itoa, func(try int) int { return max(0, 10-try) }, 9 + lostInARow + 1, state.Suspended},
+		"with no copy at the very end": {strconv.Itoa, func(try int) int { return max(0, 10-try) }, 9 + placement.MostLost + 1, state.Suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -293,7 +295,7 @@ func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
 						writeFiles(t, protocol.SnapshotDir(a.dir, n+1), map[string]string{"state": c.writes(tries)})
 						journal += fmt.Sprintf(`{"seq":%d,"phase":"run","rank":-1,"snapshot":%d}`+"\n", n+1, n+1)
 						at := len(a.head.events) - 1
-						a.head.events = slices.Insert(a.head.events, at, protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n + 1})
+						a.head.events = slices.Insert(a.head.events, at, protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n + 1})
 						a.head.lasts = time.Second
 					}
 					writeFiles(t, a.dir, map[string]string{"events.jsonl": journal})
@@ -415,7 +417,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 		{"before the checkpoint was at home", func(_ *testing.T, w *world, a *state.Attempt) { w.sites["a"].head = saving() }, false},
 		{"with a copy that was cut short", func(t *testing.T, w *world, a *state.Attempt) {
 			w.sites["a"].head = saving()
-			half := filepath.Join(w.checkpoints(a.Run), "1", "volume")
+			half := filepath.Join(w.kept().Dir(a.Run), "1", "volume")
 			if err := os.MkdirAll(half, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -433,13 +435,13 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			w := newWorld(t, "a", "b")
 			run := w.submitJob(t, movable())
 			leaveVolume(t, w.sites["a"].dir, "1")
-			journal(t, w.sites["a"].dir, protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+			journal(t, w.sites["a"].dir, protocol.Event{Phase: core.PhaseRun, Begin: true})
 			owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
 			w.sites["a"].held[owner] = true
 			rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
 			rec.State = state.Computing
 			if c.keeps {
-				a := &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: &fakeLease{w.sites["a"], owner}, rec: rec}
+				a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), lease: &fakeLease{w.sites["a"], owner}, rec: rec}
 				if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 					t.Fatal(err)
 				}
@@ -467,12 +469,12 @@ func TestDamagedCheckpoints(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: n}
 		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
-		a = &attempt{drive: &drive{c: w.Controller, run: run, sub: Submission{Job: movable()}}, lease: driver.Lease(&fakeLease{w.sites["a"], owner}), rec: state.Attempt{Run: run.ID, N: n}}
+		a = &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), lease: driver.Lease(&fakeLease{w.sites["a"], owner}), rec: state.Attempt{Run: run.ID, N: n}}
 		if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, err := a.c.local(a.c.checkpoints(run.ID)).List(t.Context())
+	list, err := a.c.kept().OpenDir(a.c.kept().Dir(run.ID)).List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Attempt != 2 {
 		t.Fatalf("kept %v, %v", list, err)
 	}
@@ -514,7 +516,7 @@ func TestACopyStaysWhileItIsBroughtHome(t *testing.T) {
 				a := w.sites["a"]
 				a.head = succeeding()
 				a.head.hold, a.head.lasts = c.hold, time.Second
-				a.head.events = slices.Insert(a.head.events, len(a.head.events)-1, protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: 1})
+				a.head.events = slices.Insert(a.head.events, len(a.head.events)-1, protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: 1})
 				writeFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": "1"})
 				job := movable()
 				job.Checkpoint.Every = time.Second

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -42,30 +44,34 @@ func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerH
 // when it has succeeded may the lease be released: until then the site holds
 // the only copy.
 func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
-	err := a.timed(ctx, protocol.PhaseCollect, func() error {
+	err := a.timed(ctx, core.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
 		logs.Go(func() { a.guard(func() { a.fetchLogs(ctx, home) }) })
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.insist(ctx, func() error { return fetchFile(ctx, a.lease, log, 0) }); err == nil {
+		if err := a.transfers().Retry(ctx, func() error { return fetchFile(ctx, a.lease, log, 0) }); err == nil {
 			if err := fsutil.SyncTree(ctx, log.Local); err != nil {
 				return a.fetchFailed(err)
 			}
-		} else if !errors.As(err, new(untrue)) && !core.IsKind(err, core.NotFound) {
+		} else if !errors.As(err, new(invalidReport)) && !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
-		a.rec.Outputs = nil // an earlier try may have brought some
+		a.rec.Outputs, a.absent = nil, nil // an earlier try may have brought some
 		if a.doesWithout(ctx) {
 			a.c.clearArrivals(&a.sub, a.run.ID)
 			a.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
+		collect := func() error { return a.fetchOutputs(ctx, head, r) }
 		if r.Outputs == nil && r.Exit == nil {
-			return a.salvage(ctx, head)
+			collect = func() error { return a.salvage(ctx, head) }
 		}
-		return a.fetchOutputs(ctx, head, r)
+		if err := collect(); err != nil {
+			return err
+		}
+		return a.sendOutputs(ctx)
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -78,14 +84,18 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 	} else {
 		a.on(machinery.Collected)
 	}
+	if a.absent != nil {
+		a.blame(outcome{err: a.absent})
+		a.verdict = state.NotContinued
+	}
 	a.rec.Verdict = a.verdict
 	// On a site of this machine, too: what it has is removed next.
 	return a.write(context.WithoutCancel(ctx), true)
 }
 
-// patiently has something brought home. Where the site stops answering, and the run
-// can go on without what is left there, it is waited for; errAway: in vain.
-func (a *attempt) patiently(ctx context.Context, bring func() error) error {
+// waitForSite has something brought home. Where the site stops answering, and the run
+// can go on without what is left there, it is waited for; errAway: without success.
+func (a *attempt) waitForSite(ctx context.Context, bring func() error) error {
 	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
 		err := bring()
@@ -96,7 +106,7 @@ func (a *attempt) patiently(ctx context.Context, bring func() error) error {
 		if serr == nil {
 			return err
 		}
-		if a.heldLost(ctx) {
+		if a.declaredLost(ctx) {
 			return errAway
 		}
 		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
@@ -109,7 +119,7 @@ func (a *attempt) patiently(ctx context.Context, bring func() error) error {
 				return errAway
 			}
 		}
-		if serr := sleep(ctx, pause); serr != nil {
+		if serr := core.Sleep(ctx, pause); serr != nil {
 			return serr
 		}
 	}
@@ -149,7 +159,7 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 	if err != nil {
 		return err
 	}
-	job := &a.sub.Job
+	job := a.collecting()
 	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
 	for i, out := range job.Outputs {
 		root, rel := inside.OnHost(head, out.From)
@@ -162,11 +172,11 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 			within, seen = root, path.Clean("/"+strings.TrimSuffix(path.Clean(out.From), rel))
 		}
 		if pattern == "" {
-			err = a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed)})
+			err = a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed), replace: out.Replace})
 		} else {
-			err = a.pick(ctx, picking{out.To, out.From, pattern, taken}, func(into string) error {
+			err = a.pick(ctx, picking{out.To, out.From, pattern, taken, out.Replace}, func(into string) error {
 				t := driver.Transfer{Remote: path.Join(root, fixed), Within: within, Seen: seen, Local: into}
-				err := ledOut(t, withinSpace(ctx, t, a.lease.Fetch))
+				err := ledOut(t, transfer.WithinSpace(ctx, t, a.lease.Fetch))
 				if core.IsKind(err, core.NotFound) {
 					return nil
 				}
@@ -209,6 +219,7 @@ type picking struct {
 	to, from string          // as in the job
 	pattern  string          // below the directory; "": all of it
 	taken    map[string]bool // names that earlier outputs have, see unused
+	replace  bool            // as in spec.Output
 }
 
 // pick has fill bring the directory of an output home, and puts what its pattern matches
@@ -237,7 +248,7 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 		return a.fetchFailed(err)
 	}
 	if p.pattern == "" {
-		return a.settle(ctx, name, p.to, unused(p.taken, p.to, path.Base(name), ""))
+		return a.settle(ctx, name, p.to, unused(p.taken, p.to, path.Base(name), ""), p.replace)
 	}
 	tree, err := root.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -265,7 +276,7 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 		if sharing[as] > 1 {
 			as = m.name
 		}
-		err = errors.Join(err, a.settle(ctx, path.Join(name, m.is), p.to, unused(p.taken, p.to, as, m.name)))
+		err = errors.Join(err, a.settle(ctx, path.Join(name, m.is), p.to, unused(p.taken, p.to, as, m.name), p.replace))
 	}
 	return err
 }
@@ -323,8 +334,8 @@ func (a *attempt) fetchAs(ctx context.Context, t driver.Transfer) error {
 	if err := fsutil.MkdirAll(filepath.Dir(t.Local), 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	err := withinSpace(ctx, t, func(ctx context.Context, t driver.Transfer) error {
-		return a.insist(ctx, func() error { return a.lease.Fetch(ctx, t) })
+	err := transfer.WithinSpace(ctx, t, func(ctx context.Context, t driver.Transfer) error {
+		return a.transfers().Retry(ctx, func() error { return a.lease.Fetch(ctx, t) })
 	})
 	err = ledOut(t, err)
 	if err != nil && !core.IsKind(err, core.NotFound) {

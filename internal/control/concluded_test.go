@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// TestAnEndThatWasNotRecorded: who died after a run's last attempt was given back, and
+// TestAnEndThatWasNotRecorded: who died after a run's last attempt was released, and
 // before that the run is over was written, has not made another. It is not done again.
 func TestAnEndThatWasNotRecorded(t *testing.T) {
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestDirectoriesWithoutRecord(t *testing.T) {
 		}
 	}
 	for _, how := range []Sweeping{{Dry: true}, {}, {Force: true}} {
-		found, err := w.Sweep(t.Context(), nil, nil, how)
+		found, err := w.Garbage().Sweep(t.Context(), nil, nil, how)
 		kept := map[string]bool{}
 		for _, f := range found {
 			kept[f.Owner] = f.Kept != ""

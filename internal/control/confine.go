@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// Confine keeps a job that somebody else may have written in a directory, where it left
+// Confine keeps a job that another user may have written in a directory, where it left
 // that in no way when it was looked at: its author may replace a directory by a link later.
 func (s *Submission) Confine(dir string, reaches []spec.Reach) error {
 	if len(reaches) > 0 {

@@ -27,7 +27,7 @@ func TestAStrangersDirectoryIsReplacedLater(t *testing.T) {
 				w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 			}
 			s := Submission{
-				Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/k*", To: filepath.Join(dir, "results")}}},
+				Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/k*", To: filepath.Join(dir, "results")}}},
 				Sites: []spec.Site{{Name: "a", Provider: "fake"}},
 			}
 			if err := s.Confine(dir, s.Job.Reaches(dir)); err != nil || s.Within == "" {
@@ -62,7 +62,7 @@ func TestAStrangersInputIsReplacedLater(t *testing.T) {
 	writeFiles(t, filepath.Dir(secret), map[string]string{"secret": "mine"})
 	writeFiles(t, dir, map[string]string{"in": "theirs"})
 	s := Submission{
-		Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: filepath.Join(dir, "in"), To: "/work/in"}}},
+		Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: filepath.Join(dir, "in"), To: "/work/in"}}},
 		Sites: []spec.Site{{Name: "a", Provider: "fake"}},
 	}
 	if err := s.Confine(dir, s.Job.Reaches(dir)); err != nil {

@@ -11,9 +11,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -29,6 +31,8 @@ type Controller struct {
 	Provider func(spec.Site) (driver.Provider, error)
 	// OpenStore opens the store that a `store:` names.
 	OpenStore func(store string) (driver.Store, error)
+	// Remote fetches remote inputs.
+	Remote Remote
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between
 	// after each thing that it writes.
 	LocalStore func(dir string, between func()) driver.Checkpoints
@@ -46,8 +50,8 @@ type Controller struct {
 	Report func(protocol.Event)
 	// Output gets the task's output as it comes, or is nil.
 	Output func(tasklog.Frame) error
-	// Ways are those between machines, for all controllers of this process.
-	Ways *Ways
+	// Routes are those between machines, for all controllers of this process.
+	Routes *transfer.Routes
 	// between, if set, is called between things that are written one after the
 	// other: tests die there.
 	between func()
@@ -55,10 +59,10 @@ type Controller struct {
 	reached func(s state.AttemptState, autostart state.Autostart, e machinery.Event)
 	// clock, if set, is the machine's clock that nobody sets.
 	clock func() state.Moment
-	// wishLook, if set, is in place of that constant and heldLook: tests wait for days.
-	wishLook time.Duration
-	// passFrom, if set, is in place of that constant: tests have small volumes.
-	passFrom int64
+	// requestLook, if set, is in place of that constant and declaredLostLook: tests wait for days.
+	requestLook time.Duration
+	// reuseFrom, if set, is in place of that constant: tests have small volumes.
+	reuseFrom int64
 	// maxMoves, if set, is in place of that constant: tests make few attempts.
 	maxMoves int
 }
@@ -78,6 +82,29 @@ type Images interface {
 	Has(id string) bool
 	// ExportFlat writes the image as one stream that a node can import.
 	ExportFlat(ctx context.Context, id string, w io.Writer) error
+}
+
+// Remote is what control needs of whoever reaches files that are neither here nor on a site.
+type Remote interface {
+	// Fetch stores a remote input at a path, at which it is once it is whole and has its
+	// digest. What has come by a call that failed is used by the next.
+	Fetch(ctx context.Context, in spec.Input, to string, progress func(done int64)) error
+	// Place opens a place of outputs for a writer.
+	Place(ctx context.Context, place string, by Writer) (RemotePlace, error)
+}
+
+// RemotePlace is a place of outputs that is neither here nor on a site.
+type RemotePlace interface {
+	// Send stores a file under a name, unless there is something that neither the writer has
+	// stored last nor replace allows to replace: then the error wraps fs.ErrExist. What the
+	// file holds is on the other machine's disk then.
+	Send(ctx context.Context, name string, file *os.File, replace bool) error
+}
+
+// Writer is who stores outputs elsewhere.
+type Writer struct {
+	// Run is its id. Name is the same for all runs of one name of a user.
+	Run, Name string
 }
 
 // Head is a connection to the head of an attempt.
@@ -105,21 +132,21 @@ const (
 	releaseTimeout = 60 * time.Second
 	// releaseTries: what is just ending may still write where we remove.
 	releaseTries = 3
-	// releasePatience is for how long it is tried before the run goes on
+	// releaseLimit is for how long it is tried before the run goes on
 	// elsewhere.
-	releasePatience = 2 * time.Minute
+	releaseLimit = 2 * time.Minute
 )
 
 // Progress gives what is told how far something of a phase is: of what, how much is
 // done, and of how much in all, 0 where that is not known.
-func (c *Controller) Progress(p protocol.Phase) func(what string, done, total int64) {
+func (c *Controller) Progress(p core.Phase) func(what string, done, total int64) {
 	return func(what string, done, total int64) {
 		c.Report(protocol.Event{Time: time.Now(), Phase: p, Rank: -1, Message: what, Done: done, Total: total})
 	}
 }
 
 // toward gives what is told how much of something is done, of total bytes; 0: not known.
-func (c *Controller) toward(p protocol.Phase, what string, total int64) func(done int64) {
+func (c *Controller) toward(p core.Phase, what string, total int64) func(done int64) {
 	return func(done int64) {
 		of := total
 		if done > of { // a part has travelled twice
@@ -129,6 +156,6 @@ func (c *Controller) toward(p protocol.Phase, what string, total int64) func(don
 	}
 }
 
-func (c *Controller) say(phase protocol.Phase, message string) {
+func (c *Controller) say(phase core.Phase, message string) {
 	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -83,8 +82,10 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	if err := readable(attempts); err != nil && !run.State.Final() {
 		return run, err
 	}
-	d := &drive{c: c, run: run, sub: sub, stop: stop, fail: fail, attempts: len(attempts), inherited: len(attempts) > 0, asked: run.Created}
-	defer d.closeStore()
+	r := control(c, run, sub)
+	r.stop, r.fail, r.continued = stop, fail, len(attempts) > 0
+	d := &drive{controlled: r, attempts: len(attempts), asked: run.Created}
+	defer d.checkpoints().Close()
 	defer d.disconnect()
 	during, done := context.WithCancel(ctx)
 	d.during = during
@@ -140,7 +141,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		}
 	}
 	if len(attempts) == 0 {
-		if err := d.enterStore(ctx); err != nil {
+		if err := d.checkpoints().Enter(ctx); err != nil {
 			if ctx.Err() != nil {
 				return d.run, context.Cause(ctx)
 			}
@@ -157,8 +158,11 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 
 // finish writes the run's end, and removes what the run needs no more.
 func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
-	if out.state.Final() { // a lost attempt may have left some
+	if out.state.Final() || out.state == state.Suspended { // a lost attempt may have left some
 		d.c.clearArrivals(&d.sub, d.run.ID)
+	}
+	if out.state.Final() {
+		d.forgetRemote()
 	}
 	run, err := d.c.finish(ctx, d.run, out)
 	if err == nil && d.needless(ctx, out) {
@@ -186,32 +190,23 @@ func concludes(rec state.Attempt) bool {
 
 // drive is the carrying out of one run by this controller.
 type drive struct {
-	c         *Controller
-	run       state.Run
-	sub       Submission
-	stop      <-chan struct{}
+	*controlled
 	attempts  int             // made so far
-	inherited bool            // another controller has made some
 	first     int             // of the sites, where the walk begins
 	movedFrom string          // the site of the attempt before, where the run moves
 	why       string          // why the site of this attempt
 	moved     bool            // an attempt has left a checkpoint
-	before    *attempt        // that has left its checkpoint on its site too, for the next one's
+	lends     *attempt        // that has left its checkpoint on its site too, for the next one's
 	retries   int             // attempts whose command failed
 	asked     time.Time       // since when no site has taken the run
 	unsent    time.Time       // when its user had last not sent it elsewhere
 	asksMove  int64           // the request of wish
 	avoid     string          // the site that he has sent it away from just now
-	told      map[string]bool // keys of the events that recordOnce has recorded since then
-	warned    map[string]bool // of preemption, by site
-	noted     sync.Map        // keys of the events that recordSeen has recorded
-	digesting sync.Mutex      // guards the note of digests
 	image     *core.Image     // once it is there
-	where     driver.Store    // of its checkpoints, once it is opened
+	told      map[string]bool // keys of the events that recordOnce has recorded since then
 	leases    []driver.Lease  // that it has held
 	during    context.Context //nolint:containedctx // until this controller is done with the run
 	behind    sync.WaitGroup  // those that release what was left behind
-	fail      context.CancelCauseFunc
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration
@@ -245,7 +240,7 @@ func (d *drive) getImage(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if image, err = d.c.Images.Resolve(ctx, job, wantArch(nil), d.sub.Pull, d.c.Progress(protocol.PhaseImage)); err != nil {
+		if image, err = d.c.Images.Resolve(ctx, job, wantArch(nil), d.sub.Pull, d.c.Progress(core.PhaseImage)); err != nil {
 			return err
 		}
 		if guestimage.Is(image.Config.Env) {
@@ -259,6 +254,9 @@ func (d *drive) getImage(ctx context.Context) error {
 		}
 	}
 	d.imageTook = time.Since(begun)
+	if err := d.locate(image.Config); err != nil {
+		return err
+	}
 	d.image, d.run.Image = &image, image.ID
 	return recorded(d.c.Store.PutRun(ctx, d.run))
 }
@@ -287,8 +285,8 @@ func recorded(err error) error {
 }
 
 // failed is the outcome of an error before or outside the task.
-func (d *drive) failed(ctx context.Context, err error) (outcome, error) {
-	if d.stopAsked() {
+func (r *controlled) failed(ctx context.Context, err error) (outcome, error) {
+	if r.stopAsked() {
 		return outcome{state: state.Stopped, err: errStopped()}, nil
 	}
 	if ctx.Err() != nil {
@@ -300,22 +298,13 @@ func (d *drive) failed(ctx context.Context, err error) (outcome, error) {
 	return outcome{state: state.Failed, err: err}, nil
 }
 
-// passable tells whether the next site may do better.
-func passable(err error) bool {
-	switch core.KindOf(err) {
-	case core.Unsupported, core.Transient, core.Busy, core.Lost:
-		return true
-	}
-	return false
-}
-
 func errStopped() error {
 	return &core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}
 }
 
-func (d *drive) stopAsked() bool {
+func (r *controlled) stopAsked() bool {
 	select {
-	case <-d.stop:
+	case <-r.stop:
 		return true
 	default:
 		return false
@@ -323,11 +312,11 @@ func (d *drive) stopAsked() bool {
 }
 
 // untilStop gives a context that also ends when the user asks for a stop.
-func (d *drive) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *controlled) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case <-d.stop:
+		case <-r.stop:
 			cancel(errStopped())
 		case <-work.Done():
 		}

@@ -145,7 +145,7 @@ func TestStop(t *testing.T) {
 
 // TestAnotherControllerGoesOn begins where a controller died.
 func TestAnotherControllerGoesOn(t *testing.T) {
-	begun := protocol.Event{Phase: protocol.PhaseRun, Begin: true}
+	begun := protocol.Event{Phase: core.PhaseRun, Begin: true}
 	for _, c := range []struct {
 		name     string
 		leave    func(t *testing.T, w *world, a *state.Attempt) // what it left
@@ -254,7 +254,7 @@ func TestSweepSparesTheLiving(t *testing.T) {
 		how        Sweeping
 		kept, held int
 	}{{Sweeping{Dry: true}, 1, 4}, {Sweeping{}, 1, 3}, {Sweeping{Dry: true, Force: true}, 0, 3}, {Sweeping{Force: true}, 0, 2}} {
-		found, err := w.Sweep(t.Context(), sites, nil, c.how)
+		found, err := w.Garbage().Sweep(t.Context(), sites, nil, c.how)
 		kept := 0
 		for _, f := range found {
 			if f.Kept != "" {
@@ -281,24 +281,24 @@ func TestInputsDoNotOverlap(t *testing.T) {
 	if err := errors.Join(os.Symlink("a", filepath.Join(dir, "link")), os.Symlink(filepath.Join(dir, "single"), filepath.Join(dir, "other"))); err != nil {
 		t.Fatal(err)
 	}
-	in := func(from, to string) spec.Copy { return spec.Copy{From: filepath.Join(dir, from), To: to} }
+	in := func(from, to string) spec.Input { return spec.Input{From: filepath.Join(dir, from), To: to} }
 	for _, c := range []struct {
 		name   string
-		inputs []spec.Copy
+		inputs []spec.Input
 		want   []string
 		binds  map[string]string
 	}{
-		{"a directory becomes the volume", []spec.Copy{in("a", "/work")}, []string{"a > volume"}, nil},
-		{"a file goes into the volume", []spec.Copy{in("single", "/work")}, []string{"single > volume/single"}, nil},
-		{"a file under another name", []spec.Copy{in("single", "/work/s")}, []string{"single > volume/s"}, nil},
-		{"a file into a directory", []spec.Copy{in("single", "/work/d/")}, []string{"single > volume/d/single"}, nil},
-		{"two directories merge, the later wins", []spec.Copy{in("a", "/work"), in("b", "/work")}, []string{"a/sub/y > volume/sub/y", "b/sub/z > volume/sub/z", "b/x > volume/x"}, nil},
-		{"a link stands for the directory", []spec.Copy{in("link", "/work")}, []string{"a > volume"}, nil},
-		{"a link stands for the file, under its own name", []spec.Copy{in("other", "/work")}, []string{"single > volume/other"}, nil},
-		{"a link outside the volume", []spec.Copy{in("link", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
-		{"a pattern", []spec.Copy{in("?/x", "/work/d")}, []string{"b/x > volume/d/x"}, nil},
-		{"outside the volume", []spec.Copy{in("a", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
-		{"a file outside the volume", []spec.Copy{in("single", "/etc/s.conf")}, []string{"single > inputs/0/s.conf"}, map[string]string{"/etc/s.conf": "0/s.conf"}},
+		{"a directory becomes the volume", []spec.Input{in("a", "/work")}, []string{"a > volume"}, nil},
+		{"a file goes into the volume", []spec.Input{in("single", "/work")}, []string{"single > volume/single"}, nil},
+		{"a file under another name", []spec.Input{in("single", "/work/s")}, []string{"single > volume/s"}, nil},
+		{"a file into a directory", []spec.Input{in("single", "/work/d/")}, []string{"single > volume/d/single"}, nil},
+		{"two directories merge, the later wins", []spec.Input{in("a", "/work"), in("b", "/work")}, []string{"a/sub/y > volume/sub/y", "b/sub/z > volume/sub/z", "b/x > volume/x"}, nil},
+		{"a link stands for the directory", []spec.Input{in("link", "/work")}, []string{"a > volume"}, nil},
+		{"a link stands for the file, under its own name", []spec.Input{in("other", "/work")}, []string{"single > volume/other"}, nil},
+		{"a link outside the volume", []spec.Input{in("link", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
+		{"a pattern", []spec.Input{in("?/x", "/work/d")}, []string{"b/x > volume/d/x"}, nil},
+		{"outside the volume", []spec.Input{in("a", "/data")}, []string{"a > inputs/0/data"}, map[string]string{"/data": "0/data"}},
+		{"a file outside the volume", []spec.Input{in("single", "/etc/s.conf")}, []string{"single > inputs/0/s.conf"}, map[string]string{"/etc/s.conf": "0/s.conf"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			copies, binds, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: c.inputs})
@@ -321,10 +321,10 @@ func TestInputsDoNotOverlap(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{in("nothing", "/work")}}); !core.IsKind(err, core.Invalid) {
+	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{in("nothing", "/work")}}); !core.IsKind(err, core.Invalid) {
 		t.Errorf("a missing input: %v", err)
 	}
-	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Copy{in("single", "/data/s"), in("a", "/data/s/d")}}); !core.IsKind(err, core.Invalid) {
+	if _, _, err := planInputs(&spec.Job{Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Input{in("single", "/data/s"), in("a", "/data/s/d")}}); !core.IsKind(err, core.Invalid) {
 		t.Errorf("below a file: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -58,8 +59,8 @@ type fakeSite struct {
 	staged   driver.Transfer
 	launched driver.NodeCommand
 	// alone, if set, makes it a site that starts by itself what is left with it,
-	// and is told what happens to the orders.
-	alone func(what string, orders []byte) error
+	// and is told what happens to the launch spec.
+	alone func(what string, launchSpec []byte) error
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
 	silent  error
 	onFetch func(remote string)
@@ -71,6 +72,8 @@ type fakeSite struct {
 	line func(remote string) error
 	// tryRuntime, if set, tries a runtime on the hosts of a lease.
 	tryRuntime func(name string, l driver.Lease) (string, error)
+	// directories, if set, finds those of mounts.
+	directories func(wanted []driver.Directory) ([]string, error)
 }
 
 // answer is its answer where it does not answer.
@@ -133,11 +136,18 @@ func (f *fakeSite) TryRuntime(context.Context, string) (runtime, host string, er
 	return "", "", nil
 }
 
+func (f *fakeSite) Directories(_ context.Context, wanted []driver.Directory) ([]string, error) {
+	if f.directories == nil {
+		return nil, nil
+	}
+	return f.directories(wanted)
+}
+
 func (f *fakeSite) Queue() driver.SiteQueue { return f }
 
 func (l *fakeLease) Disconnect() {}
-func (l *fakeLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return store.Matches(tree, m)
+func (l *fakeLease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
+	return store.Matches(ctx, tree, m)
 }
 func (l *fakeLease) KeepsFiles() bool { return false }
 
@@ -173,24 +183,24 @@ func (l *fakeLease) VolumeReuse() driver.VolumeReuse {
 	return l
 }
 
-func (l *fakeLease) Yield(context.Context) error {
+func (l *fakeLease) LendVolume(context.Context) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.yielded = true
 	return nil
 }
 
-func (l *fakeLease) Inherit(context.Context, string, string) error {
+func (l *fakeLease) ReuseVolume(context.Context, string, string) error {
 	return &core.Error{Kind: core.Unsupported, Err: errors.New("a fake site reuses nothing")}
 }
 
 func (l *fakeLease) Ready(context.Context) (driver.Waiting, error) { return l.f.ready() }
 
-func (l *fakeLease) Entrust(_ context.Context, orders []byte) error {
-	return l.f.alone("entrust", orders)
+func (l *fakeLease) StageSpec(_ context.Context, launchSpec []byte) error {
+	return l.f.alone("stage", launchSpec)
 }
-func (l *fakeLease) Attend(context.Context) error { return l.f.alone("attend", nil) }
-func (l *fakeLease) Commit(context.Context) error { return l.f.alone("commit", nil) }
+func (l *fakeLease) Attend(context.Context) error     { return l.f.alone("attend", nil) }
+func (l *fakeLease) EnableSpec(context.Context) error { return l.f.alone("enable", nil) }
 
 func (f *fakeSite) Forecast(context.Context, driver.Request) (driver.Waiting, error) {
 	return driver.Waiting{Expected: f.starts, Reason: f.late}, nil
@@ -295,6 +305,9 @@ func (l *fakeLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
 	l.f.staged = t
+	if real, err := filepath.EvalSymlinks(t.Local); err == nil { // a store pins what it sends
+		l.f.staged.Local = real
+	}
 	return l.f.travels(t.Remote)
 }
 
@@ -383,7 +396,7 @@ func (h *fakeHead) Watch(ctx context.Context, after int64, fn func(protocol.Even
 			continue
 		}
 		if e.Result != nil {
-			if err := sleep(ctx, h.lasts); err != nil {
+			if err := core.Sleep(ctx, h.lasts); err != nil {
 				return err
 			}
 		}
@@ -445,7 +458,7 @@ func newWorld(t *testing.T, names ...string) *world {
 		w.sites[n] = &fakeSite{dir: t.TempDir(), probe: driver.Facts{Usable: true}, held: map[core.Owner]bool{}, head: succeeding()}
 	}
 	w.Controller = &Controller{
-		Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Ways: &Ways{},
+		Store: store, Images: fakeImages{}, Log: slog.New(slog.DiscardHandler), Report: func(protocol.Event) {}, Routes: &transfer.Routes{},
 		Provider:   func(s spec.Site) (driver.Provider, error) { return w.sites[s.Name], nil },
 		Secure:     proven,
 		LocalStore: localStore,
@@ -463,7 +476,7 @@ func localStore(dir string, between func()) driver.Checkpoints {
 func proven(_ context.Context, c net.Conn, _ []byte, _ int) (net.Conn, error) { return c, nil }
 
 func events(r protocol.Result) *fakeHead {
-	return &fakeHead{stopped: make(chan struct{}), events: []protocol.Event{{Phase: protocol.PhaseRun, Begin: true}, {Phase: protocol.PhaseRun, End: true}, {Result: &r}}}
+	return &fakeHead{stopped: make(chan struct{}), events: []protocol.Event{{Phase: core.PhaseRun, Begin: true}, {Phase: core.PhaseRun, End: true}, {Result: &r}}}
 }
 
 func succeeding() *fakeHead { return exiting(0) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -15,9 +16,9 @@ import (
 // TestHowMuchOfTheOutputsIsStillToCome: of all of them together, as long as it is known.
 func TestHowMuchOfTheOutputsIsStillToCome(t *testing.T) {
 	var got []protocol.Event
-	a := &attempt{drive: &drive{c: &Controller{Report: func(e protocol.Event) {
+	a := &attempt{runner: &drive{}, controlled: control(&Controller{Report: func(e protocol.Event) {
 		got = append(got, protocol.Event{Message: e.Message, Done: e.Done, Total: e.Total})
-	}}}}
+	}}, state.Run{}, Submission{})}
 	told := a.fetchingAll([]output{{remote: "a", bytes: 10}, {remote: "b", bytes: 20}})
 	told(0, 4)
 	told(1, 20)
@@ -47,8 +48,8 @@ func TestHowMuchOfACheckpointIsStillToCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := []protocol.Event{
-		{Phase: protocol.PhaseRun, Begin: true},
-		{Phase: protocol.PhaseRun, Snapshot: 1, Bytes: 3},
+		{Phase: core.PhaseRun, Begin: true},
+		{Phase: core.PhaseRun, Snapshot: 1, Bytes: 3},
 		{Result: &protocol.Result{Continue: true, Bytes: 5, Message: "its slot ends", Outputs: []protocol.OutputMatch{}}},
 	}
 	a.head = &fakeHead{lasts: 200 * time.Millisecond, events: events}

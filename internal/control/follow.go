@@ -9,6 +9,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -73,7 +74,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.unasked(result)
 	}
 	if result.TakenBack {
-		a.timed(ctx, protocol.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
+		a.timed(ctx, core.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
 	}
 	if err == nil {
 		a.report(result)
@@ -101,16 +102,16 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		return outcome{}, err
 	}
 	if result.Continue {
-		err := a.timed(ctx, protocol.PhaseCollect, func() error { return a.bring(ctx, result) })
+		err := a.timed(ctx, core.PhaseCollect, func() error { return a.bring(ctx, result) })
 		if err != nil && a.sub.Job.Store != "" && a.stopAsked() && ctx.Err() == nil { // its user does not wait for the store
 			a.on(machinery.NotKept)
-			a.c.say(protocol.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
+			a.c.say(core.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
 		} else if err != nil {
 			return outcome{}, err
 		}
 	}
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil {
-		if err := a.patiently(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
+		if err := a.waitForSite(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -138,11 +139,14 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	if err := a.patiently(ctx, func() error { return a.collect(ctx, result) }); err != nil {
+	if err := a.waitForSite(ctx, func() error { return a.collect(ctx, result) }); err != nil {
 		return outcome{}, err
 	}
 	a.showRest(ctx)
-	return out, a.handOn(ctx, out)
+	if a.absent != nil {
+		out = outcome{state: state.Failed, err: a.absent}
+	}
+	return out, a.releaseOrLend(ctx, out)
 }
 
 // unasked has the result of a head that was told to end, and not by the run's user, say
@@ -181,7 +185,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	switch {
 	case err.Kind == core.Stopped || a.stopAsked():
 		return outcome{state: state.Stopped, err: errStopped()}
-	case !a.ran && passable(err):
+	case !a.ran && placement.Passable(err):
 		return outcome{next: true, state: state.Failed, err: err}
 	}
 	return outcome{state: state.Failed, err: a.hintShared(r, err)}
@@ -230,7 +234,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					longest = longestLook(a.silent)
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
-				sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+				core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 				continue
 			}
 			if result, err := a.lastResult(ctx, err, &after); result != nil || err != nil {
@@ -240,7 +244,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				return nil, context.Cause(ctx)
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
-			sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 			continue
 		}
 		a.away, a.silent, a.told = time.Time{}, time.Time{}, false
@@ -259,14 +263,14 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			continue
 		}
 		silent = 0
-		a.tellEnd(ctx, head)
+		a.reportEnd(ctx, head)
 		begun, before := time.Now(), after
 		result, err := a.watch(ctx, head, &after, &offset)
 		head.Close()
 		if result != nil {
 			return result, nil
 		}
-		if errors.As(err, new(untrue)) {
+		if errors.As(err, new(invalidReport)) {
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -274,7 +278,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		}
 		a.silent = time.Now()
 		result, lerr := a.left(ctx, &after)
-		if lerr == nil || errors.As(lerr, new(untrue)) {
+		if lerr == nil || errors.As(lerr, new(invalidReport)) {
 			return result, lerr
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
@@ -282,11 +286,11 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			stumbles = 0
 		}
 		if stumbles > maxStumbles {
-			return nil, a.untrue(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
+			return nil, a.invalidReport(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
 		}
 		if stumbles > 1 {
 			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
-			sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 		}
 	}
 }
@@ -316,7 +320,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		case <-a.stop:
 			// Without an answer nobody knows whether it has heard: another
 			// line is taken, on which it is told again.
-			if err := head.Stop(ctx, defaultGrace); err != nil && sleep(ctx, time.Second) == nil {
+			if err := head.Stop(ctx, defaultGrace); err != nil && core.Sleep(ctx, time.Second) == nil {
 				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
 				head.Close()
 			}
@@ -338,7 +342,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		defer close(bringing)
 		for kept := range snapshots {
 			if err := a.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
-				a.c.say(protocol.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
+				a.c.say(core.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
 			}
 		}
 	})
@@ -349,10 +353,10 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	var result *protocol.Result
 	err := head.Watch(ctx, *after, func(e protocol.Event) error {
 		*after = e.Seq
-		if err := a.heed(ctx, e); err != nil {
+		if err := a.handleEvent(ctx, e); err != nil {
 			return err
 		}
-		if e.End && e.Phase == protocol.PhaseJoin {
+		if e.End && e.Phase == core.PhaseJoin {
 			markJoined()
 		}
 		if e.Snapshot > 0 { // the newest is enough: a late one is skipped
@@ -375,12 +379,12 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 }
 
 // watchJoin looks, until all nodes have joined, whether each still lives: the
-// head cannot miss one that it has never seen, and would wait for it in vain.
+// head cannot miss one that it has never seen, and would wait for it without success.
 func (a *attempt) watchJoin(ctx context.Context, head Head) {
 	if len(a.lease.Hosts()) == 1 {
 		return
 	}
-	for pause := joinCheck; sleep(ctx, pause) == nil; pause = min(2*pause, longestPause) {
+	for pause := joinCheck; core.Sleep(ctx, pause) == nil; pause = min(2*pause, longestPause) {
 		for _, host := range a.lease.Hosts()[1:] {
 			alive, err := a.lease.NodeAlive(ctx, host.Index)
 			if err != nil || alive || ctx.Err() != nil {
@@ -399,7 +403,7 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 // connect dials the head until it listens, unless it has ended.
 func (a *attempt) connect(ctx context.Context) (Head, error) {
 	patience := headTimeout
-	if a.entrusted() {
+	if a.autostarted() {
 		patience = thereTimeout
 	}
 	return reach(ctx, a.lease, patience, connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
@@ -438,7 +442,7 @@ func reach(ctx context.Context, lease driver.Lease, patience time.Duration, conn
 				return nil, errHeadGone(lease.Handle().Owner.Run, host.Name, why)
 			}
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := core.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
@@ -457,16 +461,4 @@ func headGone(ctx context.Context, lease driver.Lease) (bool, string) {
 		return true, "its node process has ended without a result (killed, or the host ran out of memory)"
 	}
 	return false, "its node does not answer"
-}
-
-// sleep waits for d, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

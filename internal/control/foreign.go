@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -24,10 +25,10 @@ const (
 )
 
 // parseRecord reads the record of a run in a store, by the id in its name there.
-func parseRecord(id string, raw []byte) (record, error) {
-	var r record
-	fail := func(kind core.Kind, err error, remedy string) (record, error) {
-		return record{}, &core.Error{Kind: kind, Op: "read the record of run", Object: id, Err: err, Remedy: remedy}
+func parseRecord(id string, raw []byte) (retention.Record, error) {
+	var r retention.Record
+	fail := func(kind core.Kind, err error, remedy string) (retention.Record, error) {
+		return retention.Record{}, &core.Error{Kind: kind, Op: "read the record of run", Object: id, Err: err, Remedy: remedy}
 	}
 	if len(raw) > mostRecord {
 		return fail(core.Invalid, fmt.Errorf("it has %d bytes; at most %d are read", len(raw), mostRecord), "It is not one that bee has written: do not use this run.")
@@ -35,13 +36,13 @@ func parseRecord(id string, raw []byte) (record, error) {
 	var version struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(raw, &version); err != nil {
+	if err := core.DecodeJSON(raw, &version); err != nil {
 		return fail(core.Invalid, err, "The store is damaged there.")
 	}
-	if version.Version != recordVersion {
-		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", version.Version, recordVersion), "Use the version of bee that wrote it.")
+	if version.Version != retention.RecordVersion {
+		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", version.Version, retention.RecordVersion), "Use the version of bee that wrote it.")
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := core.DecodeJSON(raw, &r); err != nil {
 		return fail(core.Invalid, err, "The store is damaged there.")
 	}
 	if !state.IsID(r.Run.ID) || r.Run.ID != id {
@@ -53,7 +54,7 @@ func parseRecord(id string, raw []byte) (record, error) {
 // adopted makes a suspended run of this installation of a record. Only what a run needs
 // to go on is taken from it, and the job is checked as one of a Beefile; its paths start
 // at dir.
-func (r record) adopted(dir string) (state.Run, []state.Attempt, Submission, error) {
+func adopted(r retention.Record, dir string) (state.Run, []state.Attempt, Submission, error) {
 	sub, err := foreignSubmission(r.Run.ID, r.Run.Submission, dir)
 	if err != nil {
 		return state.Run{}, nil, sub, err
@@ -114,13 +115,13 @@ func known[T comparable](v T, all []T, otherwise T) T {
 // foreignSubmission reads the submission of a run from a record or an export.
 func foreignSubmission(run string, raw json.RawMessage, dir string) (Submission, error) {
 	var s Submission
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := core.DecodeJSON(raw, &s); err != nil {
 		return s, foreignError(run, err)
 	}
 	return s.foreign(run, dir)
 }
 
-// foreign keeps of a submission what the job is, checked anew.
+// foreign keeps of a submission what the job is, checked again.
 func (s Submission) foreign(run, dir string) (Submission, error) {
 	if s.Version != submissionVersion {
 		return s, &core.Error{
@@ -155,7 +156,7 @@ func isImageID(text string) bool {
 	return text != "" && len(text) <= longestName && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// plain is a text that somebody else wrote as one that can be printed: of bounded length,
+// plain is a text that another user wrote as one that can be printed: of bounded length,
 // without control characters.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
@@ -172,7 +173,7 @@ func plain(text string) string {
 	return text
 }
 
-// moment is a time that somebody else wrote, where it can be one.
+// moment is a time that another user wrote, where it can be one.
 func moment(t time.Time) time.Time {
 	if t.Year() < 2000 || t.After(time.Now().Add(24*time.Hour)) {
 		return time.Time{}
@@ -188,7 +189,7 @@ func began(t time.Time) time.Time {
 	return t
 }
 
-// duration is one that somebody else wrote, where it can be one.
+// duration is one that another user wrote, where it can be one.
 func duration(d time.Duration) time.Duration {
 	const most = 10 * 365 * 24 * time.Hour
 	return min(max(d, 0), most)

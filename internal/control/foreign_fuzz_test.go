@@ -29,7 +29,7 @@ func FuzzRecord(f *testing.F) {
 			knownKind(t, err)
 			return
 		}
-		run, attempts, sub, err := r.adopted(dir)
+		run, attempts, sub, err := adopted(r, dir)
 		if err != nil {
 			knownKind(t, err)
 			return

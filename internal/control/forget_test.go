@@ -63,7 +63,7 @@ func TestForgettingKeepsWhatASiteStillHolds(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				err = w.Forget(t.Context(), run, Leaving{Sites: c.leave})
+				err = w.Garbage().Forget(t.Context(), run, Leaving{Sites: c.leave})
 				if c.kept && (!core.IsKind(err, core.Busy) || core.Remedy(err) == "") || !c.kept && err != nil {
 					t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 				}

@@ -14,7 +14,7 @@ import (
 // run itself has made.
 func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 	w, to := newWorld(t, "a"), t.TempDir()
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/res", To: to}}})
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: to}}})
 	s, err := SubmissionOf(run)
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 		if c.users != "" {
 			writeFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
 		}
-		a := &attempt{drive: &drive{c: w.Controller, run: run, sub: s}}
-		if err := a.settle(t.Context(), "came", to, "res"); err != nil {
+		a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, s)}
+		if err := a.settle(t.Context(), "came", to, "res", true); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if err := os.Remove(filepath.Join(to, "res/.link")); err != nil { // it is still one

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
 // stageImage brings the image to the head's host, unless its cache holds the image
@@ -29,9 +28,9 @@ func (a *attempt) stageImage(ctx context.Context, what string, image core.Image,
 		return err
 	}
 	t := driver.Transfer{Local: local, Remote: remote, Progress: func(done int64) {
-		a.c.Progress(protocol.PhaseStage)("sending "+what, done, info.Size())
+		a.c.Progress(core.PhaseStage)("sending "+what, done, info.Size())
 	}}
-	return a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
+	return a.transfers().Retry(ctx, func() error { return a.lease.Stage(ctx, t) })
 }
 
 func (a *attempt) flatten(ctx context.Context, image core.Image, local string) error {

@@ -26,14 +26,21 @@ type staging struct{ local, remote string }
 // missing is the job without those inputs that its checkpoint has: what they were made of
 // at home may be gone by now.
 func (a *attempt) missing() *spec.Job {
-	job := a.sub.Job
 	if a.resumed {
-		job.Inputs = slices.DeleteFunc(slices.Clone(job.Inputs), func(in spec.Copy) bool {
-			_, inside := below(job.Volume.Path, path.Clean(in.To))
-			return inside
-		})
-		job.Volume.From = ""
+		return withoutVolume(&a.sub.Job)
 	}
+	job := a.sub.Job
+	return &job
+}
+
+// withoutVolume is a job without what its volume has at the beginning.
+func withoutVolume(of *spec.Job) *spec.Job {
+	job := *of
+	job.Inputs = slices.DeleteFunc(slices.Clone(job.Inputs), func(in spec.Input) bool {
+		_, inside := below(job.Volume.Path, path.Clean(in.To))
+		return inside
+	})
+	job.Volume.From = ""
 	return &job
 }
 
@@ -44,12 +51,19 @@ func (a *attempt) missing() *spec.Job {
 // the target itself, or a file in it where the target ends with a slash, is
 // the volume, or the input is a glob. A link stands for what it leads to.
 func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
-	var copies []staging
 	binds := inputBinds(job)
+	copies, err := planInputsAt(job, binds)
+	return copies, binds, err
+}
+
+// planInputsAt is planInputs of a job with given binds: they are those of all its inputs,
+// also where some are in its checkpoint.
+func planInputsAt(job *spec.Job, binds map[string]string) ([]staging, error) {
+	var copies []staging
 	for _, in := range job.Inputs {
 		matches, err := matchInput(in)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		isGlob := len(matches) > 1 || matches[0] != in.From
 		for _, local := range matches {
@@ -58,11 +72,11 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 			// in place of a copy, or nothing.
 			local, err := filepath.EvalSymlinks(local)
 			if err != nil {
-				return nil, nil, inputError(in, err)
+				return nil, inputError(in, err)
 			}
 			info, err := os.Stat(local)
 			if err != nil {
-				return nil, nil, inputError(in, err)
+				return nil, inputError(in, err)
 			}
 			target := path.Clean(in.To)
 			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume.Path))
@@ -81,8 +95,7 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 	if from := job.Volume.From; from != "" {
 		copies = append(copies, staging{from, protocol.VolumeSourcePath("")})
 	}
-	copies, err := disjoint(copies)
-	return copies, binds, err
+	return disjoint(copies)
 }
 
 // counting gives what is told how much of a file or directory has been copied, and tells
@@ -122,7 +135,7 @@ func inputBinds(job *spec.Job) map[string]string {
 	return binds
 }
 
-func matchInput(in spec.Copy) ([]string, error) {
+func matchInput(in spec.Input) ([]string, error) {
 	matches, err := spec.LocalMatches(in.From)
 	if err != nil {
 		return nil, inputError(in, err)
@@ -133,7 +146,7 @@ func matchInput(in spec.Copy) ([]string, error) {
 	return matches, nil
 }
 
-func inputError(in spec.Copy, err error) error {
+func inputError(in spec.Input, err error) error {
 	return &core.Error{
 		Kind: core.Invalid, Op: "read input", Object: in.From, Err: err,
 		Remedy: "Check `inputs:` in the Beefile; relative paths start at the Beefile's directory.",

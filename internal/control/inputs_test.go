@@ -2,11 +2,15 @@ package control
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // TestALargeInputIsCountedWhileItIsCopied, and a small one not at all.
@@ -37,4 +41,23 @@ func TestALargeInputIsCountedWhileItIsCopied(t *testing.T) {
 		told(1)
 		end()
 	})
+}
+
+// TestInputsHaveTheirPlacesAfterAMove: those outside of the volume are where outputs below them
+// are looked for, though the checkpoint has others.
+func TestInputsHaveTheirPlacesAfterAMove(t *testing.T) {
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"a/x": "x", "b/y": "y"})
+	job := &spec.Job{
+		Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: filepath.Join(dir, "a"), To: "/work/a"}, {From: filepath.Join(dir, "b"), To: "/data"}},
+		Outputs: []spec.Output{{From: "/data/out", To: dir}},
+	}
+	copies, err := planInputsAt(withoutVolume(job), inputBinds(job))
+	if err != nil || len(copies) != 1 {
+		t.Fatalf("%+v, %v", copies, err)
+	}
+	list, refused := placed(job, []protocol.OutputMatch{{Path: path.Join(copies[0].remote, "out")}})
+	if len(list) != 1 || len(refused) != 0 {
+		t.Errorf("an output below %s: %+v, refused %q", copies[0].remote, list, refused)
+	}
 }

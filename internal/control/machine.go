@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	p := &protocol.VM{
-		OnDemand: v.When == spec.VMAuto, CPUs: v.CPUs, Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
+		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, a.sub.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
 		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
 		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size),
 	}
@@ -89,11 +90,11 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		guest.Build = &recipe
 	}
 	var err error
-	report, told := a.c.Progress(protocol.PhaseImage), false
+	report, told := a.c.Progress(core.PhaseImage), false
 	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, func(message string, done, total int64) {
 		if !told { // that it takes minutes, once, is no fault of the job's own image
 			told = true
-			a.c.say(protocol.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
+			a.c.say(core.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
 		}
 		report(message, done, total)
 	})

@@ -14,14 +14,17 @@ import (
 // brought there may hold links that its site chose.
 //
 // A directory that is there takes what the other holds. Where one is a directory and the
-// other is not, nothing is replaced: what came goes to its name with a suffix. So do hidden
-// files below an output whose names are taken by files that are not the run's.
+// other is not, nothing is replaced: what came goes to its name with a suffix. So do files
+// whose names are taken by files that no run of the same name wrote, unless replace is set,
+// and hidden files below an output whose names are taken by files that are not the run's.
 type merger struct {
 	root    *fsutil.Root
 	suffix  string
 	beside  []string        // what has such a name
 	hidden  []string        // likewise, beside a hidden file
 	own     map[string]bool // hidden files of this run
+	writers *writers        // of what is there
+	replace bool            // files of others
 	changed map[string]bool // directories that have to be synced
 }
 
@@ -41,48 +44,78 @@ func (m *merger) place(from, to string) error {
 // directory makes one, or gives the name of one beside what is there.
 func (m *merger) directory(name string) (string, error) {
 	there, err := m.root.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		m.changed[path.Dir(name)] = true
-		return name, m.root.Mkdir(name, 0o777)
-	case err != nil || there.IsDir():
+		if err = m.root.Mkdir(name, 0o777); !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		there, err = m.root.Lstat(name) // it has appeared meanwhile
+	}
+	if err != nil || there.IsDir() {
 		return name, err
 	}
 	m.beside = append(m.beside, name+m.suffix)
 	return m.directory(name + m.suffix)
 }
 
+// mostLooks is how often a name is looked at that others take and free.
+const mostLooks = 16
+
+// move moves what came to a name. Only a file that was looked at is replaced: another one may
+// appear there at any time.
 func (m *merger) move(from, to string) error {
 	have, err := m.root.Lstat(from)
 	if err != nil {
 		return err
 	}
-	there, err := m.root.Lstat(to)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case have.IsDir() != there.IsDir():
-		m.beside = append(m.beside, to+m.suffix)
-		return m.move(from, to+m.suffix)
-	case have.IsDir():
-		return m.fill(from, to, have)
+	for range mostLooks {
+		there, lerr := m.root.Lstat(to)
+		if lerr == nil {
+			return m.onto(from, to, have, there)
+		}
+		if !errors.Is(lerr, fs.ErrNotExist) {
+			return lerr
+		}
+		if err = m.rename(from, to, have, m.root.RenameNew); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
-	return m.rename(from, to, have)
+	return err
 }
 
-// rename moves a file or directory. A directory without write permission, as results may
-// be, cannot leave the one that it is in: its entry ".." changes.
-func (m *merger) rename(from, to string, have fs.FileInfo) error {
+// onto moves what came to a name at which something is.
+func (m *merger) onto(from, to string, have, there fs.FileInfo) error {
+	if have.IsDir() && there.IsDir() {
+		return m.fill(from, to, have)
+	}
+	if have.IsDir() == there.IsDir() {
+		if is, err := m.replaces(to, there); err != nil {
+			return err
+		} else if is {
+			return m.rename(from, to, have, m.root.Rename)
+		}
+		if is, err := m.same(from, to, there); err != nil {
+			return err
+		} else if is { // it stays
+			return m.root.RemoveAll(from)
+		}
+	}
+	m.beside = append(m.beside, to+m.suffix)
+	return m.move(from, to+m.suffix)
+}
+
+// rename moves a file or directory, by Rename or RenameNew. A directory without write
+// permission, as results may be, cannot leave the one that it is in: its entry ".." changes.
+func (m *merger) rename(from, to string, have fs.FileInfo, by func(from string, in *fsutil.Root, to string) error) error {
 	m.changed[path.Dir(to)] = true
-	err := m.root.Rename(from, m.root, to)
+	err := by(from, m.root, to)
 	if !errors.Is(err, fs.ErrPermission) || !have.IsDir() {
 		return err
 	}
 	if err := m.root.Chmod(from, have.Mode()|0o700); err != nil {
 		return err
 	}
-	if err := m.root.Rename(from, m.root, to); err != nil {
+	if err := by(from, m.root, to); err != nil {
 		return err
 	}
 	return m.root.Chmod(to, have.Mode())

@@ -1,30 +1,27 @@
 package control
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"golang.org/x/sys/unix"
 )
 
 // TestOnlyWhatWasAskedForComesHome, under a name below `to:`.
 func TestOnlyWhatWasAskedForComesHome(t *testing.T) {
 	job := &spec.Job{
 		Volume:  spec.Volume{Path: "/work"},
-		Inputs:  []spec.Copy{{From: "in", To: "/data/"}},
-		Outputs: []spec.Copy{{From: "/work/*.dat", To: "r"}, {From: "/work/*/log", To: "r"}, {From: "/work", To: "r"}, {From: "/data/out/?", To: "r"}, {From: "/etc/passwd", To: "r"}, {From: "/work/.*", To: "r"}, {From: "/work/a/../b", To: "r"}},
+		Inputs:  []spec.Input{{From: "in", To: "/data/"}},
+		Outputs: []spec.Output{{From: "/work/*.dat", To: "r"}, {From: "/work/*/log", To: "r"}, {From: "/work", To: "r"}, {From: "/data/out/?", To: "r"}, {From: "/etc/passwd", To: "r"}, {From: "/work/.*", To: "r"}, {From: "/work/a/../b", To: "r"}},
 	}
 	for _, c := range []struct {
 		index int
@@ -86,7 +83,7 @@ func FuzzPlaced(f *testing.F) {
 		f.Add("/work/*", m, "/d/*/x", "volume/"+m)
 	}
 	f.Fuzz(func(t *testing.T, from, path, from2, path2 string) {
-		job := &spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{To: "/d"}}, Outputs: []spec.Copy{{From: from, To: "/to"}, {From: from2, To: "/to"}}}
+		job := &spec.Job{Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{To: "/d"}}, Outputs: []spec.Output{{From: from, To: "/to"}, {From: from2, To: "/to"}}}
 		list, _ := placed(job, []protocol.OutputMatch{{Path: path}, {Index: 1, Path: path2}, {Path: path2}})
 		for _, o := range list {
 			if base := filepath.Base(from); base == "/" || base == "." || base == ".." || strings.HasPrefix(filepath.Base(from2), "..") {
@@ -146,7 +143,7 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 			if _, err := os.Lstat(filepath.Join(to, from)); err != nil {
 				from = "came/f"
 			}
-			m := merger{root: root, suffix: ".ID", changed: map[string]bool{}}
+			m := merger{root: root, suffix: ".ID", replace: true, changed: map[string]bool{}}
 			if err := m.place(from, c.to); err != nil {
 				t.Fatal(err)
 			}
@@ -173,6 +170,45 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 	}
 }
 
+// TestFilesThatAppearAtOneTime at one name are all there afterwards: none takes the place of
+// another that was not there when it was looked for.
+func TestFilesThatAppearAtOneTime(t *testing.T) {
+	to := t.TempDir()
+	root, err := fsutil.OpenRoot(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	const files = 64
+	want := map[string]bool{}
+	for i := range files {
+		text := strconv.Itoa(i)
+		want[text] = true
+		writeFiles(t, to, map[string]string{"came/" + text: text})
+	}
+	var all sync.WaitGroup
+	for i := range files {
+		all.Go(func() {
+			none := &writers{of: map[string][]state.Written{}}
+			m := merger{root: root, suffix: fmt.Sprint(".", i), changed: map[string]bool{}, writers: none}
+			if err := m.place("came/"+strconv.Itoa(i), "res/f"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	got := listed(t, filepath.Join(to, "res"))
+	for name, text := range got {
+		if !want[text] {
+			t.Errorf("%s has %q", name, text)
+		}
+		delete(want, text)
+	}
+	if len(got) != files || len(want) > 0 {
+		t.Errorf("%d files are there of %d, lost: %v", len(got), files, want)
+	}
+}
+
 // TestASiteThatNamesOthersFiles gets nothing written outside of `to:`, and the run ends
 // with what was asked for.
 func TestASiteThatNamesOthersFiles(t *testing.T) {
@@ -183,50 +219,10 @@ func TestASiteThatNamesOthersFiles(t *testing.T) {
 		protocol.OutputMatch{Path: ".."}, protocol.OutputMatch{Path: "volume/.."}, protocol.OutputMatch{Path: "volume/a.dat"},
 		protocol.OutputMatch{Path: "volume/a.dat"}, protocol.OutputMatch{Path: "volume/.git"}, protocol.OutputMatch{Path: "../../.ssh"})
 	run := w.drive(t, w.submitJob(t, spec.Job{
-		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Copy{{From: "/work/*", To: results}},
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/*", To: results}},
 	}), nil)
 	if got := listed(t, home); run.State != state.Succeeded || !same(got, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine", "project/results/a.dat": "a"}) {
 		t.Errorf("%s: %q", run.State, got)
 	}
 	w.arrived(t, run.ID, state.Arrived{To: results, Count: 1, Names: []string{"a.dat"}})
-}
-
-// TestNoSiteFillsADisk: of the space at home a part is kept.
-func TestNoSiteFillsADisk(t *testing.T) {
-	for name, c := range map[string]struct {
-		before, now free
-		scarce      bool
-	}{
-		"much":               {free{1 << 40, 0, false}, free{2 << 30, 0, false}, false},
-		"little of much":     {free{1 << 40, 0, false}, free{1 << 29, 0, false}, true},
-		"a small disk":       {free{100 << 20, 0, false}, free{20 << 20, 0, false}, false},
-		"a small disk, full": {free{100 << 20, 0, false}, free{9 << 20, 0, false}, true},
-		"files":              {free{1 << 40, 1 << 20, true}, free{1 << 39, 9999, true}, true},
-		"files, not counted": {free{1 << 40, 0, false}, free{1 << 39, 0, false}, false},
-	} {
-		if c.before.scarce(c.now) != c.scarce {
-			t.Errorf("%s: scarce is %v", name, !c.scarce)
-		}
-	}
-	if os.Geteuid() != 0 {
-		return
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("small", dir, "tmpfs", 0, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, 0) })
-	done := int64(0)
-	err := withinSpace(t.Context(), driver.Transfer{Local: filepath.Join(dir, "x"), Progress: func(n int64) { done = n }}, func(ctx context.Context, tr driver.Transfer) error {
-		for n := int64(1); n < 100 && ctx.Err() == nil; n++ {
-			if err := os.WriteFile(filepath.Join(dir, strconv.FormatInt(n, 10)), make([]byte, 1<<20), 0o600); err != nil {
-				return err
-			}
-			tr.Progress(n << 20)
-		}
-		return ctx.Err()
-	})
-	if !core.IsKind(err, core.Transient) || !errors.Is(err, errScarce) || done < 50<<20 {
-		t.Errorf("after %d bytes: %v", done, err)
-	}
 }

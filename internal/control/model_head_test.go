@@ -35,7 +35,7 @@ type modelHead struct {
 	events  []protocol.Event
 	over    chan struct{} // closed at its end, however it comes
 	stopped chan struct{} // closed when a stop is asked for
-	news    chan struct{} // closed, and made anew, with every event
+	news    chan struct{} // closed, and made again, with every event
 	ended   bool
 }
 
@@ -73,7 +73,7 @@ func (h *modelHead) runs() {
 		m.amiss("attempt %d computes without what its setup has made", h.l.owner.Attempt)
 	}
 	h.begun = time.Now()
-	h.journal(protocol.Event{Phase: protocol.PhaseRun, Begin: true})
+	h.journal(protocol.Event{Phase: core.PhaseRun, Begin: true})
 }
 
 // prepare is what comes before that: the other nodes join, and setup runs. until tells
@@ -81,7 +81,7 @@ func (h *modelHead) runs() {
 func (h *modelHead) prepare(until func(<-chan struct{}, time.Duration) bool) bool {
 	m, at := h.l.s.m, h.l.s.name
 	if len(h.nodes) > 1 {
-		h.tell(protocol.Event{Phase: protocol.PhaseJoin, Begin: true})
+		h.tell(protocol.Event{Phase: core.PhaseJoin, Begin: true})
 		if !until(h.all, h.plan.JoinTimeout) {
 			return false
 		}
@@ -91,19 +91,19 @@ func (h *modelHead) prepare(until func(<-chan struct{}, time.Duration) bool) boo
 			h.result(&protocol.Result{Kind: core.Lost.String(), Message: "no word from a node"})
 			return false
 		}
-		h.tell(protocol.Event{Phase: protocol.PhaseJoin, End: true})
+		h.tell(protocol.Event{Phase: core.PhaseJoin, End: true})
 	}
 	if h.plan.Setup == nil {
 		return true
 	}
-	h.tell(protocol.Event{Phase: protocol.PhaseSetup, Begin: true})
+	h.tell(protocol.Event{Phase: core.PhaseSetup, Begin: true})
 	m.mu.Lock()
 	takes, fails := time.Duration(1+m.of("setup.for", 20))*time.Minute, m.once("setup.fails."+at, 15)
 	m.mu.Unlock()
 	if !until(nil, takes) {
 		return false
 	}
-	h.tell(protocol.Event{Phase: protocol.PhaseSetup, End: true})
+	h.tell(protocol.Event{Phase: core.PhaseSetup, End: true})
 	if fails {
 		m.mu.Lock()
 		m.spoilt = true
@@ -193,7 +193,7 @@ func (h *modelHead) live() {
 			case <-slot:
 				h.saveAndEnd(unsaved)
 			case <-fault:
-				h.meet(fate, unsaved)
+				h.endEarly(fate, unsaved)
 			case <-come:
 				return true
 			case <-time.After(d):
@@ -236,7 +236,7 @@ func (h *modelHead) live() {
 			case <-slot:
 				h.saveAndEnd(saves)
 			case <-fault:
-				h.meet(fate, saves)
+				h.endEarly(fate, saves)
 			case <-snap:
 				h.snapshot(n)
 				continue
@@ -249,8 +249,8 @@ func (h *modelHead) live() {
 // hostFull is why an attempt ends that does not go on elsewhere.
 const hostFull = "the disk of the host is full"
 
-// meet is an early end.
-func (h *modelHead) meet(fate, saves int) {
+// endEarly is an early end.
+func (h *modelHead) endEarly(fate, saves int) {
 	m := h.l.s.m
 	switch fate {
 	case 1:
@@ -304,7 +304,7 @@ func (h *modelHead) snapshot(n int) {
 	if h.ended {
 		return
 	}
-	h.journal(protocol.Event{Phase: protocol.PhaseRun, Snapshot: n})
+	h.journal(protocol.Event{Phase: core.PhaseRun, Snapshot: n})
 	os.RemoveAll(protocol.SnapshotDir(h.l.dir, n-2))
 }
 
@@ -344,7 +344,7 @@ func (h *modelHead) result(r *protocol.Result) {
 	if err != nil {
 		panic(err)
 	}
-	h.journal(protocol.Event{Phase: protocol.PhaseRun, End: true})
+	h.journal(protocol.Event{Phase: core.PhaseRun, End: true})
 	h.journal(protocol.Event{Result: r})
 	m.say("attempt %d on %s ends: %s %v", h.l.owner.Attempt, h.l.s.name, r.Message, r.Exit)
 	h.end()

@@ -19,7 +19,8 @@ import (
 )
 
 // die may have a site fall silent for good that has ended an attempt whose
-// checkpoint is at home: what else is there is lost.
+// checkpoint is at home: what else is there is lost. Of one that has lied, a
+// controller may not know that; its user notices, some time.
 func (l *modelLease) die() {
 	m := l.s.m
 	m.mu.Lock()
@@ -30,6 +31,9 @@ func (l *modelLease) die() {
 	if !m.calm && !l.s.dead && l.saved > 0 && l.head.ended && slices.ContainsFunc(m.kept(), home) && m.once("dies."+l.s.name, 8) {
 		m.say("%s does not answer any more", l.s.name)
 		l.s.dead = true
+		if m.lies {
+			time.AfterFunc(noticed, l.s.writeOff)
+		}
 	}
 }
 
@@ -47,15 +51,18 @@ func (l *modelLease) vanish() {
 	time.AfterFunc(time.Duration(1+m.of("noticed", 6))*time.Hour, l.s.writeOff)
 }
 
+// noticed is when the user of a liar declares it lost that does not answer.
+const noticed = 7 * time.Hour
+
 type modelLease struct {
-	s       *modelSite
-	owner   core.Owner
-	dir     string
-	live    bool
-	ready   time.Time
-	dropped bool
-	draft   []byte // orders, before they are in force and then
-	orders  []byte
+	s          *modelSite
+	owner      core.Owner
+	dir        string
+	live       bool
+	ready      time.Time
+	dropped    bool
+	draft      []byte // a launch spec, before it is enabled and then
+	launchSpec []byte
 	// deadline is when the site takes its hosts back, by its own clock.
 	deadline time.Time
 	// stuck is when a release first failed, and sticks how many more will.
@@ -68,7 +75,7 @@ type modelLease struct {
 	unsure bool
 	// written is set when the run's user has said not to wait for it.
 	written bool
-	said    saidOf
+	said    leaseClaims
 }
 
 func (l *modelLease) Disconnect() {}
@@ -198,7 +205,7 @@ func (l *modelLease) Stage(_ context.Context, t driver.Transfer) error {
 	l.s.m.step()
 	err := errors.Join(l.reach("stage"), l.outside(t.Remote))
 	l.s.m.mu.Lock()
-	if l.head != nil || l.orders != nil {
+	if l.head != nil || l.launchSpec != nil {
 		l.s.m.wrong("attempt %d on %s gets files under its feet", l.owner.Attempt, l.s.name)
 	}
 	l.s.m.mu.Unlock()
@@ -299,7 +306,7 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	if err := json.Unmarshal(c.Config, &config); err != nil {
 		panic(err)
 	}
-	if l.orders != nil {
+	if l.launchSpec != nil {
 		m.wrong("attempt %d, which %s starts by itself, is launched", l.owner.Attempt, l.s.name)
 	}
 	if config.Rank == 0 {
@@ -346,7 +353,7 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 // givenUp tells whether releases have failed for so long that the run goes on
 // elsewhere, with a volume of its own there.
 func (l *modelLease) givenUp() bool {
-	return !l.stuck.IsZero() && time.Since(l.stuck) >= releasePatience
+	return !l.stuck.IsZero() && time.Since(l.stuck) >= releaseLimit
 }
 
 // writtenOff tells whether the run has rightly gone on without what the attempt has

@@ -31,8 +31,8 @@ var eventLies = []func(e *protocol.Event){
 	func(e *protocol.Event) { e.Seq = 1 << 62 },
 	func(e *protocol.Event) { e.Seq += 1000 },
 	func(e *protocol.Event) { e.Phase = "dance" },
-	func(e *protocol.Event) { e.Phase, e.Begin, e.End = protocol.PhaseRun, true, true },
-	func(e *protocol.Event) { e.Phase, e.Begin, e.End = protocol.PhaseCheckpoint, true, false },
+	func(e *protocol.Event) { e.Phase, e.Begin, e.End = core.PhaseRun, true, true },
+	func(e *protocol.Event) { e.Phase, e.Begin, e.End = core.PhaseCheckpoint, true, false },
 	func(e *protocol.Event) { e.Rank = 99 },
 	func(e *protocol.Event) { e.Rank = -5 },
 	func(e *protocol.Event) { e.Bytes = -1 },
@@ -73,13 +73,13 @@ var resultLies = []func(r *protocol.Result){
 	func(r *protocol.Result) { r.Kind = "dubious" },
 	func(r *protocol.Result) { r.Message, r.Remedy = escape, escape },
 	func(r *protocol.Result) { r.Host = escape },
-	func(r *protocol.Result) { r.Nodes = []protocol.NodeReport{{Rank: 5, Host: "x"}} },
-	func(r *protocol.Result) { r.Nodes = []protocol.NodeReport{{Host: "a"}, {Host: "b"}} },
-	func(r *protocol.Result) { r.Phases = map[protocol.Phase]time.Duration{"dance": 1} },
+	func(r *protocol.Result) { r.Nodes = []core.NodeReport{{Rank: 5, Host: "x"}} },
+	func(r *protocol.Result) { r.Nodes = []core.NodeReport{{Host: "a"}, {Host: "b"}} },
+	func(r *protocol.Result) { r.Phases = map[core.Phase]time.Duration{"dance": 1} },
 	func(r *protocol.Result) {
-		r.Phases = map[protocol.Phase]time.Duration{protocol.PhaseRun: 90 * 365 * 24 * time.Hour}
+		r.Phases = map[core.Phase]time.Duration{core.PhaseRun: 90 * 365 * 24 * time.Hour}
 	},
-	func(r *protocol.Result) { r.Phases = map[protocol.Phase]time.Duration{protocol.PhaseRun: -1} },
+	func(r *protocol.Result) { r.Phases = map[core.Phase]time.Duration{core.PhaseRun: -1} },
 	func(r *protocol.Result) { r.Exit, r.Continue, r.Snapshot = nil, true, 7 },
 	func(r *protocol.Result) { r.Exit, r.Continue, r.Bytes = nil, true, -1 },
 	func(r *protocol.Result) { r.TakenBack = true },
@@ -159,18 +159,18 @@ func (h modelLine) addresses() ([]string, error) {
 	return [][]string{nil, {"evil"}, {"127.0.0.1:0"}, {escape + ":1"}, slices.Repeat([]string{"127.0.0.1:1"}, 1000)}[way], nil
 }
 
-// saidOf is what a site says of a lease each time that it is asked for it.
-type saidOf struct {
+// leaseClaims is what a site says of a lease each time that it is asked for it.
+type leaseClaims struct {
 	hosts    func([]core.Host) []core.Host
 	deadline *time.Time
 }
 
 var deadlineLies = []time.Time{{}, time.Date(2000, 1, 1, 0, 30, 0, 0, time.UTC), time.Date(2000, 1, 3, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1492, 1, 1, 0, 0, 0, 0, time.UTC)}
 
-// lied has the site say anew what its hosts are and when it takes them back. The model is
+// lied has the site report again what its hosts are and when it takes them back. The model is
 // locked.
 func (l *modelLease) lied() *modelLease {
-	l.said = saidOf{}
+	l.said = leaseClaims{}
 	if way, is := l.s.m.lie("hosts", 10, len(hostLies)); is {
 		l.said.hosts = hostLies[way]
 	}
@@ -256,7 +256,9 @@ func (l *modelLease) liedFile(t driver.Transfer) {
 
 // standBy submits another run, that no liar may touch.
 func (m *model) standBy(ctx context.Context, c *Controller) error {
-	run, lock, err := c.Submit(ctx, m.submission())
+	sub := m.submission()
+	sub.Job.Outputs = nil // those of the run come there
+	run, lock, err := c.Submit(ctx, sub)
 	if err != nil {
 		return err
 	}

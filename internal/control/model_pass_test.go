@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
@@ -17,12 +18,12 @@ import (
 
 // How what an attempt has left goes straight from its site to the next one's.
 
-// meet is the network between sites.
-func (m *model) meet(_ context.Context, listener, caller driver.Meeter) (*way, error) {
+// rendezvous is the network between sites.
+func (m *model) rendezvous(_ context.Context, listener, caller driver.Connector) (*transfer.Connection, error) {
 	m.step()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, end := range []driver.Meeter{listener, caller} {
+	for _, end := range []driver.Connector{listener, caller} {
 		l := end.(*modelLease)
 		if err := l.s.way("meet", 25); err != nil {
 			return nil, err
@@ -31,7 +32,7 @@ func (m *model) meet(_ context.Context, listener, caller driver.Meeter) (*way, e
 			return nil, &core.Error{Kind: core.Unsupported, Err: errors.New("no way to " + l.s.name)}
 		}
 	}
-	return &way{name: "way", addr: listener.Machine()}, nil
+	return &transfer.Connection{Name: "way", Addr: listener.Machine()}, nil
 }
 
 func (l *modelLease) Machine() string {
@@ -41,12 +42,12 @@ func (l *modelLease) Machine() string {
 	return l.s.name
 }
 
-func (l *modelLease) Meet(context.Context, driver.Meeting) (driver.End, error) {
+func (l *modelLease) Rendezvous(context.Context, driver.RendezvousSpec) (driver.End, error) {
 	panic("the model's network has hosts meet")
 }
 
-// Yield gives the hosts of a site with a queue back, where files stay.
-func (l *modelLease) Yield(context.Context) error {
+// LendVolume gives the hosts of a site with a queue back, where files stay.
+func (l *modelLease) LendVolume(context.Context) error {
 	l.s.m.step()
 	if err := l.reach("yield"); err != nil {
 		return err
@@ -68,9 +69,9 @@ func (l *modelLease) Yield(context.Context) error {
 	return nil
 }
 
-// Inherit moves a tree from another lease to this one, or does so and is not heard of,
+// ReuseVolume moves a tree from another lease to this one, or does so and is not heard of,
 // or cannot do it; and somebody may still write there.
-func (l *modelLease) Inherit(_ context.Context, from, to string) error {
+func (l *modelLease) ReuseVolume(_ context.Context, from, to string) error {
 	m := l.s.m
 	m.step()
 	err := l.reach("inherit")
@@ -81,7 +82,7 @@ func (l *modelLease) Inherit(_ context.Context, from, to string) error {
 		err = &core.Error{Kind: core.Permanent, Err: errors.New("it is another file system")}
 	}
 	if err == nil {
-		err = leasedir.Inherit(from, to)
+		err = leasedir.ReuseVolume(from, to)
 	}
 	switch {
 	case err != nil:
@@ -182,10 +183,10 @@ func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoin
 	return dirstore.Store(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, store.Tree(tree))
 }
 
-func (l *modelLease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
+func (l *modelLease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
 	l.s.m.step()
 	if err := l.reach("serve"); err != nil {
 		return false, err
 	}
-	return store.Matches(tree, m)
+	return store.Matches(ctx, tree, m)
 }

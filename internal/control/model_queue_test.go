@@ -13,15 +13,15 @@ import (
 // Leases of sites with a queue, and of those that start by themselves what was left
 // with them.
 
-func (l *modelLease) Entrust(_ context.Context, orders []byte) error {
+func (l *modelLease) StageSpec(_ context.Context, launchSpec []byte) error {
 	l.s.m.step()
 	err := l.reach("entrust")
 	l.s.m.mu.Lock()
-	if l.orders != nil {
-		l.s.m.wrong("attempt %d on %s gets orders anew, with others in force", l.owner.Attempt, l.s.name)
+	if l.launchSpec != nil {
+		l.s.m.wrong("attempt %d on %s gets a launch spec again, with another enabled", l.owner.Attempt, l.s.name)
 	}
 	if err == nil {
-		l.draft = orders
+		l.draft = launchSpec
 	}
 	l.s.m.mu.Unlock()
 	l.s.m.step()
@@ -33,7 +33,7 @@ func (l *modelLease) Attend(context.Context) error {
 	return &core.Error{Kind: core.Unsupported, Err: errors.New("the model has no secrets")}
 }
 
-func (l *modelLease) Commit(context.Context) error {
+func (l *modelLease) EnableSpec(context.Context) error {
 	l.s.m.step()
 	err := l.commit()
 	l.s.m.step()
@@ -48,12 +48,12 @@ func (l *modelLease) commit() error {
 		return err
 	}
 	switch {
-	case l.orders != nil:
+	case l.launchSpec != nil:
 		return nil
 	case l.s.leases[l.owner] != l || l.draft == nil:
-		return &core.Error{Kind: core.NotFound, Err: errors.New("there are no orders")}
+		return &core.Error{Kind: core.NotFound, Err: errors.New("there is no launch spec")}
 	}
-	l.orders = l.draft
+	l.launchSpec = l.draft
 	time.AfterFunc(time.Until(l.ready), l.obey)
 	if m.once("committed."+l.s.name, 20) {
 		return m.passing("commit, which has worked,")
@@ -61,7 +61,7 @@ func (l *modelLease) commit() error {
 	return nil
 }
 
-// obey carries the orders out.
+// obey executes the launch spec.
 func (l *modelLease) obey() {
 	m := l.s.m
 	m.mu.Lock()
@@ -73,8 +73,8 @@ func (l *modelLease) obey() {
 		l.gone()
 		return
 	}
-	var o orders
-	err := json.Unmarshal(l.orders, &o)
+	var o launchSpec
+	err := json.Unmarshal(l.launchSpec, &o)
 	if err == nil {
 		_, err = o.configs(ownHosts{l})
 	}

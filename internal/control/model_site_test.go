@@ -107,6 +107,10 @@ func (s *modelSite) TryRuntime(context.Context, string) (runtime, host string, e
 	return "", "", nil
 }
 
+func (s *modelSite) Directories(context.Context, []driver.Directory) ([]string, error) {
+	return nil, nil
+}
+
 func (s *modelSite) Queue() driver.SiteQueue { return nil }
 
 func (s *modelSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {

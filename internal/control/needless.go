@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"os"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -27,38 +26,14 @@ func (d *drive) needless(ctx context.Context, out outcome) bool {
 	return last.Verdict == state.Completed && len(last.Unmatched) == 0
 }
 
-// removeTimeout bounds how long a run that has succeeded waits for its store.
-const removeTimeout = time.Minute
-
 // removeCheckpoints removes what a run has in its store. What cannot be removed stays
 // until `bee rm`.
 func (d *drive) removeCheckpoints(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	list, err := d.all(ctx)
-	if err == nil && len(list) == 0 {
-		return
-	}
-	bytes := int64(0)
-	for _, k := range list {
-		bytes += k.Manifest.Bytes
-	}
-	store, serr := d.known(ctx)
-	if err == nil {
-		err = serr
-	}
-	if err == nil {
-		err = store.Remove(ctx)
-	}
-	if err == nil && d.sub.StoreName != "" { // the installation that began it has to learn who has it
-		err = d.noteRun(ctx, store)
-	}
-	if err == nil {
-		err = d.remember(nil)
-	}
-	if err != nil {
+	count, bytes, err := d.checkpoints().Remove(ctx, d.sub.StoreName != "")
+	switch {
+	case err != nil:
 		d.record(ctx, event.CheckpointsStay{Store: d.sub.Job.Store, Cause: event.CauseOf(err)})
-		return
+	case count > 0:
+		d.record(ctx, event.CheckpointsRemoved{Count: count, Bytes: bytes, Store: d.sub.Job.Store})
 	}
-	d.record(ctx, event.CheckpointsRemoved{Count: len(list), Bytes: bytes, Store: d.sub.Job.Store})
 }

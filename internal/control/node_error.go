@@ -3,13 +3,13 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -28,7 +28,7 @@ const maxNodeError = 64 << 10
 func (a *attempt) withNodeError(ctx context.Context, cause error) error {
 	home := a.c.Store.RunDir(a.run.ID)
 	for begun := time.Now(); time.Since(begun) < nodeEndTime; { // it writes why when it ends
-		if alive, err := a.lease.NodeAlive(ctx, 0); err != nil || !alive || sleep(ctx, 50*time.Millisecond) != nil {
+		if alive, err := a.lease.NodeAlive(ctx, 0); err != nil || !alive || core.Sleep(ctx, 50*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -59,7 +59,7 @@ func (a *attempt) nodeError(ctx context.Context, home string) (f rpc.Failure, is
 		return f, false
 	}
 	raw, err := fsutil.ReadFile(home, name, maxNodeError)
-	if err != nil || json.Unmarshal(raw, &f) != nil || f.Message == "" {
+	if err != nil || core.DecodeJSON(raw, &f) != nil || f.Message == "" {
 		return f, false
 	}
 	f.Message, f.Remedy = core.Printable(f.Message, maxText), core.Printable(f.Remedy, maxText)
@@ -70,7 +70,7 @@ func (a *attempt) nodeError(ctx context.Context, home string) (f rpc.Failure, is
 // another site may do better: whether the run has failed is not for a site to decide.
 func byNodeError(cause error, site string, f rpc.Failure, remedy string) error {
 	e := &core.Error{Kind: core.KindOf(cause), Op: "start on site", Object: site, Err: errors.New(f.Message), Remedy: cmp.Or(f.Remedy, remedy)}
-	if kind := core.KindNamed(f.Kind); passable(&core.Error{Kind: kind}) {
+	if kind := core.KindNamed(f.Kind); placement.Passable(&core.Error{Kind: kind}) {
 		e.Kind = kind
 	}
 	return e

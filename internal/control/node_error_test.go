@@ -56,7 +56,7 @@ func TestTheErrorOfAHeadIsTheReason(t *testing.T) {
 				}
 			}
 			a := &attempt{
-				drive: &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Nodes: 1}}}, site: spec.Site{Name: "a"},
+				controlled: control(w.Controller, run, Submission{Job: spec.Job{Nodes: 1}}), site: spec.Site{Name: "a"},
 				lease: w.sites["a"].lease(core.Owner{Run: run.ID, Attempt: 1}), rec: state.Attempt{Run: run.ID, N: 1},
 			}
 			err := a.withNodeError(t.Context(), gone)

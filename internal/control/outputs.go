@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -22,12 +22,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// unnamedDir is where a run's volume is kept whose outputs matched nothing.
-const unnamedDir = "volume"
-
 // UnnamedVolume is where the volume of a run lies at home that succeeded, and of
 // which its outputs have named nothing.
-func UnnamedVolume(runDir string) string { return filepath.Join(runDir, unnamedDir) }
+func UnnamedVolume(runDir string) string { return retention.UnnamedVolume(runDir) }
 
 // outputsAtOnce is how many outputs travel at a time: each asks, and waits for the
 // line there and back, before anything comes.
@@ -36,7 +33,7 @@ const outputsAtOnce = 8
 // fetchOutputs brings home what the outputs name. What cannot be had does not
 // keep the others away.
 func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
-	list, refused := placed(&a.sub.Job, r.Outputs)
+	list, refused := placed(a.collecting(), r.Outputs)
 	if len(refused) > 0 {
 		a.event(ctx, event.OutputsRefused{Site: a.site.Name, Count: len(refused), First: refused[0]})
 	}
@@ -59,7 +56,7 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 	g.Wait() //nolint:errcheck // each has its own
 	for i, o := range list {
 		if errs[i] == nil {
-			errs[i] = a.settle(ctx, at[i], o.to, o.name)
+			errs[i] = a.settle(ctx, at[i], o.to, o.name, o.replace)
 		}
 	}
 	if ctx.Err() != nil {
@@ -70,7 +67,7 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 
 // fetching gives what is told how much of something has come, of total bytes; 0: not known.
 func (a *attempt) fetching(what string, total int64) func(done int64) {
-	return a.c.toward(protocol.PhaseCollect, "fetching "+what, total)
+	return a.c.toward(core.PhaseCollect, "fetching "+what, total)
 }
 
 // fetchingAll gives what is told how much of each output has come.
@@ -94,16 +91,16 @@ func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
 	}
 }
 
-// unmatched reports outputs that were not there, or could not leave the volume. Where a
-// run has succeeded and none was, or some could not, its volume has what is missing, and
-// is kept.
+// unmatched reports outputs that were not there, or could not leave the volume. Where the
+// job has succeeded, its volume has what is missing, and is kept; outputs that were not
+// there make the run a failed one.
 func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result, came []output) error {
 	if r.Exit == nil || a.sub.InGuest { // whose submitter knows what it wants
 		return nil
 	}
 	var missing []string
 	for i, o := range a.sub.Job.Outputs {
-		if !slices.ContainsFunc(came, func(c output) bool { return c.index == i }) {
+		if !o.Optional && !slices.ContainsFunc(came, func(c output) bool { return c.index == i }) {
 			missing = append(missing, o.From)
 		}
 	}
@@ -118,12 +115,15 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	for _, l := range r.Left[:min(len(r.Left), namedLeft)] {
 		lacks.Left = append(lacks.Left, event.LeftOutput{Path: l.Path, Why: l.Why})
 	}
-	if (len(came) == 0 || len(r.Left) > 0) && r.Exit.Code == 0 {
+	if r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
 		if err := a.keepVolume(ctx, head, volume); err != nil && !core.IsKind(err, core.NotFound) {
 			return err
 		}
 		lacks.Volume = volume
+		if len(missing) > 0 {
+			a.absent = errNoOutput(a.run.ID, missing, volume)
+		}
 	}
 	a.event(ctx, lacks)
 	return nil
@@ -138,6 +138,7 @@ type output struct {
 	path, remote string // as it was matched, and as it is fetched
 	to, name     string
 	bytes        int64  // 0: not known
+	replace      bool   // as in spec.Output
 	within, seen string // as in driver.Transfer
 }
 
@@ -162,7 +163,7 @@ func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refus
 		if _, pattern := splitGlob(o.From); pattern == "" { // the volume itself has another name outside
 			name = path.Base(o.From)
 		}
-		list = append(list, output{index: m.Index, path: m.Path, remote: cmp.Or(m.From, m.Path), to: o.To, name: name, bytes: max(m.Bytes, 0)})
+		list = append(list, output{index: m.Index, path: m.Path, remote: cmp.Or(m.From, m.Path), to: o.To, name: name, bytes: max(m.Bytes, 0), replace: o.Replace})
 		sharing[list[len(list)-1].local()]++
 	}
 	for i, o := range list {
@@ -174,11 +175,11 @@ func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refus
 }
 
 // asked reports whether a match is one of its glob.
-func asked(inside protocol.Plan, copies []spec.Copy, m protocol.OutputMatch) bool {
-	if m.Index < 0 || m.Index >= len(copies) || path.Clean(m.Path) != m.Path || !filepath.IsLocal(m.Path) || m.From != "" && !filepath.IsLocal(m.From) {
+func asked(inside protocol.Plan, outputs []spec.Output, m protocol.OutputMatch) bool {
+	if m.Index < 0 || m.Index >= len(outputs) || path.Clean(m.Path) != m.Path || !filepath.IsLocal(m.Path) || m.From != "" && !filepath.IsLocal(m.From) {
 		return false
 	}
-	root, pattern := inside.OnHost("", copies[m.Index].From)
+	root, pattern := inside.OnHost("", outputs[m.Index].From)
 	if pattern == "" {
 		return m.Path == root
 	}
@@ -198,13 +199,12 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 	if err != nil {
 		return err
 	}
-	return a.settle(ctx, at, o.to, o.name)
+	return a.settle(ctx, at, o.to, o.name, o.replace)
 }
 
 // fetchOutput has an output come into its directory, under a name of its own.
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
-	sum := sha256.Sum256([]byte(fmt.Sprint(o.index, " ", o.path)))
-	at = arriving(a.run.ID, fmt.Sprintf("%x", sum[:8]))
+	at = arriving(a.run.ID, shortSum(fmt.Sprint(o.index, " ", o.path)))
 	if err := a.sub.stays(o.to); err != nil {
 		return at, a.fetchFailed(err)
 	}
@@ -216,6 +216,7 @@ const namedOutputs = 20
 
 // arrived notes that an output is at home.
 func (a *attempt) arrived(to, name string) {
+	to = a.placeShown(to)
 	i := slices.IndexFunc(a.rec.Outputs, func(o state.Arrived) bool { return o.To == to })
 	if i < 0 {
 		i, a.rec.Outputs = len(a.rec.Outputs), append(a.rec.Outputs, state.Arrived{To: to})
@@ -226,9 +227,12 @@ func (a *attempt) arrived(to, name string) {
 	}
 }
 
+// namedBeside is how many files of one output that are beside others are named.
+const namedBeside = 3
+
 // settle puts what has come home, under a name in a directory, to its place in that. It
 // is on the disk then: the site's copy will be deleted.
-func (a *attempt) settle(ctx context.Context, from, to, name string) error {
+func (a *attempt) settle(ctx context.Context, from, to, name string, replace bool) error {
 	root, err := a.sub.openTo(to)
 	if err != nil {
 		return a.fetchFailed(err)
@@ -241,10 +245,16 @@ func (a *attempt) settle(ctx context.Context, from, to, name string) error {
 	if err != nil {
 		return a.fetchFailed(err)
 	}
-	m := merger{root: root, suffix: "." + a.run.ID, own: own, changed: map[string]bool{}}
+	m := merger{root: root, suffix: "." + a.run.ID, own: own, changed: map[string]bool{}, replace: replace}
+	if m.writers, err = a.writers(ctx, root, name); err == nil {
+		err = a.claimWritten(ctx, &m, from, name)
+	}
+	if err != nil {
+		return a.fetchFailed(err)
+	}
 	err = errors.Join(m.place(from, name), m.sync())
-	for _, name := range m.beside {
-		a.event(ctx, event.OutputRenamed{Path: root.Path(name)})
+	for _, name := range m.beside[:min(len(m.beside), namedBeside)] {
+		a.event(ctx, event.OutputRenamed{Path: root.Path(name), More: max(0, len(m.beside)-namedBeside)})
 	}
 	if n := len(m.hidden); n > 0 {
 		a.event(ctx, event.HiddenRenamed{Count: n, First: root.Path(m.hidden[0])})

@@ -84,8 +84,8 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			map[string]string{"res/day1": "new", "res/deep/y": "new"},
 			[]string{"/work/res"},
 			[]protocol.OutputMatch{{Path: "volume/res"}},
-			map[string]string{"res/notes": "mine", "res/day1": "new", "res/deep/x": "mine", "res/deep/y": "new"},
-			false,
+			map[string]string{"res/notes": "mine", "res/day1": "old", "res/day1.ID": "new", "res/deep/x": "mine", "res/deep/y": "new"},
+			true,
 		},
 		{
 			"a file comes where a directory is",
@@ -125,7 +125,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			w.ending(t, 0, volume, c.matches...)
 			job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}
 			for _, from := range c.froms {
-				job.Outputs = append(job.Outputs, spec.Copy{From: from, To: results})
+				job.Outputs = append(job.Outputs, spec.Output{From: from, To: results})
 			}
 			run := w.drive(t, w.submitJob(t, job), nil)
 			after := map[string]string{}
@@ -142,32 +142,46 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestOutputsThatWereNotThere are told; where a run that has succeeded has none of
-// them, its volume is kept.
+// TestOutputsThatWereNotThere make a run whose job has succeeded a failed one, whose volume
+// is kept. The job's own failure comes first, and it is not tried again.
 func TestOutputsThatWereNotThere(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		exit    int
-		matches []protocol.OutputMatch
-		keeps   bool
+		name     string
+		exit     int
+		optional bool
+		matches  []protocol.OutputMatch
+		kind     string
+		missing  bool
 	}{
-		{"none", 0, []protocol.OutputMatch{}, true},
-		{"one of two", 0, []protocol.OutputMatch{{Index: 1, Path: "volume/x.csv"}}, false},
-		{"none of a run that failed", 3, []protocol.OutputMatch{}, false},
+		{"none", 0, false, []protocol.OutputMatch{}, core.NotFound.String(), true},
+		{"one of two", 0, false, []protocol.OutputMatch{{Index: 1, Path: "volume/x.csv"}}, core.NotFound.String(), true},
+		{"an optional one", 0, true, []protocol.OutputMatch{{Index: 1, Path: "volume/x.csv"}}, "", false},
+		{"none of a run that failed", 3, false, []protocol.OutputMatch{}, core.Permanent.String(), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, results := newWorld(t, "a"), t.TempDir()
 			w.ending(t, c.exit, map[string]string{"volume/x.csv": "a month"}, c.matches...)
 			run := w.drive(t, w.submitJob(t, spec.Job{
-				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-				Outputs: []spec.Copy{{From: "/data/resluts/*", To: results}, {From: "/data/x.*", To: results}},
+				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Retry: map[bool]int{true: 3}[c.exit == 0],
+				Outputs: []spec.Output{{From: "/data/resluts/*", To: results, Optional: c.optional}, {From: "/data/x.*", To: results}},
 			}), nil)
-			if text := history(t, w, run.ID); !strings.Contains(text, `"missing":["/data/resluts/*"`) {
+			if text := history(t, w, run.ID); strings.Contains(text, `"missing":["/data/resluts/*"`) != c.missing {
 				t.Errorf("its history: %s", text)
 			}
+			fails := c.kind == core.NotFound.String()
+			if run.Kind != c.kind || (run.ExitCode == nil) != fails || (run.State == state.Succeeded) != (c.kind == "") {
+				t.Errorf("got %+v", run)
+			}
 			raw, _ := os.ReadFile(filepath.Join(UnnamedVolume(w.Store.RunDir(run.ID)), "x.csv"))
-			if (string(raw) == "a month") != c.keeps {
+			if (string(raw) == "a month") != fails {
 				t.Errorf("kept %q", raw)
+			}
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || len(attempts) != 1 {
+				t.Fatalf("%d attempts, %v", len(attempts), err)
+			}
+			if out := remembered(attempts[0]); out.state != run.State || fails && core.KindOf(out.err) != core.NotFound {
+				t.Errorf("another controller makes of it %+v", out)
 			}
 		})
 	}
@@ -180,7 +194,7 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	w.ending(t, 0, map[string]string{"volume/a": "a", "volume/b": "b"}, protocol.OutputMatch{Path: "volume/a"}, protocol.OutputMatch{Index: 1, Path: "volume/b"})
 	run := w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-		Outputs: []spec.Copy{{From: "/data/a", To: filepath.Join(results, "blocked")}, {From: "/data/b", To: results}},
+		Outputs: []spec.Output{{From: "/data/a", To: filepath.Join(results, "blocked")}, {From: "/data/b", To: results}},
 	})
 	if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
 		t.Fatalf("got %+v", got)
@@ -228,7 +242,7 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 	w.ending(t, 3, files, matches...)
 	run := w.drive(t, w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
-		Outputs: []spec.Copy{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}},
+		Outputs: []spec.Output{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}},
 	}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: logs, Count: 1, Names: []string{"md.log"}}, want)
 }
@@ -249,10 +263,10 @@ func TestOutputsTravelAtOnce(t *testing.T) {
 					name := fmt.Sprintf("volume/f%02d", i)
 					files[name], matches = name, append(matches, protocol.OutputMatch{Path: name})
 				}
-				job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Outputs: []spec.Copy{{From: "/data/f*", To: results}}}
+				job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Outputs: []spec.Output{{From: "/data/f*", To: results}}}
 				if c.within {
 					matches = append(matches, protocol.OutputMatch{Index: 1, Path: "volume/sub/x"}, protocol.OutputMatch{Index: 2, Path: "volume/sub"})
-					job.Outputs = append(job.Outputs, spec.Copy{From: "/data/sub/x", To: filepath.Join(results, "sub")}, spec.Copy{From: "/data/sub", To: results})
+					job.Outputs = append(job.Outputs, spec.Output{From: "/data/sub/x", To: filepath.Join(results, "sub")}, spec.Output{From: "/data/sub", To: results})
 				}
 				w.ending(t, 0, files, matches...)
 				w.sites["a"].line = func(remote string) error {
@@ -292,8 +306,8 @@ func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "gone"})
 	w.sites["a"].line = func(string) error { return os.RemoveAll(input) }
 	run := w.drive(t, w.submitJob(t, spec.Job{
-		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Copy{{From: input, To: "/data/"}},
-		Outputs: []spec.Copy{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}},
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: input, To: "/data/"}},
+		Outputs: []spec.Output{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}},
 	}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: results, Count: 4, Names: []string{"x.csv", "y", "out", "b.log"}})
 	if got := listed(t, results); !same(got, map[string]string{"x.csv": "x", "y": "y", "out/a": "a", "b.log": "b"}) {

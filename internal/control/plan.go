@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"time"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -15,9 +15,9 @@ import (
 )
 
 // makePlan is the attempt as the head shall carry it out, but for the hosts.
-func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, resumed bool, m margin) (*protocol.Plan, error) {
+func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, resumed bool, m placement.Margin) (*protocol.Plan, error) {
 	p := &protocol.Plan{
-		Job: job.Name, Image: image, Slots: job.RanksPerNode,
+		Job: job.Name, Image: image, Slots: job.Slots(),
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume.Path, Binds: binds, Workdir: job.Workdir,
 		Root: job.User == spec.UserRoot, CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
@@ -45,7 +45,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	}
 	if c := job.Checkpoint; c != nil {
 		p.Checkpoint = &protocol.Checkpoint{
-			VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.grace, Margin: m.total, Least: firstMargin(job).total, Paths: c.Paths,
+			VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.Grace, Margin: m.Total, Least: placement.FirstMargin(job).Total, Paths: c.Paths,
 			File: c.File, Command: words(c.Command), Every: c.Every,
 		}
 	}
@@ -57,16 +57,6 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	p.SharedVolume = job.NeedsShared()
 	p.Run, err = core.Command(image.Config, entrypoint, words(command))
 	return p, err
-}
-
-func checkpointGrace(job *spec.Job) time.Duration {
-	switch {
-	case job.Checkpoint.Grace > 0:
-		return job.Checkpoint.Grace
-	case job.SavesVM():
-		return spec.DefaultVMCheckpointGrace
-	}
-	return spec.DefaultCheckpointGrace
 }
 
 // words is a Beefile command as an argument vector.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -55,7 +56,7 @@ func TestCommandsAreThoseOfDockerRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := makePlan(job, state.Run{}, core.Image{Config: c.image}, nil, nil, false, margin{})
+			p, err := makePlan(job, state.Run{}, core.Image{Config: c.image}, nil, nil, false, placement.Margin{})
 			if c.want == nil {
 				if !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 					t.Errorf("%v, want that there is no command, and a remedy", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -23,7 +24,7 @@ type Prospect struct {
 	Start time.Time `json:"start,omitzero"`
 	// StartReason is why it would not do so at once.
 	StartReason string `json:"start_reason,omitempty"`
-	// Attended tells that the site could start the run with nobody there, if it had no
+	// Attended tells that the site could start the run with no controller there, if it had no
 	// secrets: so a controller has to be there when the hosts are.
 	Attended bool `json:"attended,omitempty"`
 	// WaitSeconds is how long a run stays in the site's queue; 0: as long as it takes.
@@ -55,9 +56,10 @@ type Prospect struct {
 // Prospects asks every site what it would do with a job, in the order in which
 // a run would try them. It changes nothing.
 func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
+	sub.Sites = sub.within()
 	starts := c.forecasts(ctx, sub, "plan")
 	list := make([]Prospect, 0, len(sub.Sites))
-	for _, i := range inOrder(sub, starts) {
+	for _, i := range sub.order(starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{
 			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, StartReason: f.why, Slots: f.facts.Slots, Attended: attended(&sub.Job, f.info),
@@ -66,18 +68,18 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 		if f.err != nil {
 			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
 		}
-		if slot := slotOf(site, f.facts); slot > 0 {
-			m := firstMargin(&sub.Job)
+		if slot := placement.SlotTime(site, f.facts); slot > 0 {
+			m := placement.FirstMargin(&sub.Job)
 			p.NoCheckpoint = sub.Job.Checkpoint == nil
-			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.total).Seconds(), m.total.Seconds(), m.why
+			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.Total).Seconds(), m.Total.Seconds(), m.Why
 		}
-		p.NoticeSeconds, p.PreemptedSeconds = tooShort(&sub.Job, f.facts.Notice).Seconds(), tooShort(&sub.Job, f.facts.Preempted).Seconds()
+		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.facts.Preempted).Seconds()
 		list = append(list, p)
 	}
 	return list
 }
 
-// attended tells of a site that could start a run with nobody there that it cannot do so
+// attended tells of a site that could start a run with no controller there that it cannot do so
 // with this job's.
 func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && len(job.Secrets) > 0 }
 
@@ -89,21 +91,4 @@ func (c *Controller) Attended(sub *Submission) (sites []spec.Site) {
 		}
 	}
 	return sites
-}
-
-// slotOf is how long an attempt on a site can take now; 0: as long as it takes.
-func slotOf(site spec.Site, facts driver.Facts) time.Duration {
-	if facts.Left > 0 && (site.Slot == 0 || facts.Left < site.Slot) {
-		return facts.Left
-	}
-	return site.Slot
-}
-
-// tooShort gives a site's notice if a checkpoint of the job may take longer, and it keeps
-// no copies meanwhile; else 0.
-func tooShort(job *spec.Job, notice time.Duration) time.Duration {
-	if job.Checkpoint == nil || job.Checkpoint.Every > 0 || notice >= checkpointGrace(job) {
-		return 0
-	}
-	return notice
 }

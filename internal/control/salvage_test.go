@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +32,7 @@ func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 	run := w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"},
-		Outputs: []spec.Copy{{From: "/work/*/log", To: out}, {From: "/work/other/log", To: out}, {From: "/work/l*/*", To: filepath.Join(out, "linked")}},
+		Outputs: []spec.Output{{From: "/work/*/log", To: out}, {From: "/work/other/log", To: out}, {From: "/work/l*/*", To: filepath.Join(out, "linked")}},
 	})
 	w.drive(t, run, nil)
 	want := map[string]string{"mine/log": "mine", "log": "3", "run1/log": "1", "run2/log": "2", "other/log": "3", "linked/log": "2"}
@@ -56,7 +58,7 @@ func TestWhatALostHeadLeftDoesNotLeadOut(t *testing.T) {
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 	job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}}
 	for _, from := range []string{"latest", "run/deep", "run/l*", "key", "out", "out/key", "out/k*", "out/deep/k*", "up/key", "up/*", "gone", "gone/*", "loop", "loop/x", "none"} {
-		job.Outputs = append(job.Outputs, spec.Copy{From: "/work/" + from, To: out})
+		job.Outputs = append(job.Outputs, spec.Output{From: "/work/" + from, To: out})
 	}
 	w.drive(t, w.submitJob(t, job), nil)
 	want := map[string]string{"latest": "1", "deep/log": "2", "log": "1"}
@@ -111,7 +113,7 @@ func (filling) Fetch(ctx context.Context, t driver.Transfer) error {
 func TestNothingElseFillsADisk(t *testing.T) {
 	testkit.RequireRoot(t)
 	for name, fetch := range map[string]func(a *attempt, to string) error{
-		"a checkpoint": func(a *attempt, to string) error { return tree{a: a}.Fetch(t.Context(), to, "") },
+		"a checkpoint": func(a *attempt, to string) error { return a.treeOf("", 0).Fetch(t.Context(), to, "") },
 		"output": func(a *attempt, to string) error {
 			return fetchFile(t.Context(), a.lease, driver.Transfer{Local: to}, 0)
 		},
@@ -121,8 +123,8 @@ func TestNothingElseFillsADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { unix.Unmount(dir, 0) })
-		a := &attempt{drive: &drive{c: &Controller{Report: func(protocol.Event) {}}}, lease: filling{}}
-		if err := fetch(a, filepath.Join(dir, "x")); !errors.Is(err, errScarce) {
+		a := &attempt{runner: &drive{}, controlled: control(&Controller{Report: func(protocol.Event) {}}, state.Run{}, Submission{}), lease: filling{}}
+		if err := fetch(a, filepath.Join(dir, "x")); !errors.Is(err, transfer.ErrScarce) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -30,7 +31,7 @@ func (a *attempt) readSaved(ctx context.Context, k driver.Checkpoint, remote str
 		dir = a.c.Store.RunDir(a.run.ID)
 		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
 		if err := fetchFile(ctx, a.lease, t, mostSaved); err != nil {
-			return nil, a.untrue(err)
+			return nil, a.invalidReport(err)
 		}
 	}
 	s, err := parseSaved(dir)
@@ -51,7 +52,7 @@ func parseSaved(dir string) (*protocol.Saved, error) {
 	s := &protocol.Saved{}
 	raw, err := fsutil.ReadFile(dir, protocol.SavedFile, mostSaved)
 	if err == nil {
-		err = json.Unmarshal(raw, s)
+		err = core.DecodeJSON(raw, s)
 	}
 	return s, err
 }
@@ -64,7 +65,7 @@ func (d *drive) savedImage(ctx context.Context) (core.Image, bool) {
 	}
 	dir := d.c.Store.RunDir(d.run.ID) // of the one that was brought from a store last
 	if d.sub.Job.Store == "" {
-		list, err := d.c.local(d.c.checkpoints(d.run.ID)).List(ctx)
+		list, err := d.c.kept().OpenDir(d.c.kept().Dir(d.run.ID)).List(ctx)
 		if err != nil || len(list) == 0 {
 			return core.Image{}, false
 		}
@@ -118,7 +119,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 		return Checkpoint{}, err
 	}
 	g := driver.Generation{Attempt: rec.N, Snapshot: 1}
-	list, err := c.local(dir).List(ctx)
+	list, err := c.kept().OpenDir(dir).List(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -132,12 +133,12 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, noExport(dir, err)
 	}
-	m, _, err := c.local(dir).Keep(ctx, g, rec.Site,
+	m, _, err := c.kept().OpenDir(dir).Keep(ctx, g, rec.Site,
 		store.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	if err == nil {
-		err = c.noteExport(run.ID, m)
+		err = c.kept().NoteExport(run.ID, m)
 	}
-	return Checkpoint{m.Attempt, m.Site, m.Taken, m.Took.Seconds(), len(m.Files), m.Bytes, dir}, err
+	return retention.Describe(driver.Checkpoint{Manifest: m, Place: dir}), err
 }
 
 // earlierExport reads what Export has left in a directory of the run before, if it has:
@@ -172,7 +173,7 @@ func readExport(dir string) (export, error) {
 	var e export
 	raw, err := fsutil.ReadFile(dir, exportName, mostRecord)
 	if err == nil {
-		err = json.Unmarshal(raw, &e)
+		err = core.DecodeJSON(raw, &e)
 	}
 	return e, err
 }
@@ -180,7 +181,7 @@ func readExport(dir string) (export, error) {
 // readForeign reads an export that anybody may have written, and what its submission is
 // once it is checked.
 func readForeign(dir string, f Foreign) (export, Submission, error) {
-	const op = "bring up virtual machines of"
+	const op = opRestore
 	fail := func(err error) (export, Submission, error) { return export{}, Submission{}, err }
 	e, err := readExport(dir)
 	if err != nil {
@@ -201,7 +202,8 @@ func readForeign(dir string, f Foreign) (export, Submission, error) {
 
 // Import makes a run that goes on from what Export has saved last and is whole, on sites
 // of this user's: those that f chooses among the names of the run that it was. It needs a
-// Drive. Busy: the machines run already, or may soon. The export is not believed: its job
+// Drive. Busy: the machines run already, or may soon, or a run that is not over
+// may write the same outputs. The export is not believed: its job
 // is checked as one of a Beefile, and what leaves the current directory has to be allowed.
 func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.Run, *state.Lock, error) {
 	fail := func(err error) (state.Run, *state.Lock, error) { return state.Run{}, nil, err }
@@ -219,7 +221,10 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 	}
 	sub.Machines = sub.machines(e.Run)
 	if err := c.alone(ctx, sub.Machines, ""); err != nil {
-		return fail(&core.Error{Kind: core.Busy, Op: "bring up virtual machines of", Object: dir, Err: err})
+		return fail(&core.Error{Kind: core.Busy, Op: opRestore, Object: dir, Err: err})
+	}
+	if err := c.placesFree(ctx, opRestore, &sub, state.NewID()); err != nil {
+		return fail(err)
 	}
 	names := make([]string, len(sub.Sites))
 	for i, s := range sub.Sites {
@@ -229,14 +234,17 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 		return fail(err)
 	}
 	c.warnOfUnknown(ctx, append([]string{e.Run}, e.Restored...))
-	list, err := c.local(dir).List(ctx)
+	list, err := c.kept().OpenDir(dir).List(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	for _, k := range slices.Backward(list) {
-		if c.local(dir).Check(ctx, k) != nil {
-			c.say(protocol.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
+		if c.kept().OpenDir(dir).Check(ctx, k) != nil {
+			c.say(core.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
 			continue
+		}
+		if err := checkMachines(k.Dir); err != nil {
+			return fail(&core.Error{Kind: core.KindOf(err), Op: opRestore, Object: dir, Err: err, Remedy: core.Remedy(err)})
 		}
 		var reaches []spec.Reach
 		if !c.submitted(ctx, e.Run, sub.Job, f.Dir) { // else it is the user's own word
@@ -245,22 +253,59 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 				return fail(err)
 			}
 		}
-		if !c.exported(e.Run, k) {
+		if !c.kept().Exported(e.Run, k) {
 			reaches = append(reaches, spec.Reach{Key: "vm", Does: "loads into QEMU what this installation has not saved:", What: k.Place})
 		}
 		if err := f.Allow(reaches); err != nil {
 			return fail(err)
 		}
-		return c.submit(ctx, sub, func(id string) error {
-			_, _, err := c.local(c.checkpoints(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), store.Tree(k.Dir))
+		return c.submit(ctx, opRestore, sub, func(id string) error {
+			kept, _, err := c.kept().OpenDir(c.kept().Dir(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), store.Tree(k.Dir))
 			if err != nil {
 				return err
+			}
+			if !store.Same(kept, k.Manifest) { // the user has agreed to what was there before
+				return &core.Error{Kind: core.Invalid, Op: opRestore, Object: dir, Err: errors.New("it has changed while it was copied"), Remedy: "See who writes there, and try again."}
 			}
 			e.Restored = append(e.Restored, id)
 			return e.write(dir)
 		})
 	}
-	return fail(&core.Error{Kind: core.NotFound, Op: "bring up virtual machines of", Object: dir, Err: errors.New("there is none that is whole"), Remedy: "`bee vm snapshot` did not end well there: have it save the machines again, while their run goes on, or name another directory."})
+	return fail(&core.Error{Kind: core.NotFound, Op: opRestore, Object: dir, Err: errors.New("there is none that is whole"), Remedy: "`bee vm snapshot` did not end well there: have it save the machines again, while their run goes on, or name another directory."})
+}
+
+// mostMachines bounds what is looked at of saved machines.
+const mostMachines = 100000
+
+// checkMachines refuses saved machines with disks that none has. What else is wrong with
+// them, their node finds.
+func checkMachines(dir string) error {
+	s, err := parseSaved(dir)
+	if err != nil || s.Nodes < 1 || s.Nodes > mostMachines {
+		return errors.Join(&core.Error{Kind: core.Invalid, Err: errors.New("nothing tells whose machines these are"), Remedy: "Name a directory that `bee vm snapshot` has written."}, err)
+	}
+	for rank := range s.Nodes {
+		var machine struct {
+			Disks []struct {
+				Serial string `json:"serial"`
+			} `json:"disks"`
+		}
+		raw, err := fsutil.ReadFile(dir, filepath.Join(protocol.SavedPart("", rank), driver.SavedMachine), driver.MostSavedMachine)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = core.DecodeJSON(raw, &machine)
+		}
+		var serials []string
+		for _, d := range machine.Disks {
+			serials = append(serials, d.Serial)
+		}
+		if err = errors.Join(err, driver.CheckSavedDisks(serials)); err != nil {
+			return &core.Error{Kind: core.Invalid, Object: fmt.Sprintf("machine of node %d", rank), Op: "read the", Err: err, Remedy: core.Remedy(err)}
+		}
+	}
+	return nil
 }
 
 // machines names the run that had the machines of a run with this submission first.
@@ -289,7 +334,26 @@ func (c *Controller) alone(ctx context.Context, machines, but string) error {
 func (c *Controller) warnOfUnknown(ctx context.Context, runs []string) {
 	for _, id := range runs {
 		if _, err := c.Store.Run(ctx, id); core.IsKind(err, core.NotFound) {
-			c.say(protocol.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
+			c.say(core.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
 		}
 	}
+}
+
+// submitted reports whether a run of this installation has a job, as it is read from a
+// record.
+func (c *Controller) submitted(ctx context.Context, run string, job spec.Job, dir string) bool {
+	known, err := c.Store.Run(ctx, run)
+	if err != nil {
+		return false
+	}
+	sub, err := SubmissionOf(known)
+	if err != nil {
+		return false
+	}
+	if sub, err = sub.foreign(run, dir); err != nil {
+		return false
+	}
+	a, aerr := json.Marshal(sub.Job)
+	b, berr := json.Marshal(job)
+	return aerr == nil && berr == nil && string(a) == string(b)
 }

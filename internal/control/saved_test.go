@@ -73,7 +73,7 @@ func TestMachinesKeepTheirDevice(t *testing.T) {
 		{&protocol.Saved{}, "", "socket"}, // before it was noted
 		{&protocol.Saved{}, "vhost", "vhost"},
 	} {
-		a := &attempt{drive: &drive{sub: Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}}, saved: c.saved}
+		a := &attempt{runner: &drive{}, controlled: control(nil, state.Run{}, Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}), saved: c.saved}
 		if p, err := a.planVM(t.Context()); err != nil || p.NIC != c.want {
 			t.Errorf("saved with %q, the Beefile says %q: %+v, %v", c.saved.NIC, c.has, p, err)
 		}
@@ -87,7 +87,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	job := inMachines()
 	job.Image, job.Run = "debian:12", &spec.Command{Shell: "true"}
 	anywhere := Foreign{Dir: t.TempDir(), Sites: func(names []string) ([]spec.Site, error) { return []spec.Site{{Name: names[0]}}, nil }, Allow: func([]spec.Reach) error { return nil }}
-	job.Inputs = []spec.Copy{{From: filepath.Join(t.TempDir(), "gone"), To: "/v"}}
+	job.Inputs = []spec.Input{{From: filepath.Join(t.TempDir(), "gone"), To: "/v"}}
 	run := w.submitJob(t, job)
 	live := func(run state.Run) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := func(volume string) string { return filepath.Join(protocol.SavedPart(volume, 0), "memory") }
-	list, err := w.local(dir).List(t.Context())
+	list, err := w.kept().OpenDir(dir).List(t.Context())
 	if err != nil || len(list) != 2 {
 		t.Fatalf("kept are %+v, %v", list, err)
 	}
@@ -168,7 +168,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, err := w.Resume(t.Context(), source, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
 		t.Errorf("their first run, beside them: %v", err)
 	}
-	own, err := w.local(w.checkpoints(again.ID)).List(t.Context())
+	own, err := w.kept().OpenDir(w.kept().Dir(again.ID)).List(t.Context())
 	if err != nil || len(own) != 1 || own[0].Attempt != 0 {
 		t.Fatalf("the new run has %+v, %v", own, err)
 	}
@@ -200,5 +200,41 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	}
 	if _, _, err := w.Import(t.Context(), t.TempDir(), anywhere); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a directory without any: %v", err)
+	}
+}
+
+// TestSavedMachinesThatChangeWhileTheyAreCopied are none that the user has agreed to.
+func TestSavedMachinesThatChangeWhileTheyAreCopied(t *testing.T) {
+	w := newWorld(t, "a")
+	job := inMachines()
+	job.Image, job.Run = "debian:12", &spec.Command{Shell: "true"}
+	run := w.submitJob(t, job)
+	owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+	w.sites["a"].held[owner] = true
+	rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
+	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "saved")
+	if _, err := w.Export(t.Context(), run, dir, func(into string) error { leaveMachines(t, into, "memory"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	run.State = state.Stopped
+	if err := w.Store.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.kept().OpenDir(dir).List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	f := Foreign{Dir: t.TempDir(), Sites: func([]string) ([]spec.Site, error) { return []spec.Site{{Name: "a"}}, nil }}
+	f.Allow = func([]spec.Reach) error {
+		return os.WriteFile(filepath.Join(protocol.SavedPart(list[0].Dir, 0), "memory"), []byte("of another"), 0o600)
+	}
+	if _, _, err := w.Import(t.Context(), dir, f); !core.IsKind(err, core.Invalid) {
+		t.Errorf("they were taken: %v", err)
+	}
+	if runs, err := w.Store.Runs(t.Context(), state.Filter{}); err != nil || len(runs) != 1 {
+		t.Errorf("there are %d runs, %v", len(runs), err)
 	}
 }

@@ -10,19 +10,6 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// sharesVolume reports by an error what a site is known, before it is asked, to have
-// against a job that needs one volume for all hosts.
-func sharesVolume(site spec.Site, job *spec.Job) error {
-	machines := job.VM != nil && job.VM.When == spec.VMAlways && job.Volume.Kind != spec.VolumeVirtio && job.VM.Fabric != "none"
-	if !job.NeedsShared() || machines || !site.PrivateScratch {
-		return nil
-	}
-	return &core.Error{
-		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have a scratch each (`private_scratch`), and the job has `volume: {shared: required}`"),
-		Remedy: "Name a site whose hosts share a file system.",
-	}
-}
-
 // hintShared adds to the error of a command that hosts without a common file system may
 // be why it failed.
 func (a *attempt) hintShared(r *protocol.Result, err error) error {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/gc"
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -207,7 +209,7 @@ func newModel(h *home, c *choices, dir string) *model {
 func (m *model) submission() Submission {
 	s := Submission{Job: spec.Job{
 		Name: "count", Nodes: m.nodes, Store: m.far, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
-		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Copy{{From: "/data/count", To: filepath.Join(m.dir, "results")}},
+		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Output{{From: "/data/count", To: filepath.Join(m.dir, "results")}},
 	}}
 	if m.setup {
 		s.Job.Setup = &spec.Command{Shell: "make"}
@@ -245,8 +247,8 @@ func (m *model) controller(ctx context.Context) (*Controller, context.Context) {
 		LocalStore: localStore,
 		Secure:     proven,
 		Connect:    func(c net.Conn) (Head, error) { return modelLine{c.(*modelConn).head}, nil },
-		Ways:       &Ways{meet: m.meet},
-		between:    m.step, clock: m.clock, wishLook: time.Hour, passFrom: 1, maxMoves: m.mostMoves(),
+		Routes:     &transfer.Routes{Connect: m.rendezvous},
+		between:    m.step, clock: m.clock, requestLook: time.Hour, reuseFrom: 1, maxMoves: m.mostMoves(),
 	}, ctx
 }
 
@@ -287,7 +289,7 @@ func (m *model) keptIn() string {
 	if m.far != "" {
 		return filepath.Join(m.far, driver.RunName(m.store.User(), m.run))
 	}
-	return filepath.Join(m.store.RunDir(m.run), checkpointsDir)
+	return filepath.Join(m.store.RunDir(m.run), "checkpoints")
 }
 
 func (m *model) volume(g driver.Generation) string {
@@ -474,7 +476,7 @@ func (m *model) judgeLeft(ctx context.Context) {
 	// the sites can be reached again.
 	m.quiet()
 	for try := 0; try < 10 && m.held() > 0; try++ {
-		time.Sleep(2 * retryRelease) // in virtual time, until a later command
+		time.Sleep(2 * gc.RetryRelease) // in virtual time, until a later command
 		c, alive := m.controller(ctx)
 		m.drive(alive, c) //nolint:errcheck // what is left is counted
 		m.life.cancel()
@@ -510,9 +512,10 @@ func (m *model) held() int {
 }
 
 func (m *model) String() string {
-	text := strings.Join(m.faults, "\n") + "\n"
+	var text strings.Builder
+	fmt.Fprintln(&text, strings.Join(m.faults, "\n"))
 	for _, s := range m.log {
-		text += "\t" + s.String() + "\n"
+		fmt.Fprintf(&text, "\t%s\n", s)
 	}
-	return text + "history: " + m.choose.String()
+	return text.String() + "history: " + m.choose.String()
 }

@@ -25,14 +25,14 @@ func (a *attempt) begin(ctx context.Context) error {
 		if err := a.stage(ctx); err != nil {
 			return err
 		}
-		if err := a.entrust(ctx); err != nil {
+		if err := a.stageAutostart(ctx); err != nil {
 			return err
 		}
 	}
 	if err := a.await(ctx); err != nil {
 		return err
 	}
-	if a.entrusted() {
+	if a.autostarted() {
 		return a.launchedThere(ctx)
 	}
 	if !early {
@@ -50,10 +50,10 @@ func (a *attempt) stage(ctx context.Context) error {
 	if len(hosts) == 0 {
 		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: a.site.Name, Err: fmt.Errorf("there are none, expected %d", a.sub.Job.Hosts())}
 	}
-	a.theirs = *a.image
+	a.theirs = a.runner.jobImage()
 	if want := wantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
 		var err error
-		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.c.Progress(protocol.PhaseImage)); err != nil {
+		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.c.Progress(core.PhaseImage)); err != nil {
 			return err
 		}
 		if a.theirs.Arch != want {
@@ -68,7 +68,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	var err error
 	a.resumed, a.saved, a.binds = false, nil, nil
 	if a.sub.Job.Checkpoint != nil {
-		err := a.timed(ctx, protocol.PhaseStage, func() error {
+		err := a.timed(ctx, core.PhaseStage, func() error {
 			var err error
 			a.resumed, err = a.restore(ctx, hosts[0])
 			return err
@@ -79,8 +79,15 @@ func (a *attempt) stage(ctx context.Context) error {
 	}
 	if a.saved != nil {
 		a.theirs = a.saved.Image // all else is in the machines
-	} else if copies, a.binds, err = planInputs(a.missing()); err != nil {
-		return err
+	} else {
+		job := a.missing()
+		if err := a.fetchRemote(ctx, job); err != nil {
+			return err
+		}
+		a.binds = inputBinds(&a.sub.Job)
+		if copies, err = planInputsAt(job, a.binds); err != nil {
+			return err
+		}
 	}
 	for _, c := range copies {
 		if err := a.sub.stays(c.local); err != nil {
@@ -93,8 +100,8 @@ func (a *attempt) stage(ctx context.Context) error {
 	if a.vm != nil { // machines that are saved go on with this very one
 		a.rec.Guest = a.vm.Guest.ID
 	}
-	return a.timed(ctx, protocol.PhaseStage, func() error {
-		leave, err := a.c.Ways.enter(ctx, a.site.Name)
+	return a.timed(ctx, core.PhaseStage, func() error {
+		leave, err := a.c.Routes.Enter(ctx, a.site.Name)
 		if err != nil {
 			return err
 		}
@@ -110,14 +117,14 @@ func (a *attempt) stage(ctx context.Context) error {
 
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
 	for _, s := range copies {
-		a.inheritInput(ctx, head, s)
+		a.reuseInput(ctx, head, s)
 		local, done, err := a.sub.pinned(s.local)
 		if err != nil {
 			return err
 		}
-		told, end := counting(ctx, s.local, a.c.Progress(protocol.PhaseStage))
+		told, end := counting(ctx, s.local, a.c.Progress(core.PhaseStage))
 		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, s.remote), Progress: told}
-		err = a.insist(ctx, func() error { return a.lease.Stage(ctx, t) })
+		err = a.transfers().Retry(ctx, func() error { return a.lease.Stage(ctx, t) })
 		end()
 		done()
 		if err != nil {
@@ -153,7 +160,7 @@ func (a *attempt) await(ctx context.Context) error {
 		if a.rec.State == state.Staging {
 			a.on(machinery.Staged)
 		}
-		err = a.timed(ctx, protocol.PhaseQueue, func() (err error) {
+		err = a.timed(ctx, core.PhaseQueue, func() (err error) {
 			if err := a.enter(ctx, state.Queued); err != nil {
 				return err
 			}
@@ -174,36 +181,36 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiting) (driver.Waiting, error) {
-	told, known, asked, begun := telling{}, true, time.Time{}, time.Now()
+	told, known, asked, begun := reported{}, true, time.Time{}, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(begun)) {
 		a.expect(ctx, w.Expected)
 		if news, is := told.news(w); is {
-			told = telling{w, time.Now()}
+			told = reported{w, time.Now()}
 			a.event(ctx, news)
 		}
 		// What may start by itself is given up only when it is known not to have.
-		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.entrusted()) {
+		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.autostarted()) {
 			return w, endsBy{&core.Error{
 				Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run.",
 			}, machinery.QueueLimit}
 		}
-		if time.Since(asked) >= a.c.looksForWishes() {
+		if time.Since(asked) >= a.c.lookForRequests() {
 			asked = time.Now()
-			if a.sentAway(ctx) {
+			if a.runner.sentElsewhere(ctx) {
 				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}, machinery.Leave}
 			}
 		}
 		if left := time.Until(a.rec.Started.Add(a.site.Wait)); a.site.Wait > 0 && left > 0 {
 			pause = max(min(pause, left), firstLook)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := core.Sleep(ctx, pause); err != nil {
 			return w, err
 		}
 		var err error
 		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
-			if a.heldLost(ctx) {
+			if a.declaredLost(ctx) {
 				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it was declared lost by the run's user")}, machinery.SiteLost}
 			}
 		} else if core.IsKind(err, core.Lost) && !missed(err) {
@@ -216,8 +223,8 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 	}
 }
 
-// telling is what was last told of a wait, and when.
-type telling struct {
+// reported is what was last told of a wait, and when.
+type reported struct {
 	driver.Waiting
 	at time.Time
 }
@@ -227,9 +234,9 @@ type telling struct {
 const leastMove = 10 * time.Minute
 
 // news tells what is waited for, and until when if the site says so, where that is
-// worth a line after what was told last. A site reckons anew all the time: in a
+// worth a line after what was told last. A site computes again all the time: in a
 // wait of days each little move would be one.
-func (t telling) news(w driver.Waiting) (event.Queued, bool) {
+func (t reported) news(w driver.Waiting) (event.Queued, bool) {
 	news, left, due := event.Queued{Reason: w.Reason}, time.Until(w.Expected), time.Since(t.at) >= leastMove
 	far := left >= time.Minute // an expectation that is near says less than the reason
 	if far {
@@ -265,7 +272,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.orders(ctx, values)
+	o, err := a.launchSpec(ctx, values)
 	if err != nil {
 		return err
 	}
@@ -281,7 +288,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.put(ctx); err != nil {
 		return err
 	}
-	err = a.timed(ctx, protocol.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
+	err = a.timed(ctx, core.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
 	if q := a.lease.Queue(); q != nil && err != nil { // they may have been given back just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
 			a.on(machinery.Expired)

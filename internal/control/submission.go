@@ -35,27 +35,52 @@ type Submission struct {
 	// it over ends it, and forgets it.
 	InGuest bool `json:"in_guest,omitempty"`
 	// Within is the directory that the job's inputs and outputs may not leave, as it may be
-	// somebody else's and its user was not asked; "": none.
+	// another user's and its user was not asked; "": none.
 	Within string `json:"within,omitempty"`
+	// Origin is who submitted the run, and from where.
+	Origin Origin `json:"origin,omitzero"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
+}
+
+// Origin is where a run comes from. Nothing depends on it.
+type Origin struct {
+	// Beefile is its absolute path; "": standard input, or a command line.
+	Beefile string `json:"beefile,omitempty"`
+	// Dir is the working directory of the command that submitted the run.
+	Dir string `json:"dir,omitempty"`
+	// Version is that of bee.
+	Version string `json:"version,omitempty"`
+	User    string `json:"user,omitempty"`
 }
 
 // submissionVersion is raised when an older controller could not carry a newer
 // submission out.
 const submissionVersion = 1
 
+// within are its sites with slots no longer than an attempt of the job may take.
+func (s *Submission) within() []spec.Site {
+	sites := make([]spec.Site, len(s.Sites))
+	for i, site := range s.Sites {
+		sites[i] = site.Within(s.Job.Time)
+	}
+	return sites
+}
+
+func (s *Submission) encode() (json.RawMessage, error) { return json.Marshal(s) }
+
 // Submit records a new run, and returns it with its lock held: from the first
-// moment the run has a controller, which is this process.
+// moment the run has a controller, which is this process. Busy: its outputs would come
+// where those of a run do that is not over.
 func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *state.Lock, error) {
-	return c.submit(ctx, s, func(string) error { return nil })
+	return c.submit(ctx, opSubmit, s, func(string) error { return nil })
 }
 
 // submit is Submit of a run whose directory is filled first: what is recorded
 // is whole.
-func (c *Controller) submit(ctx context.Context, s Submission, fill func(id string) error) (state.Run, *state.Lock, error) {
+func (c *Controller) submit(ctx context.Context, op string, s Submission, fill func(id string) error) (state.Run, *state.Lock, error) {
 	s.Version = submissionVersion
-	raw, err := json.Marshal(s)
+	raw, err := s.encode()
 	if err != nil {
 		return state.Run{}, nil, err
 	}
@@ -66,7 +91,7 @@ func (c *Controller) submit(ctx context.Context, s Submission, fill func(id stri
 	}
 	err = fill(run.ID)
 	if err == nil {
-		err = c.Store.PutRun(ctx, run)
+		_, err = c.Store.Write(ctx, state.Change{Run: &run, Admit: s.admits(op, run.ID)})
 	}
 	if err != nil {
 		fsutil.RemoveAll(c.Store.RunDir(run.ID)) //nolint:errcheck // else a sweep does
@@ -89,10 +114,12 @@ func SubmissionOf(run state.Run) (Submission, error) {
 			Remedy: "Use the version of bee that submitted the run.",
 		}
 	}
+	s.placed(run.ID)
+	s.Sites = s.within()
 	return s, nil
 }
 
-// secrets reads the values of a job's secrets. They are read anew by every
+// secrets reads the values of a job's secrets. They are read again by every
 // controller, so that they never touch a disk.
 func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
 	values := make(map[string]string, len(job.Secrets))

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -13,12 +12,5 @@ func TestASecretsCommandSaysWhyItFails(t *testing.T) {
 	_, err := secrets(t.Context(), &spec.Job{Secrets: map[string]spec.Secret{"T": {Exec: "echo hidden; echo the store is locked >&2; exit 3"}}})
 	if !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), "exit status 3: the store is locked") || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestTooFewHostsAreToldWithHowManyItTakes(t *testing.T) {
-	err := fits("lab", driver.Facts{Usable: true, Hosts: 3}, 9)
-	if !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "wants 9 hosts, the site has 3") || !strings.Contains(core.Remedy(err), "hosts: 9}") {
-		t.Errorf("got %v; %s", err, core.Remedy(err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -29,7 +30,8 @@ type Foreign struct {
 // TakeOver takes over, from a store, a run that another installation of bee has
 // begun, whose machine is gone. It is given by its id or its name, and comes as a
 // suspended run of this one: see Resume. The other installation is kept from
-// going on with it. The store is not believed: see adopted.
+// going on with it. The store is not believed: see adopted. Busy: a run
+// that is not over may write the same outputs.
 func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign) (state.Run, error) {
 	place, err := c.OpenStore(store)
 	if err != nil {
@@ -40,13 +42,13 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 	if err != nil {
 		return state.Run{}, err
 	}
-	run, attempts, sub, err := r.adopted(f.Dir)
+	run, attempts, sub, err := adopted(r, f.Dir)
 	if err != nil {
 		return state.Run{}, err
 	}
 	if _, err := c.Store.Run(ctx, run.ID); !core.IsKind(err, core.NotFound) {
 		return run, errors.Join(err, &core.Error{
-			Kind: core.Invalid, Op: "take over run", Object: run.ID, Err: errors.New("it is known here already"),
+			Kind: core.Invalid, Op: opTakeOver, Object: run.ID, Err: errors.New("it is known here already"),
 			Remedy: "`bee resume " + run.ID + "` goes on with it.",
 		})
 	}
@@ -56,11 +58,14 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 	}
 	if len(list) == 0 {
 		return run, &core.Error{
-			Kind: core.NotFound, Op: "take over run", Object: run.ID, Err: errors.New("it has no checkpoint in " + store),
+			Kind: core.NotFound, Op: opTakeOver, Object: run.ID, Err: errors.New("it has no checkpoint in " + store),
 			Remedy: "Submit its Beefile again.",
 		}
 	}
 	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
+	if err := c.placesFree(ctx, opTakeOver, &sub, run.ID); err != nil {
+		return run, err
+	}
 	reaches := sub.Job.Reaches(f.Dir)
 	if err := f.Allow(reaches); err != nil {
 		return run, err
@@ -76,7 +81,9 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		return run, err
 	}
 	run.Message = "taken over from " + store
-	made, err := c.enter(ctx, &drive{c: c, run: run, sub: sub, where: place}, attempts, list)
+	d := control(c, run, sub)
+	d.checkpoints().Use(place)
+	made, err := c.enter(ctx, d, attempts, list)
 	if err != nil {
 		return run, errors.Join(err, made.remove(), c.Store.RemoveRun(context.WithoutCancel(ctx), run.ID))
 	}
@@ -114,8 +121,8 @@ const mostLeft = 20
 // enter records a run that is taken over, here and then in its store, which makes
 // it this installation's. Its directory comes after the attempts: with it, each change
 // writes all of them once more beside its files.
-func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
-	if err := c.Store.PutRun(ctx, d.run); err != nil {
+func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
+	if _, err := c.Store.Write(ctx, state.Change{Run: &d.run, Admit: d.sub.admits(opTakeOver, d.run.ID)}); err != nil {
 		return "", err
 	}
 	left := 0
@@ -146,17 +153,17 @@ func (c *Controller) enter(ctx context.Context, d *drive, attempts []state.Attem
 	if err := c.Store.PutRun(ctx, d.run); err != nil {
 		return made, err
 	}
-	if err := d.believe(list); err != nil {
+	if err := d.checkpoints().Believe(list); err != nil {
 		return made, err
 	}
-	if err := d.remember(list); err != nil {
+	if err := d.checkpoints().Remember(list); err != nil {
 		return made, err
 	}
-	store, err := d.store()
+	store, err := d.checkpoints().Store()
 	if err != nil {
 		return made, err
 	}
-	return made, d.noteRun(ctx, store)
+	return made, d.checkpoints().Note(ctx, store)
 }
 
 // leftByOther is the event of an attempt that another installation has made, and had not
@@ -171,13 +178,13 @@ func leftByOther(a state.Attempt) event.ForeignAttempt {
 
 // findIn finds the run that a user means among those in a store. A record that cannot be
 // read is only in the way of its own run.
-func findIn(ctx context.Context, place driver.Store, word string) (string, record, error) {
+func findIn(ctx context.Context, place driver.Store, word string) (string, retention.Record, error) {
 	names, err := place.Runs(ctx)
 	if err != nil {
-		return "", record{}, err
+		return "", retention.Record{}, err
 	}
 	var (
-		found []record
+		found []retention.Record
 		at    []string
 		known []string
 		bad   error
@@ -189,7 +196,7 @@ func findIn(ctx context.Context, place driver.Store, word string) (string, recor
 		}
 		raw, err := place.Run(name).Noted(ctx)
 		if err != nil {
-			return "", record{}, err
+			return "", retention.Record{}, err
 		}
 		if raw == nil {
 			continue
@@ -212,14 +219,14 @@ func findIn(ctx context.Context, place driver.Store, word string) (string, recor
 	case len(found) == 1:
 		return at[0], found[0], nil
 	case len(found) == 0 && bad != nil:
-		return "", record{}, bad
+		return "", retention.Record{}, bad
 	case len(found) == 0:
-		return "", record{}, &core.Error{
+		return "", retention.Record{}, &core.Error{
 			Kind: core.NotFound, Op: "find run", Object: word, Err: errors.New("it is not in " + place.String()),
 			Remedy: "There are: " + strings.Join(append(known, "no others"), ", ") + ".",
 		}
 	}
-	return "", record{}, &core.Error{
+	return "", retention.Record{}, &core.Error{
 		Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("several in " + place.String() + " have that name"),
 		Remedy: "Give its id: " + strings.Join(known, ", ") + ".",
 	}

@@ -21,8 +21,8 @@ func TestATakenOverRunTellsWhatTheOtherOneLeft(t *testing.T) {
 	dir := t.TempDir()
 	w.OpenStore = func(string) (driver.Store, error) { return dirstore.Store(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
-	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
-	defer d.closeStore()
+	d := control(w.Controller, run, Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"})
+	defer d.checkpoints().Close()
 	lease := &core.Handle{Driver: "fake", Owner: core.Owner{User: "other", Run: run.ID, Attempt: 2}}
 	attempts := []state.Attempt{
 		{Run: run.ID, N: 1, Site: "rack", State: state.Closed},
@@ -53,8 +53,8 @@ func TestARecordOfManyAttemptsIsTakenOver(t *testing.T) {
 	w, dir := newWorld(t, "a"), t.TempDir()
 	w.OpenStore = func(string) (driver.Store, error) { return dirstore.Store(dir), nil }
 	run := state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Created: time.Now(), Submission: []byte("{}")}
-	d := &drive{c: w.Controller, run: run, sub: Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"}}
-	defer d.closeStore()
+	d := control(w.Controller, run, Submission{Job: spec.Job{Store: dir}, StoreName: "other@aaaa1111"})
+	defer d.checkpoints().Close()
 	const many = 5000
 	attempts := make([]state.Attempt, many)
 	for i := range attempts {

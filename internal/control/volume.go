@@ -28,7 +28,7 @@ func contentOf(ctx context.Context, file string) (string, error) {
 // which its head could not empty any more: the image comes home, is set right, and
 // what the outputs name is taken out of it. False: there is no image.
 func (a *attempt) salvageImage(ctx context.Context, head string, taken map[string]bool) (bool, error) {
-	job := &a.sub.Job
+	job := a.collecting()
 	keep := job.Checkpoint != nil // of which it may be the newest
 	switch {
 	case job.VM == nil || job.Volume.Kind == spec.VolumeVirtio || len(job.Outputs) == 0 && !keep:
@@ -68,10 +68,10 @@ func (a *attempt) salvageImage(ctx context.Context, head string, taken map[strin
 }
 
 // takeOut puts what a pattern matches in an image into a directory.
-func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern string, out spec.Copy, taken map[string]bool) error {
+func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern string, out spec.Output, taken map[string]bool) error {
 	var wanted []string
 	if pattern != "" {
 		wanted = []string{pattern}
 	}
-	return a.pick(ctx, picking{out.To, a.sub.Job.Volume.Path, pattern, taken}, func(into string) error { return image.Unload(ctx, into, wanted) })
+	return a.pick(ctx, picking{out.To, a.sub.Job.Volume.Path, pattern, taken, out.Replace}, func(into string) error { return image.Unload(ctx, into, wanted) })
 }

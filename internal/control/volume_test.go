@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -37,7 +38,7 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 			w, out := lostImage(t), t.TempDir()
 			run := w.submitJob(t, spec.Job{
 				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data", Kind: spec.VolumeImage}, VM: &spec.VM{When: spec.VMAlways}, Checkpoint: checkpoint,
-				Outputs: []spec.Copy{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}},
+				Outputs: []spec.Output{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}},
 			})
 			w.drive(t, run, nil)
 			if got, want := listed(t, out), map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"}; !same(got, want) {
@@ -88,18 +89,19 @@ func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
 	w, out := newWorld(t, "a", "b"), t.TempDir()
 	a := w.sites["a"]
 	a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
-	a.head.events = append([]protocol.Event{{Phase: protocol.PhaseRun, Snapshot: 1}}, a.head.events...)
+	a.head.events = append([]protocol.Event{{Phase: core.PhaseRun, Snapshot: 1}}, a.head.events...)
 	leaveMachines(t, protocol.SnapshotDir(a.dir, 1), "with the disk")
 	writeFiles(t, a.dir, map[string]string{filepath.Base(protocol.VolumeImagePath(a.dir)): "written to since", "volume/in.log": "an input"})
 	job := inMachines()
 	job.Volume = spec.Volume{Path: "/v", Kind: spec.VolumeImage}
-	job.Outputs = []spec.Copy{{From: "/v/*.log", To: out}}
+	job.Checkpoint.Keep = true
+	job.Outputs = []spec.Output{{From: "/v/*.log", To: out, Optional: true}}
 	run := w.submitJob(t, job)
 	if got := w.drive(t, run, nil); got.State != state.Succeeded {
 		t.Fatalf("got %+v\n%s", got, history(t, w, run.ID))
 	}
 	if raw, err := os.ReadFile(filepath.Join(protocol.SavedPart(w.sites["b"].staged.Local, 0), "memory")); err != nil || string(raw) != "with the disk" {
-		t.Errorf("site b got %q, %v", raw, err)
+		t.Errorf("site b got %q, %v\n%s", raw, err, history(t, w, run.ID))
 	}
 	if got := listed(t, out); len(got) > 0 {
 		t.Errorf("of the lost attempt there came %q", got)

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// TestWhatOfAWaitIsNews: a site that reckons anew with every look does not fill the
+// TestWhatOfAWaitIsNews: a site that computes again with every look does not fill the
 // history of a wait of days, and what it says last is known all the same.
 func TestWhatOfAWaitIsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,12 +66,12 @@ func TestNews(t *testing.T) {
 			"two days of it":           {driver.Waiting{Reason: "r", Expected: in(168 * time.Hour)}, driver.Waiting{Reason: "r", Expected: in(216 * time.Hour)}, true, true},
 			"what was told has passed": {driver.Waiting{Reason: "r", Expected: in(-time.Minute)}, driver.Waiting{Reason: "r", Expected: in(time.Hour)}, true, true},
 		} {
-			news, is := telling{c.told, in(-leastMove)}.news(c.now)
+			news, is := reported{c.told, in(-leastMove)}.news(c.now)
 			if is != c.want || news.Expected.IsZero() == c.dated {
 				t.Errorf("%s: %+v, %v", name, news, is)
 			}
 		}
-		told := telling{driver.Waiting{Reason: "r", Expected: in(time.Hour)}, in(-time.Minute)}
+		told := reported{driver.Waiting{Reason: "r", Expected: in(time.Hour)}, in(-time.Minute)}
 		if news, is := told.news(driver.Waiting{Reason: "r", Expected: in(2 * time.Hour)}); is {
 			t.Errorf("a minute after the last: %+v", news)
 		}

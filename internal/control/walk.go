@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -23,7 +23,9 @@ import (
 const (
 	firstRest   = 30 * time.Second
 	longestRest = 15 * time.Minute
-	defaultWait = 24 * time.Hour
+	// The same where it waits for other runs of its user.
+	firstLookAtRuns, longestLookAtRuns = time.Second, 10 * time.Second
+	defaultWait                        = 24 * time.Hour
 )
 
 // passed is a site that could not take the run, and why.
@@ -55,7 +57,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 // round asks every site once, from the first one of this walk on. It gives what
 // became of the run, or why no site has taken it.
 func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
-	if _, err := d.heed(ctx, ""); err != nil {
+	if _, err := d.applyMove(ctx, ""); err != nil {
 		return outcome{}, nil, err
 	}
 	sites, none := d.ordered(ctx), []passed{}
@@ -71,7 +73,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 			d.unsent = time.Time{}
 		}
 		if out.moved || out.next {
-			if sent, err = d.heed(ctx, site.Name); err != nil {
+			if sent, err = d.applyMove(ctx, site.Name); err != nil {
 				return outcome{}, nil, err
 			}
 		}
@@ -79,7 +81,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 		case out.moved: // all sites are open to it again
 			d.moved, d.movedFrom, d.asked, none = true, site.Name, time.Now(), []passed{}
 			sites, at = d.ordered(ctx), d.follower(site.Name)
-			if err := d.breathe(ctx); err != nil {
+			if err := d.backoff(ctx); err != nil {
 				return outcome{}, nil, err
 			}
 			continue
@@ -104,7 +106,7 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 
 // try makes an attempt on a site, if its slot is any use.
 func (d *drive) try(ctx context.Context, site spec.Site) (outcome, error) {
-	if err := cmp.Or(hasTime(site, &d.sub.Job), sharesVolume(site, &d.sub.Job)); err != nil {
+	if err := cmp.Or(placement.CheckSlot(site, &d.sub.Job), placement.CheckVolume(site, &d.sub.Job)); err != nil {
 		return d.siteFailed(ctx, err)
 	}
 	return d.attempt(ctx, site)
@@ -123,6 +125,9 @@ func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
 
 // patient tells whether it is worth asking again later.
 func (d *drive) patient(ctx context.Context, none []passed) bool {
+	if waitsForRuns(none) {
+		return true
+	}
 	if slices.ContainsFunc(none, func(p passed) bool { return missed(p.err) }) && d.missedBefore(ctx) < missedInARow {
 		return true
 	}
@@ -140,7 +145,11 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 		why.Sites = append(why.Sites, event.Skip(skipped(p.site, p.err)))
 	}
 	key := event.Key(why)
-	why.Until = time.Now().Add(pause)
+	if waitsForRuns(none) {
+		pause = min(pause*firstLookAtRuns/firstRest, longestLookAtRuns)
+	} else {
+		why.Until = time.Now().Add(pause)
+	}
 	d.recordOnce(ctx, key, why)
 	if d.run.State != state.Queued {
 		d.run.State = state.Queued
@@ -183,7 +192,7 @@ func (d *drive) noSite(none []passed) outcome {
 	case d.moved: // what it has done is not given up
 		e.Remedy = "`bee resume " + d.run.ID + "` goes on, on another site with --site."
 		if list, err := d.c.Checkpoints(d.during, d.run.ID); err == nil && len(list) > 0 {
-			e.Remedy = "Its checkpoint is " + d.storeText() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+			e.Remedy = "Its checkpoint is " + d.checkpoints().Text() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
 		}
 		return outcome{state: state.Suspended, suspended: state.ReasonNoSite, err: e}
 	case len(d.sub.Sites) == 1:
@@ -235,7 +244,7 @@ func (d *drive) ordered(ctx context.Context) []spec.Site {
 		starts = d.c.forecasts(ctx, d.sub, d.run.ID)
 	}
 	sites := make([]spec.Site, 0, len(d.sub.Sites))
-	for _, i := range inOrder(d.sub, starts) {
+	for _, i := range d.sub.order(starts) {
 		sites = append(sites, d.sub.Sites[i])
 	}
 	if at := slices.IndexFunc(sites, func(s spec.Site) bool { return s.Name == d.avoid }); at >= 0 {
@@ -246,37 +255,6 @@ func (d *drive) ordered(ctx context.Context) []spec.Site {
 	return sites
 }
 
-// inOrder gives the places of the sites in the order that the job wants. Only
-// the soonest needs to know when they would start; a site that cannot say
-// comes last.
-func inOrder(sub Submission, starts []forecast) []int {
-	places := make([]int, len(sub.Sites))
-	for i := range places {
-		places[i] = i
-	}
-	switch sub.Job.Order {
-	case spec.OrderCheapest:
-		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(sub.Sites[a].Price, sub.Sites[b].Price) })
-	case spec.OrderSoonest:
-		now := time.Now()
-		until := func(i int) time.Duration {
-			f := starts[i]
-			if f.err != nil || f.at.IsZero() {
-				return math.MaxInt64
-			}
-			if d := f.at.Sub(now); d > soon {
-				return d
-			}
-			return 0
-		}
-		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(until(a), until(b)) })
-	}
-	return places
-}
-
-// soon is as good as at once.
-const soon = 10 * time.Second
-
 // forecast is when a site would start a run, as far as it can say.
 type forecast struct {
 	at    time.Time
@@ -284,6 +262,17 @@ type forecast struct {
 	facts driver.Facts
 	info  driver.Info
 	err   error
+}
+
+// order returns the indexes of the sites in the order that the job wants.
+func (s *Submission) order(forecasts []forecast) []int {
+	starts := make([]placement.Start, len(forecasts))
+	for i, f := range forecasts {
+		if f.err == nil {
+			starts[i] = f.at
+		}
+	}
+	return placement.Order(s.Job.Order, s.Sites, starts, time.Now())
 }
 
 // forecastTimeout bounds how long one site may take to answer.
@@ -313,7 +302,10 @@ func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Sit
 	}
 	f := forecast{info: p.Info()}
 	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = cmp.Or(hasTime(site, &sub.Job), sharesVolume(site, &sub.Job), fits(site.Name, f.facts, sub.Job.Hosts()), lasts(site, f.info.Summary, f.facts, firstMargin(&sub.Job)))
+		f.err = cmp.Or(placement.CheckSlot(site, &sub.Job), placement.CheckVolume(site, &sub.Job), placement.CheckFacts(site.Name, f.facts, sub.Job.Hosts()), placement.CheckLeft(site, f.info.Summary, f.facts, placement.FirstMargin(&sub.Job)))
+	}
+	if f.err == nil {
+		_, f.err = mountsOn(ctx, p, site, &sub.Job)
 	}
 	if f.err != nil {
 		return f

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -258,7 +257,7 @@ func TestQueue(t *testing.T) {
 				if text := history(t, w, run.ID); !strings.Contains(text, c.reason) {
 					t.Errorf("%q is not in its history: %s", c.reason, text)
 				}
-				if c.site == "a" && (len(attempts) != 1 || attempts[0].Phases[protocol.PhaseQueue] < 8*time.Hour) {
+				if c.site == "a" && (len(attempts) != 1 || attempts[0].Phases[core.PhaseQueue] < 8*time.Hour) {
 					t.Errorf("attempts %+v", attempts)
 				}
 				w.nothingHeld(t)

@@ -6,6 +6,7 @@ package core
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"time"
 )
 
@@ -77,6 +78,19 @@ type ImageConfig struct {
 	StopSignal string            `json:"stop_signal,omitempty"`
 	// Volumes are directories that a container has whether a layer has them or not.
 	Volumes []string `json:"volumes,omitempty"`
+}
+
+// Workdir returns the working directory of a job's commands: the job's own, or else the
+// image's. Where both are empty, or the image's is /, it is the volume, so that files with
+// relative names are in it.
+func (c ImageConfig) Workdir(own, volume string) string {
+	if own != "" {
+		return path.Join("/", own)
+	}
+	if of := path.Join("/", c.WorkingDir); of != "/" { // some tools write it without the slash
+		return of
+	}
+	return path.Join("/", volume)
 }
 
 // Account is whom processes are: a line of /etc/passwd.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"strings"
 )
@@ -78,6 +79,11 @@ func KindOf(err error) Kind {
 
 // IsKind tells whether err is not nil and of kind k.
 func IsKind(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// Interrupted reports whether err is the end of a context.
+func Interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
 
 // Remedy is the first remedy in err's chain, or "".
 func Remedy(err error) string {

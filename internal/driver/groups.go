@@ -9,7 +9,9 @@ import (
 // Capability groups: what only some drivers can do. Each has an accessor on Provider or
 // Lease, which returns nil where the driver cannot.
 
-// SiteQueue is the queue of a site, asked before any request is made.
+// SiteQueue is the queue of a site, asked before any request is made. A site without one, whose
+// hosts runs of its user share, may have it, too: its hosts are there at once, or in use by
+// other runs until nobody knows when.
 type SiteQueue interface {
 	// Forecast returns when the site would grant a request made now, without making it,
 	// and the reason where that is not at once. Zero: not known.
@@ -36,48 +38,48 @@ type Waiting struct {
 	// Since is when the hosts that are Ready were granted, by the site's clock;
 	// zero: just now.
 	Since time.Time `json:"since,omitzero"`
-	// Missed tells that the hosts were there, and were given back as nobody used them.
+	// Missed tells that the hosts were there, and were released as nobody used them.
 	Missed bool `json:"missed,omitempty"`
 }
 
 // Autostart starts the nodes of a lease in a queue as soon as its hosts are there, with no
 // controller connected.
 type Autostart interface {
-	// Entrust stores a launch spec on the site, whole and on its disk, in place of
-	// any that is not enabled yet. Nothing comes of it before Commit.
+	// StageSpec stores a launch spec on the site, whole and on its disk, in place of
+	// any that is not enabled yet. Nothing comes of it before EnableSpec.
 	// Unsupported: the site cannot start anything by itself.
-	Entrust(ctx context.Context, orders []byte) error
-	// Commit enables the launch spec: the site has a Starter carry it out,
+	StageSpec(ctx context.Context, launchSpec []byte) error
+	// EnableSpec enables the launch spec: the site has a Starter carry it out,
 	// once at most, when the hosts are there, or at once if they are. From then
 	// on only Release cancels it. Idempotent. NotFound: there is no launch spec.
-	Commit(ctx context.Context) error
+	EnableSpec(ctx context.Context) error
 	// Attend stores no launch spec: all that the nodes need has been staged, but the
 	// controller starts them. Where it does not do so soon after the hosts are there,
-	// they are given back (Waiting.Missed). Idempotent. Unsupported: as for Entrust.
+	// they are released (Waiting.Missed). Idempotent. Unsupported: as for StageSpec.
 	Attend(ctx context.Context) error
 }
 
-// Starter carries out the launch spec that was stored on a site, on one of its
+// Starter executes the launch spec that was stored on a site, on one of its
 // hosts, over a lease that has all of them: it launches the nodes.
-type Starter func(ctx context.Context, l Lease, orders []byte) error
+type Starter func(ctx context.Context, l Lease, launchSpec []byte) error
 
-// Meeter is a machine with an agent, which the agent of another machine may reach: a lease
+// Connector is a machine with an agent, which the agent of another machine may reach: a lease
 // with DirectTransfer, or a store of checkpoints.
-type Meeter interface {
+type Connector interface {
 	// Machine names the one on which the agent is.
 	Machine() string
-	// Meet has the agent listen for another one, or connect to it, once. The end
-	// of ctx, or of the connection to the agent, is also that of the meeting.
-	Meet(ctx context.Context, m Meeting) (End, error)
+	// Rendezvous has the agent listen for another one, or connect to it, once. The end
+	// of ctx, or of the connection to the agent, is also that of the rendezvous.
+	Rendezvous(ctx context.Context, m RendezvousSpec) (End, error)
 }
 
-// Meeting is what one end of a meeting has to know.
-type Meeting struct {
+// RendezvousSpec is what one end of a rendezvous has to know.
+type RendezvousSpec struct {
 	// Name is what transfers that use it call it by: see Transfer.Via.
 	Name string `json:"name"`
 	// Addrs are the ip:port at which the other end listens; none: this one shall.
 	Addrs []string `json:"addrs,omitempty"`
-	// CA, Cert and Key are PEM, and of this one meeting.
+	// CA, Cert and Key are PEM, and of this one rendezvous.
 	CA   []byte `json:"ca"`
 	Cert []byte `json:"cert"`
 	Key  []byte `json:"key"`
@@ -85,29 +87,29 @@ type Meeting struct {
 	Limit time.Duration `json:"limit"`
 }
 
-// End is one end of a meeting.
+// End is one end of a rendezvous.
 type End interface {
 	// Addrs are those at which it listens.
 	Addrs() []string
 	// Met waits for the other end, and returns its address. Unsupported: they do not
 	// reach each other.
 	Met() (string, error)
-	// Close ends the meeting, and what goes over it.
+	// Close ends the rendezvous, and what goes over it.
 	Close() error
 }
 
 // DirectTransfer is that of a lease whose hosts' files are not on this machine: streams of
 // trees, which pass through this machine, or go directly from one site to another.
 type DirectTransfer interface {
-	Meeter
+	Connector
 	// Outgoing begins to send Remote: the caller writes what it has of it (a
 	// treesync.Basis), and reads the stream.
 	Outgoing(ctx context.Context, t Transfer) (io.ReadWriteCloser, error)
 	// Incoming begins to receive Remote: the caller reads what is known there
 	// (treesync.ReadKnown), writes the stream, and asks for the outcome.
 	Incoming(ctx context.Context, t Transfer) (Receiver, error)
-	// Pass sends t.Remote over the connection of the meeting t.Via to who receives it
-	// at the other end of that, and returns when it has arrived. cut ends the meeting.
+	// Pass sends t.Remote over the connection of the rendezvous t.Via to who receives it
+	// at the other end of that, and returns when it has arrived. cut ends the rendezvous.
 	Pass(ctx context.Context, t Transfer, to Receiver, cut func()) error
 }
 
@@ -121,13 +123,13 @@ type Receiver interface {
 // VolumeReuse hands the files of a lease whose nodes have ended to the next lease of the
 // run on the same machine.
 type VolumeReuse interface {
-	// Yield releases the hosts, for which others wait. What lies on the head's stays until
+	// LendVolume releases the hosts, for which others wait. What lies on the head's stays until
 	// Release, where Hosts then says: out of the way of another lease of the run.
 	// Idempotent.
-	Yield(ctx context.Context) error
-	// Inherit makes the tree from, of an earlier lease that has yielded, the tree to of
+	LendVolume(ctx context.Context) error
+	// ReuseVolume makes the tree from, of an earlier lease that has yielded, the tree to of
 	// this one. It is moved, so that it takes no time and no space. Idempotent.
-	Inherit(ctx context.Context, from, to string) error
+	ReuseVolume(ctx context.Context, from, to string) error
 }
 
 // StoreAccess uses the store of a run's checkpoints from the head's host, where that sees the

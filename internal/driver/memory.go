@@ -38,7 +38,7 @@ func (m Memory) Enough(host string, guests, each int64) error {
 		e.Kind, e.Err = core.Busy, fmt.Errorf("%w now, of %d MiB", e.Err, m.All>>20)
 		var held []string
 		for _, p := range m.Promised {
-			held = append(held, fmt.Sprintf("run %s holds %d MiB for its virtual machines", p.Run, p.Bytes>>20))
+			held = append(held, fmt.Sprintf("run %s has reserved %d MiB", p.Run, p.Bytes>>20))
 		}
 		if len(held) > 0 {
 			e.Err = fmt.Errorf("%w; %s", e.Err, strings.Join(held, ", "))

@@ -55,7 +55,7 @@ type Facts struct {
 	// unknown.
 	Preempted time.Duration `json:"preempted,omitempty"`
 	// Left is for how much longer the site leaves its user the hosts, where they were
-	// granted before; 0: they are granted anew to each run.
+	// granted before; 0: they are granted again to each run.
 	Left time.Duration `json:"left,omitempty"`
 }
 
@@ -80,8 +80,21 @@ type Provider interface {
 	// in order, and names the one that works and the host. An error has the reason why
 	// none does. runtime is "" where no host is at hand, host also where it is this machine.
 	TryRuntime(ctx context.Context, name string) (runtime, host string, err error)
+	// Directories finds directories of the site that a job mounts, before any hosts are
+	// asked for: on the login node, or on the first host. Variables in their paths are those
+	// of the account there; the paths that it returns have none. Unsupported: one is not
+	// there, is no directory, or the user may not do with it what is wanted.
+	Directories(ctx context.Context, wanted []Directory) (paths []string, err error)
 	// Queue returns the site's queue; nil: its hosts are there at once.
 	Queue() SiteQueue
+}
+
+// Directory is a directory of a site that a job mounts.
+type Directory struct {
+	// Path is absolute once its variables are replaced.
+	Path string `json:"path"`
+	// Write is set where the job may change what is in it.
+	Write bool `json:"write,omitempty"`
 }
 
 // Request is what a run asks of a site.
@@ -91,6 +104,8 @@ type Request struct {
 	Nodes int
 	// SlotsPerNode is the least number of cores on each; 0 means any.
 	SlotsPerNode int
+	// Memory is the least on each, in bytes; 0 means any.
+	Memory int64
 	// GPUs wanted on each host; -1 means all that it has.
 	GPUs int
 	// Binary is the path of the bee binary on this machine.
@@ -193,8 +208,8 @@ type Transfer struct {
 	// with an earlier copy, or "". What is at home already need not travel.
 	Again  bool
 	Before string
-	// Via, for Streams, names the meeting over whose connection the stream goes, in
-	// place of this machine (Meeter).
+	// Via, for Streams, names the rendezvous over whose connection the stream goes, in
+	// place of this machine (Connector).
 	Via string
 	// Progress, if not nil, is told the bytes copied so far.
 	Progress func(done int64)

@@ -22,7 +22,7 @@ type Runtime interface {
 	// processes at once.
 	Prepare(ctx context.Context, i LocalImage) error
 	// Start starts a container whose first process is our own init
-	// (`/.bee/bee init`, see package pid1), ready for Exec. The container
+	// (`/.bee/bee container-init`, see package pid1), ready for Exec. The container
 	// ends, with all its processes, when the calling process dies.
 	Start(ctx context.Context, s ContainerSpec) (Container, error)
 	// VM returns what a runtime of virtual machines can further; nil: it is none.
@@ -119,6 +119,11 @@ type Mount struct {
 	Source   string `json:"source"`
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"read_only,omitempty"`
+	// Dir, where it is set, is a directory of the site, opened, which was at Source. What
+	// the container has is that very one, with all that is mounted below it on the host.
+	// With ReadOnly nothing of it can be changed. The caller closes it once Start has
+	// returned.
+	Dir *os.File `json:"-"`
 }
 
 // Container is a running container.

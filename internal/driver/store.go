@@ -21,10 +21,10 @@ type Store interface {
 	// Close ends the connection to the store.
 	Close() error
 
-	// SharedDirectory and Meeter return a capability group of the store, nil where it has
+	// SharedDirectory and Connector return a capability group of the store, nil where it has
 	// none.
 	SharedDirectory() SharedDirectory
-	Meeter() Meeter
+	Connector() Connector
 }
 
 // Checkpoints are those of one run in a store. At most one process may change them at a
@@ -90,7 +90,7 @@ type Sink interface {
 // Connection joins the machine of a tree and that of a store: the tree does not come
 // through this machine.
 type Connection struct {
-	// Name is that of the Meeting.
+	// Name is that of the RendezvousSpec.
 	Name string
 	// Progress is called with the bytes of the tree that have been sent, once in a while.
 	Progress func(done int64)

@@ -55,7 +55,7 @@ func record(dir string) (procid.ID, error) {
 func Destroy(ctx context.Context, dir string) error {
 	id, err := record(dir)
 	if err != nil {
-		// No record, or a torn one: then the holder never got its orders.
+		// No record, or a torn one: then the holder never got its configuration.
 		if errors.Is(err, fs.ErrNotExist) || !errors.Is(err, fs.ErrPermission) {
 			return nil
 		}

@@ -47,7 +47,7 @@ func HolderMain(args []string) int {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTOU, unix.SIGTTIN)
 	var spec Spec
 	if err := json.NewDecoder(os.Stdin).Decode(&spec); err != nil {
-		log.Error("no orders: whoever started this holder has ended", "error", err)
+		log.Error("no configuration: the process that started this holder has ended", "error", err)
 		return 1
 	}
 	w := &world{spec: spec, log: log, procs: map[int]*process{}}

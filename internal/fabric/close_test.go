@@ -50,7 +50,7 @@ func TestNothingIsLeftOfASwitch(t *testing.T) {
 		for range 100 {
 			g[0].send(frame(macOf(1), macOf(0), string(make([]byte, 60000))))
 		}
-		g[2].f.peers[0].lanes[0].fail(io.ErrUnexpectedEOF)
+		g[2].f.peers[0].conns[0].fail(io.ErrUnexpectedEOF)
 	})
 	testkit.Eventually(t, 10*time.Second, func() error {
 		runtime.GC()

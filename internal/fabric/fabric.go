@@ -164,8 +164,8 @@ func (f *Fabric) add(p *port) error {
 	return nil
 }
 
-// tend looks after all lanes at each beat, and once a second finds out what passed, and
-// whether links want more lanes, until the switch is closed.
+// tend looks after all connections at each beat, and once a second finds out what passed, and
+// whether links want more connections, until the switch is closed.
 func (f *Fabric) tend() {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()

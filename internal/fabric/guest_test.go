@@ -66,7 +66,7 @@ func fabricOf(t *testing.T, kind string, size int) []*guest {
 	return guests
 }
 
-func joinGuests(t *testing.T, a, b *guest) (*Lane, *Lane) {
+func joinGuests(t *testing.T, a, b *guest) (*Connection, *Connection) {
 	t.Helper()
 	x, y := testkit.Line(t)
 	la, err := a.f.Link(b.rank, 0, x)

@@ -65,7 +65,7 @@ func (s *store) serve(more int) {
 }
 
 // trim keeps what all outboxes use when all have much to send, so that none is
-// made anew for each frame then, and leaves more to the collector.
+// made again for each frame then, and leaves more to the collector.
 func (s *store) trim() {
 	keep := max(storeChunks, leastChunks*s.outboxes) - s.held
 	keep = min(max(keep, 0), len(s.spare))

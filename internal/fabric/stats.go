@@ -144,9 +144,9 @@ func (f *Fabric) Stats() Stats {
 		if p == nil {
 			continue
 		}
-		lanes := p.count()
+		conns := p.count()
 		s.Peers = append(s.Peers, Peer{
-			Rank: f.place.First(host), Up: lanes > 0, Connections: lanes, Unencrypted: p.inClear(), Dropped: p.sent.Dropped.Load(),
+			Rank: f.place.First(host), Up: conns > 0, Connections: conns, Unencrypted: p.inClear(), Dropped: p.sent.Dropped.Load(),
 			SentFrames: p.sent.frames.Load(), SentBytes: p.sent.bytes.Load(),
 			SentFramesPerSecond: p.sent.frames.perSecond.Load(), SentBytesPerSecond: p.sent.bytes.perSecond.Load(),
 			ReceivedFrames: p.received.frames.Load(), ReceivedBytes: p.received.bytes.Load(),

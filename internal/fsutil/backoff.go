@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // Backoff makes the pauses between tries: the first, then each twice as long as the one
@@ -21,14 +23,7 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	}
 	pause := b.next - rand.N(b.next/5+1)
 	b.next = min(2*b.next, b.Longest)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return core.Sleep(ctx, pause)
 }
 
 // Reset makes the next pause the first again.

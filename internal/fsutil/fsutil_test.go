@@ -75,7 +75,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// awaitWaiter waits until a process asks in vain for a file's exclusive lock (proc_locks(5)).
+// awaitWaiter waits until a process asks without success for a file's exclusive lock (proc_locks(5)).
 func awaitWaiter(t *testing.T, path string) {
 	t.Helper()
 	var st unix.Stat_t

@@ -36,6 +36,31 @@ func OwnDir(path string) error {
 	return checkPath(path, true)
 }
 
+// OpenOwn opens a directory in a place where others may be first, such as /tmp. It is an
+// error if the name is a link, or if the directory belongs to somebody else or others can
+// write to it.
+func OpenOwn(dir string) (*Root, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	r := &Root{dir: os.NewFile(uintptr(fd), dir)}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	switch {
+	case err != nil:
+		err = &fs.PathError{Op: "stat", Path: dir, Err: err}
+	case int(st.Uid) != os.Geteuid():
+		err = untrusted(dir, dir, fmt.Errorf("it belongs to user %d", st.Uid))
+	case st.Mode&0o022 != 0:
+		err = untrusted(dir, dir, fmt.Errorf("others can write to it (mode %#o)", st.Mode&0o7777))
+	default:
+		return r, nil
+	}
+	r.Close()
+	return nil, err
+}
+
 func checkPath(path string, own bool) error {
 	if !filepath.IsAbs(path) {
 		return &core.Error{Kind: core.Invalid, Op: "use", Object: path, Err: errors.New("it is not an absolute path")}

@@ -1,12 +1,14 @@
 package fsutil
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 // tree makes directories, with modes and owners, and links, below a directory that no
@@ -140,4 +142,32 @@ func TestPrivateGroups(t *testing.T) {
 			t.Errorf("group %d is that of user %d alone: %v", c.gid, c.uid, got)
 		}
 	}
+}
+
+// TestOpenOwn: what another user may have made first is not opened, and blocks nobody.
+func TestOpenOwn(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.Mkdir(at("own"), 0o755), os.Mkdir(at("shared"), 0o700), os.Chmod(at("shared"), 0o770), os.Mkdir(at("theirs"), 0o700),
+		os.Symlink(at("own"), at("link")), os.WriteFile(at("file"), nil, 0o600), unix.Mkfifo(at("fifo"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"shared", "link", "file", "fifo", "absent"}
+	if os.Geteuid() == 0 {
+		names = append(names, "theirs")
+		if err := os.Chown(at("theirs"), 54321, 54321); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if r, err := OpenOwn(at(name)); err == nil {
+			r.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	r, err := OpenOwn(at("own"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
 }

@@ -60,9 +60,14 @@ func (r *Root) Real() (string, error) {
 	return os.Readlink(r.Pinned())
 }
 
+const pinned = "/proc/self/fd/"
+
 // Pinned is a path by which this process reaches the directory until Close, whatever has
 // taken the place of that meanwhile.
-func (r *Root) Pinned() string { return "/proc/self/fd/" + strconv.Itoa(int(r.dir.Fd())) }
+func (r *Root) Pinned() string { return pinned + strconv.Itoa(int(r.dir.Fd())) }
+
+// IsPinned reports whether a path is that of a pinned directory, or below one.
+func IsPinned(path string) bool { return strings.HasPrefix(path, pinned) }
 
 // Path is the path of a name, for messages.
 func (r *Root) Path(name string) string { return filepath.Join(r.dir.Name(), name) }

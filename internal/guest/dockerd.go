@@ -20,7 +20,7 @@ func makeExt4(disk, extended string) error {
 
 const data = "/var/lib/docker"
 
-// startDocker gives docker its disk and starts it; its hand waits for it.
+// startDocker gives docker its disk and starts it; the container agent waits for it.
 // containerd gets ready while dockerd does, which otherwise starts it late.
 func startDocker(c api.Config) error {
 	disk, err := awaitDisk(api.ScratchDisk)
@@ -91,7 +91,7 @@ func service(c api.Config, argv ...string) error {
 	if err := d.Start(); err != nil {
 		return err
 	}
-	go d.Wait() //nolint:errcheck // its hand finds it silent, and tells its log
+	go d.Wait() //nolint:errcheck // the container agent finds it silent, and tells its log
 	return nil
 }
 

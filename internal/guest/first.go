@@ -1,7 +1,7 @@
 // Package guest is BEE inside a virtual machine, in three processes of one
 // binary: the first process, which finds the root file system and reaps
 // orphans; the agent, root, which sets the guest up and starts dockerd; and
-// the node's hand, which runs the container as the user whose files it uses.
+// the container agent, which runs the container as the user whose files it uses.
 // It knows no hypervisor and nothing of other guests.
 package guest
 
@@ -28,8 +28,8 @@ const (
 
 // The processes after the first.
 const (
-	agentArg = "agent"
-	handArg  = "hand"
+	agentArg          = "agent"
+	containerAgentArg = "hand"
 )
 
 // Main is `bee guest`, with the engine that the guest has.
@@ -46,8 +46,8 @@ func Main(args []string, newEngine NewEngine) int {
 		err = alive()
 	case len(args) == 1 && args[0] == agentArg:
 		err = runAgent(newEngine(binary, dockerSocket))
-	case len(args) == 1 && args[0] == handArg:
-		err = runHand(newEngine(binary, dockerSocket))
+	case len(args) == 1 && args[0] == containerAgentArg:
+		err = runContainerAgent(newEngine(binary, dockerSocket))
 	case len(args) == 1 && args[0] == api.SSHD:
 		err = runSSHD()
 	default:

@@ -22,14 +22,14 @@ import (
 // they live on when all guests are brought up elsewhere, which connections by
 // way of the nodes outside would not.
 type peers struct {
-	h        *hand
+	h        *containerAgent
 	o        driver.Peers
 	identity *wire.Identity
 }
 
 // join serves the launch agents in the container by a socket, and the other
 // guests.
-func (h *hand) join(o driver.Peers, local net.Listener) error {
+func (h *containerAgent) join(o driver.Peers, local net.Listener) error {
 	p := &peers{h: h, o: o}
 	go p.accept(local, func(c net.Conn) (net.Conn, error) { return c, nil })
 	if len(o.Members) < 2 {
@@ -71,7 +71,7 @@ func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
 		if err != nil || !known() {
 			return
 		}
-		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Trusting, client.Protocol)
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, client.Protocol)
 		if err != nil {
 			return
 		}
@@ -135,7 +135,7 @@ func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r client.ExecR
 	if err != nil {
 		return &core.Error{Kind: core.Lost, Op: "reach host", Object: m.Name, Err: err}
 	}
-	peer, err := rpc.Dial(c, m.Name, wire.Trusting, client.Protocol)
+	peer, err := rpc.Dial(c, m.Name, wire.Local, client.Protocol)
 	if err != nil {
 		c.Close()
 		return err

@@ -26,7 +26,7 @@ func servePort(name string, s *rpc.Server, met func(*rpc.Peer)) error {
 		if err != nil {
 			return err
 		}
-		peer, err := rpc.NewPeer(port, false, "the host", wire.Trusting, api.Protocol)
+		peer, err := rpc.NewPeer(port, false, "the host", wire.Local, api.Protocol)
 		if err != nil {
 			return err
 		}

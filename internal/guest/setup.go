@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables by which the agent tells its hand.
+// Variables by which the agent tells the container agent.
 const (
 	rootVariable  = "BEE_GUEST_ROOT"
 	errorVariable = "BEE_GUEST_ERROR"
@@ -55,14 +55,14 @@ func runAgent(e Engine) error {
 	if failed != nil {
 		fmt.Fprintln(os.Stderr, "bee guest: set up:", failed)
 	}
-	hand := exec.Command(binary, api.Command, handArg)
-	hand.Stdout, hand.Stderr = os.Stdout, os.Stderr
-	hand.Env = append(os.Environ(), rootVariable+"="+rootTime, "HOME=/", "USER="+c.User)
+	containerAgent := exec.Command(binary, api.Command, containerAgentArg)
+	containerAgent.Stdout, containerAgent.Stderr = os.Stdout, os.Stderr
+	containerAgent.Env = append(os.Environ(), rootVariable+"="+rootTime, "HOME=/", "USER="+c.User)
 	if failed != nil {
-		hand.Env = append(hand.Env, errorVariable+"="+failed.Error())
+		containerAgent.Env = append(containerAgent.Env, errorVariable+"="+failed.Error())
 	}
-	hand.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(c.UID), Gid: uint32(c.GID), Groups: groups()}}
-	if err := hand.Start(); err != nil {
+	containerAgent.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(c.UID), Gid: uint32(c.GID), Groups: groups()}}
+	if err := containerAgent.Start(); err != nil {
 		return err
 	}
 	go serveRoot(c, v, e)
@@ -75,7 +75,7 @@ func runAgent(e Engine) error {
 		}
 		fmt.Println(api.Ready)
 	}
-	return hand.Wait()
+	return containerAgent.Wait()
 }
 
 func readConfig() (api.Config, error) {
@@ -174,7 +174,7 @@ func writeAccount(c api.Config) error {
 	return joinGroup("/etc/group", dockerGroup, c.User)
 }
 
-// dockerGroup may use docker: the hand, and the user by ssh.
+// dockerGroup may use docker: the container agent, and the user by ssh.
 const dockerGroup = "docker"
 
 // joinGroup makes a user a member of a group, where there is such a group.
@@ -221,7 +221,7 @@ func appendLine(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// groups are those of the hand: it may use docker.
+// groups are those of the container agent: it may use docker.
 func groups() []uint32 {
 	raw, _ := os.ReadFile("/etc/group")
 	for line := range strings.Lines(string(raw)) {

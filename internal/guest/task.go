@@ -34,7 +34,7 @@ type task struct {
 const mostKept = 4 << 20
 
 // startTask starts the job's command. There is one.
-func (h *hand) startTask(ctx context.Context, _ rpc.Caller, r api.ExecRequest) (api.ExecReply, error) {
+func (h *containerAgent) startTask(ctx context.Context, _ rpc.Caller, r api.ExecRequest) (api.ExecReply, error) {
 	box, err := h.container()
 	if err != nil {
 		return api.ExecReply{}, err
@@ -144,7 +144,7 @@ func (t *task) output(ctx context.Context, from int64) api.TaskOutput {
 }
 
 // theTask gives the job's command.
-func (h *hand) theTask() (*task, error) {
+func (h *containerAgent) theTask() (*task, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.task == nil {
@@ -153,7 +153,7 @@ func (h *hand) theTask() (*task, error) {
 	return h.task, nil
 }
 
-func (h *hand) taskOutput(ctx context.Context, _ rpc.Caller, r api.TaskOutputRequest) (api.TaskOutput, error) {
+func (h *containerAgent) taskOutput(ctx context.Context, _ rpc.Caller, r api.TaskOutputRequest) (api.TaskOutput, error) {
 	t, err := h.theTask()
 	if err != nil {
 		return api.TaskOutput{}, err
@@ -161,7 +161,7 @@ func (h *hand) taskOutput(ctx context.Context, _ rpc.Caller, r api.TaskOutputReq
 	return t.output(ctx, r.From), nil
 }
 
-func (h *hand) taskSignal(ctx context.Context, _ rpc.Caller, r api.TaskSignalRequest) (rpc.None, error) {
+func (h *containerAgent) taskSignal(ctx context.Context, _ rpc.Caller, r api.TaskSignalRequest) (rpc.None, error) {
 	t, err := h.theTask()
 	if err == nil {
 		err = t.process.Signal(ctx, syscall.Signal(r.Number))

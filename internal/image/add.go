@@ -104,8 +104,8 @@ func (s *Store) finish(r record, u *unpack.Unpacker, w *workplace) (core.Image, 
 	if err != nil {
 		return core.Image{}, err
 	}
-	if odd := u.Odd(); len(odd) > 0 {
-		list, err := json.Marshal(odd)
+	if unusual := u.Unusual(); len(unusual) > 0 {
+		list, err := json.Marshal(unusual)
 		if err != nil {
 			return core.Image{}, err
 		}

@@ -9,13 +9,13 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -180,7 +180,7 @@ func (d *download) damaged() error {
 // transfer brings what is missing, from where it stopped, with pauses between
 // the tries that grow as long as nothing comes.
 func (d *download) transfer(ctx context.Context, f *os.File, sum hash.Hash) error {
-	pause := firstPause
+	backoff := fsutil.Backoff{First: firstPause, Longest: lastPause}
 	for tries := 0; d.have < d.layer.Size; tries++ {
 		before := d.have
 		err := d.stretch(ctx, f, sum)
@@ -191,18 +191,16 @@ func (d *download) transfer(ctx context.Context, f *os.File, sum hash.Hash) erro
 			return context.Cause(ctx)
 		}
 		if d.have > before {
-			tries, pause = 0, firstPause
+			tries = 0
+			backoff.Reset()
 		}
 		if tries+1 >= maxTries || !passing(err) {
 			return fmt.Errorf("fetch layer %s: %w", d.layer.Digest, err)
 		}
 		d.store.log.Debug("layer came only in part", "layer", d.layer.Digest, "have", d.have, "of", d.layer.Size, "err", err)
-		select {
-		case <-time.After(pause + rand.N(pause)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := backoff.Wait(ctx); err != nil {
+			return err
 		}
-		pause = min(2*pause, lastPause)
 	}
 	return nil
 }

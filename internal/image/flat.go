@@ -23,8 +23,11 @@ import (
 // stream, cut into pieces: each is its length (4 bytes, little endian) and
 // content. A length of 0 ends it, and the SHA-256 of all content follows.
 
-// maxPiece bounds a piece, in bytes.
-const maxPiece = 1 << 20
+// maxPiece bounds a piece, and maxFlatWindow what its decompression keeps, in bytes.
+const (
+	maxPiece      = 1 << 20
+	maxFlatWindow = 8 << 20
+)
 
 // ExportFlat writes the flattened image as one stream, for other hosts.
 func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
@@ -56,20 +59,18 @@ func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
 // reads it to its end. The image becomes visible only when the whole stream has
 // the digest that its sender gives.
 func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, error) {
-	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(8<<20))
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(maxFlatWindow))
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer z.Close()
-	var r record
-	if err := wire.ReadMessage(z, &r); err != nil {
-		return core.Image{}, fmt.Errorf("read image: %w", err)
+	r, err := readRecord(z)
+	if err != nil {
+		return core.Image{}, err
 	}
-	if !validID(r.ID) {
-		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: r.ID, Err: errors.New("its id is no digest")}
-	}
-	drain := func(i core.Image) (core.Image, error) {
-		_, err := io.Copy(io.Discard, z) // others may read the same stream
+	drain := func(i core.Image) (core.Image, error) { // others may read the same stream
+		z.Close()
+		_, err := io.Copy(io.Discard, from) // which is much shorter than what it holds
 		return i, err
 	}
 	if old, ok := s.have(r.ID, r.Ref); ok {
@@ -100,18 +101,39 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 	}
 	defer u.Close()
 	pieces := &pieceReader{r: z}
-	got, err := u.Blob(ctx, io.NopCloser(pieces))
+	got, err := u.Stream(ctx, pieces, io.NopCloser(nil))
 	if err != nil {
 		return core.Image{}, fmt.Errorf("receive image %s: %w", r.Ref, err)
 	}
 	if want := "sha256:" + hex.EncodeToString(pieces.want); want != got {
 		return core.Image{}, &core.Error{Kind: core.Transient, Op: "receive image", Object: r.Ref, Err: errors.New("the stream was damaged on its way")}
 	}
-	if _, err := drain(core.Image{}); err != nil {
-		return core.Image{}, err
+	if n, err := io.Copy(io.Discard, io.LimitReader(z, 1)); n > 0 || err != nil {
+		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "receive image", Object: r.Ref, Err: errors.Join(errors.New("it does not end behind its digest"), err)}
 	}
 	r.Created, r.Layers = time.Now(), nil
 	return s.finish(r, u, w)
+}
+
+// maxRef is the longest reference of an image, in bytes.
+const maxRef = 4096
+
+// readRecord reads what is said of an image before its tree.
+func readRecord(z io.Reader) (record, error) {
+	var r record
+	if err := wire.ReadMessage(z, &r); err != nil {
+		return r, fmt.Errorf("read image: %w", err)
+	}
+	invalid := func(why string) (record, error) {
+		return record{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: core.Printable(r.ID, maxRef), Err: errors.New(why)}
+	}
+	switch {
+	case !validID(r.ID):
+		return invalid("its id is no digest")
+	case len(r.Ref) > maxRef || core.Printable(r.Ref, maxRef) != r.Ref:
+		return invalid("its reference is none")
+	}
+	return r, nil
 }
 
 // pieceWriter cuts a stream into pieces.

@@ -27,6 +27,19 @@ func archiveAt(file, tag string, open func() (*os.File, error)) (*location, erro
 	}}, err
 }
 
+// sifAt is an image in a SIF file.
+func (s *Store) sifAt(file string) (*location, error) {
+	key, err := fileKey(file, "sif:"+file)
+	return &location{key: key, fixed: true, open: func(ctx context.Context, _ v1.Platform, o PullOptions) (*source.Image, error) {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		o.note("reading " + file)
+		return source.SIF(ctx, f, s.keep)
+	}}, err
+}
+
 // layoutAt is an image in a directory of the OCI image layout.
 func layoutAt(dir, tag string) (*location, error) {
 	key, err := fileKey(dir+"/index.json", "oci:"+dir+":"+tag)

@@ -52,7 +52,7 @@ func (o PullOptions) filled() PullOptions {
 // Pull makes sure that an image is in the cache and unpacked. A reference is
 // resolved to a digest once; what is cached is used at once, unless the policy
 // says otherwise. References: a registry's (docker.io by default),
-// oci:DIR[:TAG], docker-archive:FILE[:NAME], docker-daemon:NAME, podman:NAME.
+// oci:DIR[:TAG], docker-archive:FILE[:NAME], sif:FILE, docker-daemon:NAME, podman:NAME.
 func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image, error) {
 	return s.pullFrom(ctx, ref, func() (*location, error) { return s.locate(ctx, ref) }, o)
 }
@@ -120,7 +120,7 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 	if err := spec.CheckForeign(ref); err != nil {
 		return nil, err
 	}
-	scheme, rest, _ := strings.Cut(ref, ":")
+	scheme, rest, _ := strings.Cut(spec.ImageFrom("", ref), ":")
 	switch scheme {
 	case "oci":
 		dir, tag := spec.SplitPath(rest)
@@ -128,6 +128,9 @@ func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
 			return layoutAt(dir, tag)
 		}
 		return s.archiveNamed(rest)
+	case "sif":
+		file, _ := spec.SplitPath(rest)
+		return s.sifAt(file)
 	case "docker-archive", "oci-archive":
 		return s.archiveNamed(rest)
 	case "docker-daemon":

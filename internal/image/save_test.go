@@ -14,8 +14,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// odd is a configuration of all that docker acts on.
-func oddConfig() v1.Config {
+// unusual is a configuration of all that docker acts on.
+func unusualConfig() v1.Config {
 	return v1.Config{
 		Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}, WorkingDir: "/no/such", User: "app:0", Labels: map[string]string{"a": "b"}, StopSignal: "SIGQUIT",
 		Volumes: map[string]struct{}{"/data": {}}, ExposedPorts: map[string]struct{}{"80/tcp": {}}, OnBuild: []string{"RUN true"}, Shell: []string{"/bin/sh", "-ec"},
@@ -27,7 +27,7 @@ func oddConfig() v1.Config {
 // configuration says, and under its name.
 func TestSavedImagesAreWhole(t *testing.T) {
 	s := store(t)
-	i, err := s.Pull(t.Context(), "docker-archive:"+testkit.Busybox(t, oddConfig()), PullOptions{})
+	i, err := s.Pull(t.Context(), "docker-archive:"+testkit.Busybox(t, unusualConfig()), PullOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestSavedImagesAreWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, _ := json.Marshal(file2.Config)
-			if want, _ := json.Marshal(oddConfig()); !bytes.Equal(got, want) {
+			if want, _ := json.Marshal(unusualConfig()); !bytes.Equal(got, want) {
 				t.Errorf("its configuration is\n%s\nnot\n%s", got, want)
 			}
 		})

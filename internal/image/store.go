@@ -9,7 +9,7 @@
 //	                     layers of Debian packages, by what they were made of
 //	partial/<hex>        layers of which a part has come; locked while they come
 //	images/<hex>.json    what an image is: core.Image and its blobs
-//	images/<hex>.odd     what its tree cannot tell, see unpack.Odd
+//	images/<hex>.odd     what its tree cannot tell, see unpack.Unusual
 //	trees/<hex>/         the flattened image; published by rename, never changed
 //	archives/<hex>.tar   the image for other container engines, when asked for;
 //	                     <hex>.erofs for virtual machines

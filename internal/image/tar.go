@@ -26,7 +26,7 @@ func (s *Store) writeTar(ctx context.Context, w io.Writer, id string) error {
 	t := &tarTree{ctx: ctx, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10)}
 	raw, err := os.ReadFile(s.path("images", id) + ".odd")
 	if err == nil {
-		err = json.Unmarshal(raw, &t.odd)
+		err = json.Unmarshal(raw, &t.unusual)
 	}
 	if gone(err) != nil {
 		return err
@@ -52,11 +52,11 @@ func (s *Store) writeTar(ctx context.Context, w io.Writer, id string) error {
 }
 
 type tarTree struct {
-	ctx   context.Context
-	w     *tar.Writer
-	odd   map[string]unpack.Odd
-	links map[[2]uint64]string
-	buf   []byte
+	ctx     context.Context
+	w       *tar.Writer
+	unusual map[string]unpack.Unusual
+	links   map[[2]uint64]string
+	buf     []byte
 }
 
 func (t *tarTree) dir(d *os.File, name string) error {
@@ -92,7 +92,7 @@ func (t *tarTree) entry(above int, base, name string) error {
 		}
 		defer d.Close()
 		if st.Mode&0o500 != 0o500 { // reading took more than the mode allows
-			defer unix.Fchmod(int(d.Fd()), st.Mode&0o7777) //nolint:errcheck // unpack.Odd knows it
+			defer unix.Fchmod(int(d.Fd()), st.Mode&0o7777) //nolint:errcheck // unpack.Unusual knows it
 		}
 		return t.dir(d, name)
 	case unix.S_IFLNK:
@@ -122,7 +122,7 @@ func (t *tarTree) header(name, link string, st *unix.Stat_t) *tar.Header {
 	default:
 		h.Typeflag, h.Size = tar.TypeReg, st.Size
 	}
-	if o, ok := t.odd[strings.TrimSuffix(name, "/")]; ok {
+	if o, ok := t.unusual[strings.TrimSuffix(name, "/")]; ok {
 		h.Uid, h.Gid = o.UID, o.GID
 		if o.Mode != nil {
 			h.Mode = int64(*o.Mode)
@@ -190,7 +190,7 @@ func xattrs(fd int) (map[string]string, error) {
 // openAny opens what belongs to us even where its mode forbids us to: such
 // files are common (/etc/shadow of some distributions). A file's mode is put
 // back at once, a directory's by who opened it; what they should be is known
-// from unpack.Odd meanwhile.
+// from unpack.Unusual meanwhile.
 func openAny(above int, base, name string, flags int, st *unix.Stat_t) (*os.File, error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	fd, err := -1, error(unix.EACCES)

@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	"golang.org/x/sys/unix"
 )
 
 // evidence is the state of the files that `checkpoint.paths` names, at one moment.
 type evidence struct {
 	found  bool
-	looks  []look    // by rank, of volumes on the hosts
-	newest time.Time // of a data image
+	looks  []snapshot.Look // by rank, of volumes on the hosts
+	newest time.Time       // of a data image
 }
 
 // same reports whether no file of a checkpoint was written, added or removed since.
 func (e evidence) same(since evidence) bool {
-	return e.newest.Equal(since.newest) && slices.EqualFunc(e.looks, since.looks, func(a, b look) bool {
+	return e.newest.Equal(since.newest) && slices.EqualFunc(e.looks, since.looks, func(a, b snapshot.Look) bool {
 		return a.Files == b.Files && a.Digest == b.Digest
 	})
 }
@@ -36,14 +36,14 @@ func (h *head) observe(ctx context.Context) (e evidence, err error) {
 		return e, err
 	}
 	e.looks, err = h.look(ctx, h.checkpointGlobs())
-	e.found = slices.ContainsFunc(e.looks, func(l look) bool { return l.Files > 0 })
+	e.found = slices.ContainsFunc(e.looks, func(l snapshot.Look) bool { return l.Files > 0 })
 	return e, err
 }
 
 // answerOf judges how a job that was asked to write its checkpoint has ended. A job that
 // died of the signal itself wrote one only if the files of a checkpoint changed: before
 // it was asked they were as before says.
-func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) protocol.Answer {
+func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) core.Answer {
 	c := h.plan.Checkpoint
 	signal := c.Signal
 	if len(c.Command) > 0 {
@@ -51,20 +51,20 @@ func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) pr
 	}
 	switch {
 	case h.wrote || c.File != "" || exit.Code != 128+signal:
-		return protocol.AnswerWrote
+		return core.AnswerWrote
 	case len(c.Paths) == 0:
-		return protocol.AnswerDied
+		return core.AnswerDied
 	}
 	now, err := h.observe(ctx)
 	switch {
 	case err != nil:
-		return protocol.AnswerDied
+		return core.AnswerDied
 	case !now.found:
-		return protocol.AnswerNothing
+		return core.AnswerNothing
 	case now.same(before):
-		return protocol.AnswerDied
+		return core.AnswerDied
 	}
-	return protocol.AnswerWrote
+	return core.AnswerWrote
 }
 
 // unwritten is the error of an attempt whose job died of the signal that asked for a

@@ -57,7 +57,7 @@ func checkEvents(t *testing.T, path string) {
 	}
 	defer f.Close()
 	var seq int64
-	begun := map[protocol.Phase]bool{}
+	begun := map[core.Phase]bool{}
 	last := protocol.Event{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		last = protocol.Event{}
@@ -191,7 +191,7 @@ func TestALostNodeEndsTheAttempt(t *testing.T) {
 			t.Run(fmt.Sprintf("%v of node %d", s, rank), func(t *testing.T) {
 				c := newCluster(t, 3, `set -- 'sleep 1000 & echo started'
 `+each+"; sleep 1000").startAll()
-				c.awaitPhase(protocol.PhaseRun)
+				c.awaitPhase(core.PhaseRun)
 				testkit.Eventually(t, 10*time.Second, func() error {
 					if out, _ := c.output(); strings.Count(out, "started") < 3 {
 						return fmt.Errorf("output so far %q", out)
@@ -305,7 +305,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 				p.Checkpoint.Signal, p.Checkpoint.Grace = int(syscall.SIGTERM), 30*time.Second
 				p.Checkpoint.Paths = []string{p.Volume + "/state"}
 			})).startAll()
-			cl.awaitPhase(protocol.PhaseRun)
+			cl.awaitPhase(core.PhaseRun)
 			testkit.Eventually(t, 20*time.Second, func() error {
 				if out, _ := cl.output(); out != "begun\n" {
 					return fmt.Errorf("output so far %q", out)
@@ -381,7 +381,7 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 					p.Deadline = time.Now().Add(c.deadline)
 				}
 			})).startAll()
-			cl.awaitPhase(protocol.PhaseRun)
+			cl.awaitPhase(core.PhaseRun)
 			testkit.Eventually(t, 20*time.Second, func() error {
 				if out, _ := cl.output(); out != "begun\n" {
 					return fmt.Errorf("output so far %q", out)

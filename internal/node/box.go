@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +102,13 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		return nil, err
 	}
 	b.env = environment(plan, n.config, job, user)
-	spec, err := n.containerSpec(plan, members, image, b.env)
+	mounts, shut, err := openMounts(ctx, plan)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	defer shut()
+	spec, err := n.containerSpec(plan, members, image, b.env, mounts)
 	if err != nil {
 		release()
 		return nil, err
@@ -126,7 +131,7 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 	}
 	if err != nil {
 		release()
-		return nil, unusable(ctx, plan, rt, err)
+		return nil, unusable(ctx, plan, rt, unmountable(ctx, rt, spec, err))
 	}
 	return b, nil
 }
@@ -163,7 +168,7 @@ func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Run
 		return user, nil
 	}
 	if n.head != nil {
-		n.head.journal.say(protocol.PhaseStart, fmt.Sprintf("note: the image's USER %s is left out: %s", plan.Image.Config.User, why))
+		n.head.journal.say(core.PhaseStart, fmt.Sprintf("note: the image's USER %s is left out: %s", plan.Image.Config.User, why))
 	}
 	return nil, nil
 }
@@ -171,7 +176,7 @@ func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Run
 func both(a, b func()) func() { return func() { a(); b() } }
 
 func workdirOf(plan *protocol.Plan) string {
-	return path.Join("/", cmp.Or(plan.Workdir, plan.Image.Config.WorkingDir)) // some tools write it without the slash
+	return plan.Image.Config.Workdir(plan.Workdir, plan.Volume)
 }
 
 // ownDirs are the directories that the job's container has whatever its image holds: the
@@ -193,7 +198,7 @@ func ownDirs(plan *protocol.Plan, mounts []driver.Mount) []string {
 	return dirs
 }
 
-func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver.LocalImage, env []string) (driver.ContainerSpec, error) {
+func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver.LocalImage, env []string, mounts []driver.Mount) (driver.ContainerSpec, error) {
 	c := n.config
 	dir := protocol.NodeDir(c.Host.Dir, c.Rank)
 	binary := n.Binary
@@ -221,6 +226,10 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	}
 	for target, source := range plan.Binds {
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
+	}
+	s.Mounts = append(s.Mounts, mounts...)
+	if err := makeMountPoints(s.Mounts[0].Source, plan); err != nil {
+		return s, err
 	}
 	// One within another comes after it, which would hide it.
 	slices.SortFunc(s.Mounts, func(a, b driver.Mount) int { return strings.Compare(a.Target, b.Target) })
@@ -272,9 +281,9 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 }
 
 // endBox stops the container, once, and tells what it used.
-func (n *node) endBox(grace time.Duration) protocol.NodeReport {
+func (n *node) endBox(grace time.Duration) core.NodeReport {
 	c := n.config
-	r := protocol.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
+	r := core.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
 	n.mu.Lock()
 	b := n.box
 	n.box = nil

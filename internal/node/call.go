@@ -6,6 +6,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -22,7 +23,7 @@ var ( //nolint:gochecknoglobals // constants
 	callSignal     = rpc.Method[signalRequest, signalReply]{Name: "signal", By: rpc.Head, Within: rpc.Unlimited}                  // for the ranks there
 	callHold       = rpc.Method[holdRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see saved.go)
 	callPart       = rpc.Method[partRequest, rpc.None]{Name: "part", By: rpc.Nodes}                                               // then saved machines' files
-	callLook       = rpc.Method[globs, look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}           // what matches in the volume (see copies.go)
+	callLook       = rpc.Method[globs, snapshot.Look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}  // what matches in the volume (see copies.go)
 	callGather     = rpc.Method[globs, rpc.None]{Name: "gather", By: rpc.Head, Request: rpc.LargeSize}                            // then what matches in the volume (see gather.go)
 	callFailed     = rpc.Method[failure, rpc.None]{Name: "failed", By: rpc.Node}                                                  // the node's container has died
 	callNote       = rpc.Method[note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user
@@ -136,7 +137,7 @@ type partRequest struct {
 }
 
 type endReply struct {
-	Report protocol.NodeReport `json:"report"`
+	Report core.NodeReport `json:"report"`
 }
 
 type failure struct {

@@ -171,11 +171,6 @@ func (n note) Check() error { return checkText("note", n.Text) }
 func (r carryRequest) Check() error { return checkRank(r.Rank) }
 
 // Check implements the check of package rpc.
-func (l look) Check() error {
-	return errors.Join(checkCount("files", l.Files, 1<<40), checkText("digest", l.Digest))
-}
-
-// Check implements the check of package rpc.
 func (n names) Check() error {
 	if len(n.Files) > batch {
 		return invalid("names in one message", len(n.Files))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -45,9 +47,9 @@ func TestChecksOfCalls(t *testing.T) {
 		{"members in another order", begin(member{Rank: 1}, member{}), false},
 		{"fewer nonces", beginRequest{Members: make([]member, 1)}, false},
 		{"a negative group", beginReply{-1}, false},
-		{"an end", endReply{protocol.NodeReport{Rank: 1}}, true},
-		{"negative use", endReply{protocol.NodeReport{UserTime: -1}}, false},
-		{"negative memory", endReply{protocol.NodeReport{MaxRSS: -1}}, false},
+		{"an end", endReply{core.NodeReport{Rank: 1}}, true},
+		{"negative use", endReply{core.NodeReport{UserTime: -1}}, false},
+		{"negative memory", endReply{core.NodeReport{MaxRSS: -1}}, false},
 		{"a snapshot to save", holdRequest{Do: holdSave, Number: 1}, true},
 		{"no snapshot to save", holdRequest{Do: holdSave}, false},
 		{"an order that there is not", holdRequest{Do: "burn"}, false},
@@ -69,8 +71,8 @@ func TestChecksOfCalls(t *testing.T) {
 		{"a part", partRequest{Rank: 1}, true},
 		{"a part of no snapshot", partRequest{Number: -1}, false},
 		{"a long note", note{strings.Repeat("x", 1<<20)}, false},
-		{"a look", look{Files: 1}, true},
-		{"a negative look", look{Files: -1}, false},
+		{"a look", snapshot.Look{Files: 1}, true},
+		{"a negative look", snapshot.Look{Files: -1}, false},
 		{"a way to a negative rank", carryRequest{-1}, false},
 	} {
 		if err := c.v.Check(); (err == nil) != c.ok {
@@ -123,12 +125,12 @@ func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far, err := rpc.NewPeer(there, false, "caller", wire.Trusting, client.Protocol)
+	far, err := rpc.NewPeer(there, false, "caller", wire.Local, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go h.n.serve(t.Context(), far, from)
-	p, err := rpc.Dial(conn, "head", wire.Trusting, client.Protocol)
+	p, err := rpc.Dial(conn, "head", wire.Local, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,5 +188,44 @@ func TestWhoMayCallAHead(t *testing.T) {
 	}
 	if _, err := rpc.Call(ctx, node1, callFailed, failure{1, failed.Failed}); err != nil || n.head.over.Err() == nil {
 		t.Errorf("a node's own failure: %v", err)
+	}
+}
+
+// TestANodeAnswersBeforeItEnds: a call that ends its attempt, such as one for a checkpoint,
+// went well.
+func TestANodeAnswersBeforeItEnds(t *testing.T) {
+	method, end := rpc.Method[rpc.None, rpc.None]{Name: "held", By: rpc.Controller}, make(chan struct{})
+	n := &node{server: rpc.NewServer(nil)}
+	begun := make(chan struct{})
+	rpc.Handle(n.server, method, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
+		close(begun)
+		<-end
+		return rpc.None{}, nil
+	})
+	a, b := net.Pipe()
+	near := make(chan *rpc.Peer, 1)
+	go func() {
+		p, err := rpc.NewPeer(b, false, "controller", wire.Prompt, client.Protocol)
+		if err == nil {
+			go p.Serve(t.Context(), n.server, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it ends with the test
+		}
+		near <- p
+	}()
+	p, err := rpc.Dial(a, "node", wire.Prompt, client.Protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := <-near
+	answer := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(t.Context(), p, method, rpc.None{})
+		answer <- err
+	}()
+	<-begun
+	time.AfterFunc(50*time.Millisecond, func() { close(end) })
+	n.drain(10 * time.Second)
+	far.Close() // as the node ends
+	if err := <-answer; err != nil {
+		t.Error(err)
 	}
 }

@@ -28,13 +28,13 @@ import (
 const (
 	forControl = "bee-control"
 	forData    = "bee-data"
-	forFabric  = "bee-fabric-" // frames of guests, by a lane of that number: see package fabric
+	forFabric  = "bee-fabric-" // frames of guests, by a connection of that number: see package fabric
 	forClear   = "bee-clear-"  // the same, which leaves TLS behind once the ends know each other
 )
 
-// forLanes are the purposes of a link's connections, of one of these kinds.
-func forLanes(kind string) []string {
-	all := make([]string, fabric.MostLanes)
+// purposesOf are the purposes of a link's connections, of one of these kinds.
+func purposesOf(kind string) []string {
+	all := make([]string, fabric.MostConnections)
 	for i := range all {
 		all[i] = kind + strconv.Itoa(i)
 	}
@@ -53,7 +53,7 @@ func (n *node) acceptControl(ctx context.Context, l net.Listener) {
 			n.refused(ctx, "the controller's socket", err)
 			return
 		}
-		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Trusting, client.Protocol)
+		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Local, client.Protocol)
 		if err != nil {
 			secure.Close()
 			return
@@ -73,7 +73,7 @@ func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
 		if !known() {
 			return
 		}
-		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Trusting, client.Protocol)
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, client.Protocol)
 		if err != nil {
 			c.Close()
 			return
@@ -107,7 +107,7 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 func (n *node) deaf(err error) { n.Log.Warn("accept a connection", "err", err) }
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) error {
-	secure := n.identity.SecureServer(c, slices.Concat(forLanes(forFabric), forLanes(forClear), []string{forControl, forData})...)
+	secure := n.identity.SecureServer(c, slices.Concat(purposesOf(forFabric), purposesOf(forClear), []string{forControl, forData})...)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(shake); err != nil {
@@ -126,15 +126,15 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) er
 	}
 	purpose := secure.ConnectionState().NegotiatedProtocol
 	for _, kind := range []string{forFabric, forClear} {
-		if lane := slices.Index(forLanes(kind), purpose); lane >= 0 {
-			return n.acceptFabric(shake, secure, rank, lane, kind == forClear)
+		if slot := slices.Index(purposesOf(kind), purpose); slot >= 0 {
+			return n.acceptFabric(shake, secure, rank, slot, kind == forClear)
 		}
 	}
-	vigil := wire.Patient
+	liveness := wire.Tolerant
 	if purpose == forControl {
-		vigil = wire.Watched
+		liveness = wire.Prompt
 	}
-	peer, err := rpc.NewPeer(secure.Conn, false, name, vigil, client.Protocol)
+	peer, err := rpc.NewPeer(secure.Conn, false, name, liveness, client.Protocol)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (n *node) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	if err != nil {
 		return nil, n.unreached(ctx, m, err)
 	}
-	if p, err = rpc.Dial(c.Conn, m.Name, wire.Patient, client.Protocol); err != nil {
+	if p, err = rpc.Dial(c.Conn, m.Name, wire.Tolerant, client.Protocol); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()

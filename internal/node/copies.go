@@ -2,22 +2,19 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
-	"golang.org/x/sys/unix"
 )
 
 // Copies of the volume of a job that goes on.
@@ -49,7 +46,7 @@ func (h *head) takeSnapshots(ctx context.Context) {
 			text = "warning: no checkpoint was kept: " + err.Error()
 		}
 		if text != "" && text != told {
-			h.journal.remark(protocol.PhaseRun, text)
+			h.journal.remark(core.PhaseRun, text)
 		}
 		told = text
 	}
@@ -63,8 +60,8 @@ func (h *head) goesOn() bool {
 	return h.plan.SavesVM() || len(c.Command) > 0 || c.Every > 0
 }
 
-// keepOnWish keeps a copy as the run's user wants it, while the job runs.
-func (h *head) keepOnWish(ctx, running context.Context) (int, error) {
+// keepAsked keeps a copy as the run's user wants it, while the job runs.
+func (h *head) keepAsked(ctx, running context.Context) (int, error) {
 	h.n.serving.Add(1)
 	defer h.n.serving.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -114,8 +111,8 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 	count, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	bytes := countBytes(count, protocol.SnapshotDir(h.n.config.Host.Dir, n))
-	h.journal.add(protocol.Event{Phase: protocol.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
-	h.kept.makeWay(n) //nolint:errcheck // the next attempt removes all
+	h.journal.add(protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
+	h.kept.Prune(n) //nolint:errcheck // the next attempt removes all
 	return n, nil
 }
 
@@ -124,10 +121,6 @@ var (
 	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to go on, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
 	errEnded      = errors.New("the attempt has come to its end meanwhile")                                                                                                                    //nolint:gochecknoglobals // a constant
 )
-
-// steady is how long the files of a checkpoint must not have changed to count
-// as whole.
-const steady = time.Second
 
 // snapshotVolume copies the volume as it is, with the files of a checkpoint, of all
 // hosts, as they were at one moment at which nobody wrote to them. They are copied
@@ -142,7 +135,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 			return err
 		}
 	}
-	calm, cancel := context.WithTimeout(ctx, patience+3*steady)
+	calm, cancel := context.WithTimeout(ctx, patience+3*snapshot.Steady)
 	defer cancel()
 	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"
@@ -167,7 +160,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 			break
 		}
 		select {
-		case <-time.After(steady):
+		case <-time.After(snapshot.Steady):
 		case <-calm.Done():
 			return errRestless
 		}
@@ -180,23 +173,20 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 	return fsutil.Rename(fresh, target)
 }
 
-// wholeVolume is the pattern of all that is in it.
-const wholeVolume = "."
-
 // checkpointGlobs are what a checkpoint consists of, relative to the volume.
 func (h *head) checkpointGlobs() []string {
 	var globs []string
 	for _, p := range h.plan.Checkpoint.Paths {
 		p = path.Clean(p)
 		if p == path.Clean(h.plan.Volume) {
-			return []string{wholeVolume}
+			return []string{snapshot.Whole}
 		}
 		if rel, is := h.plan.InVolume(p); is {
 			globs = append(globs, rel)
 		}
 	}
 	if len(h.plan.Checkpoint.Paths) == 0 {
-		return []string{wholeVolume}
+		return []string{snapshot.Whole}
 	}
 	return globs
 }
@@ -209,13 +199,13 @@ func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if !slices.ContainsFunc(before, func(l look) bool { return l.Files > 0 }) {
+	if !slices.ContainsFunc(before, func(l snapshot.Look) bool { return l.Files > 0 }) {
 		return false, errNothingYet
 	}
-	if slices.ContainsFunc(before, func(l look) bool { return l.Busy }) {
+	if slices.ContainsFunc(before, func(l snapshot.Look) bool { return l.Busy }) {
 		return false, nil
 	}
-	if err := h.copyMatches(ctx, globs, to); err != nil {
+	if err := h.n.trees().Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), globs, to); err != nil {
 		return false, err
 	}
 	if err := h.gatherAll(ctx, globs, to); err != nil {
@@ -229,7 +219,7 @@ func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error)
 // there. What belongs to a checkpoint and has come since is not taken along.
 func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	globs, outputs := h.checkpointGlobs(), h.globsOf(h.plan.Outputs)
-	if slices.Contains(globs, wholeVolume) {
+	if slices.Contains(globs, snapshot.Whole) {
 		return fsutil.Rename(parts, fresh)
 	}
 	if err := treesync.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
@@ -238,111 +228,15 @@ func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	if err := h.gatherAll(ctx, outputs, fresh); err != nil {
 		return err
 	}
-	return h.n.replaceMatches(globs, parts, fresh)
-}
-
-// copyMatches copies what patterns match in the volume to the same places below a new
-// directory.
-func (h *head) copyMatches(ctx context.Context, globs []string, to string) error {
-	volume := protocol.VolumeDir(h.n.config.Host.Dir)
-	tree, err := h.n.openTree(volume)
-	if err != nil {
-		return err
-	}
-	defer tree.Close()
-	parts, err := partsOf(tree, globs)
-	if err = errors.Join(err, fsutil.RemoveAll(to), fsutil.MkdirAll(to, 0o700)); err != nil {
-		return err
-	}
-	if slices.Contains(parts, wholeVolume) {
-		return treesync.Copy(ctx, volume, to, nil)
-	}
-	return treesync.CopyMany(ctx, volume, parts, to)
-}
-
-// replaceMatches puts the files of a checkpoint into a copy of the volume, in place of
-// what the patterns match there.
-func (n *node) replaceMatches(globs []string, parts, fresh string) error {
-	into, err := n.openTree(fresh)
-	if err != nil {
-		return err
-	}
-	defer into.Close()
-	from, err := n.openTree(parts)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	since, err := partsOf(into, globs)
-	if err != nil {
-		return err
-	}
-	for _, name := range since {
-		if err := into.RemoveAll(name); err != nil {
-			return err
-		}
-	}
-	return layOver(from, into, ".")
-}
-
-// look is what the files of a checkpoint are like on one host at one moment.
-type look struct {
-	Files int `json:"files"`
-	// Digest changes with every change of a file, and with what is there.
-	Digest string `json:"digest"`
-	// Busy tells that one was changed just before.
-	Busy bool `json:"busy"`
-}
-
-// lookAt looks at what patterns match in a copy of the volume. Directories count, too: a
-// file that was removed to be written anew has changed its directory.
-func (n *node) lookAt(volume string, globs []string) (look, error) {
-	tree, err := n.openTree(volume)
-	if err != nil {
-		return look{}, err
-	}
-	defer tree.Close()
-	parts, err := partsOf(tree, globs)
-	if err != nil {
-		return look{}, err
-	}
-	var l look
-	all := sha256.New()
-	for _, rel := range parts {
-		err := tree.Walk(rel, func(name string, info fs.FileInfo, err error) error {
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) { // it is gone just now
-				l.Busy = true
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			st, is := info.Sys().(*syscall.Stat_t)
-			if !is {
-				return errors.ErrUnsupported
-			}
-			if !info.IsDir() {
-				l.Files++
-			}
-			// The time of the last change of its inode: that of its content can be set.
-			l.Busy = l.Busy || time.Since(time.Unix(st.Ctim.Unix())) < steady
-			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano()) //nolint:errcheck // a hash takes all
-			return nil
-		})
-		if err != nil {
-			return look{}, err
-		}
-	}
-	l.Digest = hex.EncodeToString(all.Sum(nil))
-	return l, nil
+	return h.n.trees().Replace(globs, parts, fresh)
 }
 
 // look looks at the files of a checkpoint in the volumes of all hosts, by rank.
-func (h *head) look(ctx context.Context, list []string) ([]look, error) {
-	looks, errs := make([]look, h.n.config.Size), make([]error, h.n.config.Size)
+func (h *head) look(ctx context.Context, list []string) ([]snapshot.Look, error) {
+	looks, errs := make([]snapshot.Look, h.n.config.Size), make([]error, h.n.config.Size)
 	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = h.n.lookAt(protocol.VolumeDir(h.n.config.Host.Dir), list)
+			looks[0], errs[0] = h.n.trees().Look(protocol.VolumeDir(h.n.config.Host.Dir), list)
 		} else if h.ownVolume(rank) {
 			looks[rank], errs[rank] = rpc.Call(ctx, p, callLook, globs{list})
 		}
@@ -365,4 +259,27 @@ func (h *head) gatherAll(ctx context.Context, globs []string, into string) error
 		}
 	}
 	return nil
+}
+
+// pinSnapshot pins a snapshot while the stream of the caller is open.
+func (h *head) pinSnapshot(ctx context.Context, _ rpc.Caller, r client.HoldRequest, a rpc.Answer[rpc.None]) error {
+	done, err := h.kept.Pin(r.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := a.Reply(rpc.None{}); err != nil {
+		return err
+	}
+	ctx, cancel := a.Broken(ctx)
+	defer cancel()
+	<-ctx.Done()
+	return nil
+}
+
+// trees opens the run's volume and its copies.
+func (n *node) trees() snapshot.Trees {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return snapshot.Trees{Seen: n.plan.Volume}
 }

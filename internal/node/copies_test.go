@@ -5,12 +5,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -52,7 +51,7 @@ func TestACopyOfAVolume(t *testing.T) {
 			want := map[string]string{"state": "1", "log": "l", "deep/er/part": "2", "deep/other": "3"}
 			write(t, volume, want)
 			testkit.Eventually(t, 10*time.Second, func() error {
-				if l, err := h.n.lookAt(volume, []string{wholeVolume}); err != nil || l.Busy {
+				if l, err := h.n.trees().Look(volume, []string{snapshot.Whole}); err != nil || l.Busy {
 					return errors.Join(err, errRestless)
 				}
 				return nil
@@ -99,29 +98,5 @@ func TestNothingToCopyYet(t *testing.T) {
 	}
 	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestWhatPatternsName(t *testing.T) {
-	root := t.TempDir()
-	write(t, root, map[string]string{"a": "", "b/c": "", "b-d": "", "b/e/f": ""})
-	for _, c := range []struct{ globs, want []string }{
-		{[]string{wholeVolume}, []string{wholeVolume}},
-		{[]string{"b/e", "b*", "a", "a"}, []string{"a", "b", "b-d"}},
-		{[]string{"b/*", "x"}, []string{"b/c", "b/e"}},
-	} {
-		tree, err := fsutil.OpenRoot(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tree.Close()
-		if got, err := partsOf(tree, c.globs); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%q: %q, %v", c.globs, got, err)
-		}
-	}
-	for p, want := range map[string]bool{"b/e/f": true, "b/c": false, "a": false} {
-		if named(p, []string{"b/e", "x*"}) != want || !named(p, []string{wholeVolume}) {
-			t.Errorf("%s is named: %v", p, !want)
-		}
 	}
 }

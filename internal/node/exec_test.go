@@ -17,7 +17,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -26,7 +25,7 @@ import (
 func running(t *testing.T, size int) *cluster {
 	t.Helper()
 	c := newCluster(t, size, "sleep 1000").startAll()
-	c.awaitPhase(protocol.PhaseRun)
+	c.awaitPhase(core.PhaseRun)
 	return c
 }
 
@@ -201,7 +200,7 @@ func TestACutLinkEndsTheAttempt(t *testing.T) {
 	c.configs[1].Head, c.configs[2].Head = []string{through}, []string{head}
 	c.launch(1)
 	c.launch(2)
-	c.awaitPhase(protocol.PhaseRun)
+	c.awaitPhase(core.PhaseRun)
 	begun := time.Now()
 	cut()
 	r := c.result(8 * time.Second)
@@ -261,10 +260,10 @@ func blackHole(t *testing.T, to string) (addr string, cut func()) {
 // TestAnIdleNodeIsSmall: its own memory is below 6 MB, with connections to others below 8.
 // The pages of the program, which all nodes of a host have in common, are the rest.
 func TestAnIdleNodeIsSmall(t *testing.T) {
-	for nodes, most := range map[int]struct{ own, all int }{1: {6 << 10, 24 << 10}, 3: {8 << 10, 26 << 10}} {
+	for nodes, most := range map[int]struct{ own, all int }{1: {5 << 10, 23 << 10}, 3: {7 << 10, 25 << 10}} {
 		c := running(t, nodes)
 		for rank := range nodes {
-			testkit.Eventually(t, time.Minute, func() error { // what it took to start is given back by and by
+			testkit.Eventually(t, time.Minute, func() error { // what it took to start is released by and by
 				raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.nodes[rank].Process.Pid))
 				if err != nil {
 					return err

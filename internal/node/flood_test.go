@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -48,7 +49,7 @@ func TestNodesInAFlood(t *testing.T) {
 	defer stop()
 	c.configs[1].Head = addrs
 	c.launch(1)
-	c.awaitPhase(protocol.PhaseRun)
+	c.awaitPhase(core.PhaseRun)
 	var out bytes.Buffer
 	exit, err := c.dial(0).Exec(ctx, client.ExecRequest{Rank: 1, Args: []string{"echo", "hello"}}, nil, &out, &out, nil)
 	if err != nil || exit.Code != 0 || out.String() != "hello\n" {

@@ -8,6 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -74,10 +75,10 @@ func (n *node) obey(s *rpc.Server) {
 		}
 		return signalReply{some}, nil
 	})
-	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (look, error) {
-		l, err := n.lookAt(n.volume(), g.Globs)
+	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (snapshot.Look, error) {
+		l, err := n.trees().Look(n.volume(), g.Globs)
 		if err != nil {
-			return look{}, n.failed("look at the files of a checkpoint on", err)
+			return snapshot.Look{}, n.failed("look at the files of a checkpoint on", err)
 		}
 		return l, nil
 	})
@@ -156,10 +157,10 @@ func (h *head) register(s *rpc.Server) {
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, client.CallSave, func(ctx context.Context, _ rpc.Caller, r client.SaveRequest) (client.SaveReply, error) {
-		kept, err := h.wish(ctx, r.Move)
+		kept, err := h.askCheckpoint(ctx, r.Move)
 		return client.SaveReply{Kept: kept}, err
 	})
-	rpc.HandleStream(s, client.CallHold, h.holdSnapshot)
+	rpc.HandleStream(s, client.CallHold, h.pinSnapshot)
 	rpc.HandleStream(s, client.CallSnapshot, h.giveSnapshot)
 	rpc.Handle(s, client.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (client.Addresses, error) {
 		return client.Addresses{Addrs: h.addrs}, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
@@ -46,24 +47,24 @@ type head struct {
 	shared   bool
 	exit     *core.Exit
 	inSetup  bool
-	setUp    bool            // setup has ended well
-	faulty   string          // the host at fault
-	saved    bool            // the task has written its checkpoint
-	wrote    bool            // it is known to have, by `checkpoint.command`
-	inPost   bool            // the exit is that of the plan's Post
-	before   evidence        // when it was asked
-	answer   protocol.Answer // how it ended then
-	asked    bool            // it was asked to save itself, and to end
-	snapshot int             // the one that the run goes on from, of saved machines
+	setUp    bool        // setup has ended well
+	faulty   string      // the host at fault
+	saved    bool        // the task has written its checkpoint
+	wrote    bool        // it is known to have, by `checkpoint.command`
+	inPost   bool        // the exit is that of the plan's Post
+	before   evidence    // when it was asked
+	answer   core.Answer // how it ended then
+	asked    bool        // it was asked to save itself, and to end
+	snapshot int         // the one that the run goes on from, of saved machines
 
 	running context.Context // as long as the job's command does; nil: it has not begun
 
 	slot slot
 
-	wishes chan struct{} // that it save itself now, and end
+	asks   chan struct{} // that it save itself now, and end
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
-	kept   kept
+	kept   *snapshot.Retained
 	// unlockImage gives the data image free that is the volume; nil: it is none.
 	unlockImage func()
 }
@@ -87,10 +88,10 @@ func newHead(n *node) (*head, error) {
 	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
 	h := &head{
-		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), wishes: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
+		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), asks: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
 		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
-		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: kept{dir: dir},
+		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: snapshot.Retain(dir),
 	}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
@@ -169,7 +170,7 @@ func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
 		return margin, grace
 	}
 	if margin-most >= time.Second { // else it is only what has passed since the hosts were granted
-		h.journal.remark(protocol.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
+		h.journal.remark(core.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
 			left.Round(time.Second), most.Round(time.Second), margin.Round(time.Second)))
 	}
 	return most, min(grace, max(most-h.plan.Grace, most/2))
@@ -192,8 +193,8 @@ var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time 
 var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has taken its hosts back"), //nolint:gochecknoglobals // a constant
 	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run goes on elsewhere."}
 
-// heed ends the attempt when the site gives notice.
-func (h *head) heed(ctx context.Context) {
+// watchNotice ends the attempt when the site gives notice.
+func (h *head) watchNotice(ctx context.Context) {
 	select {
 	case <-h.n.notices:
 		h.stop(errTakenBack, h.saveGrace())
@@ -224,10 +225,10 @@ func (h *head) work(ctx context.Context) error {
 		return h.goOn(ctx)
 	}
 	if h.plan.Setup != nil {
-		h.n.setPhase(protocol.PhaseSetup)
-		h.journal.begin(protocol.PhaseSetup)
+		h.n.setPhase(core.PhaseSetup)
+		h.journal.begin(core.PhaseSetup)
 		exit, err := h.task(ctx, h.plan.Setup)
-		h.journal.end(protocol.PhaseSetup)
+		h.journal.end(core.PhaseSetup)
 		if err != nil {
 			return err
 		}
@@ -254,12 +255,12 @@ func (h *head) run(ctx context.Context, argv []string) error {
 	h.mu.Lock()
 	h.running = running
 	h.mu.Unlock()
-	h.n.setPhase(protocol.PhaseRun)
-	h.journal.begin(protocol.PhaseRun)
+	h.n.setPhase(core.PhaseRun)
+	h.journal.begin(core.PhaseRun)
 	go h.takeSnapshots(running)
 	exit, err := h.task(ctx, argv)
 	ran()
-	h.journal.end(protocol.PhaseRun)
+	h.journal.end(core.PhaseRun)
 	h.warnOfFullVolume()
 	if err != nil {
 		return err
@@ -311,7 +312,7 @@ func (h *head) spreadVolume(ctx context.Context) error {
 
 // spreadOutside does it on the hosts themselves.
 func (h *head) spreadOutside(ctx context.Context) error {
-	h.journal.say(protocol.PhaseStart, "the hosts share no file system: copying the volume to each")
+	h.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := protocol.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := h.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
@@ -331,7 +332,7 @@ func (h *head) checkMPI(ctx context.Context) error {
 	}
 	warnings, err := h.inspect(ctx)
 	for _, w := range warnings {
-		h.journal.say(protocol.PhaseStart, "warning: "+w)
+		h.journal.say(core.PhaseStart, "warning: "+w)
 	}
 	return err
 }
@@ -427,7 +428,7 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	} else if is {
 		h.saveAndEnd(rest, p, why, grace)
 		switch {
-		case h.answer == protocol.AnswerNothing:
+		case h.answer == core.AnswerNothing:
 			return core.Exit{}, h.unwritten(cause)
 		case !h.saved:
 			return core.Exit{}, unanswered(cause, grace)
@@ -450,19 +451,19 @@ func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
 		until, cancel := context.WithCancelCause(ctx)
 		go func() {
 			select {
-			case <-h.wishes:
+			case <-h.asks:
 				cancel(errSaveAsked)
 			case <-until.Done():
 			}
 		}()
 		exit, err := p.Wait(until)
-		wished := errors.Is(context.Cause(until), errSaveAsked)
+		wasAsked := errors.Is(context.Cause(until), errSaveAsked)
 		cancel(nil)
-		if err == nil || !wished || ctx.Err() != nil {
+		if err == nil || !wasAsked || ctx.Err() != nil {
 			return exit, err
 		}
 		if !h.plan.SavesVM() {
-			if exit, ended, err := h.saveOnWish(ctx, p); ended {
+			if exit, ended, err := h.checkpointAsked(ctx, p); ended {
 				return exit, err
 			}
 			continue
@@ -471,6 +472,6 @@ func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
 			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 			return core.Exit{}, nil
 		}
-		h.journal.begin(protocol.PhaseRun)
+		h.journal.begin(core.PhaseRun)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -37,7 +38,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
-	head, err := rpc.NewPeer(c.Conn, true, "the head ("+reached+")", wire.Watched, client.Protocol)
+	head, err := rpc.NewPeer(c.Conn, true, "the head ("+reached+")", wire.Prompt, client.Protocol)
 	if err != nil {
 		return err
 	}
@@ -84,13 +85,12 @@ func (n *node) leaveHead(head *rpc.Peer) {
 func (n *node) findHead(ctx context.Context) (c *wire.Secure, reached string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	backoff := fsutil.Backoff{First: firstPause, Longest: longPause}
+	for {
 		if c, reached, err = n.dialHead(ctx); err == nil {
 			return c, reached, nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if backoff.Wait(ctx) != nil {
 			return nil, "", &core.Error{Kind: core.Lost, Op: "join the head at", Object: strings.Join(n.config.Head, ", "), Err: err}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
@@ -35,8 +36,8 @@ type journal struct {
 	f      *os.File
 	events []protocol.Event
 	wake   chan struct{}
-	phases map[protocol.Phase]time.Duration
-	begun  map[protocol.Phase]time.Time
+	phases map[core.Phase]time.Duration
+	begun  map[core.Phase]time.Time
 }
 
 func newJournal(path string) (*journal, error) {
@@ -44,7 +45,7 @@ func newJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &journal{f: f, wake: make(chan struct{}), phases: map[protocol.Phase]time.Duration{}, begun: map[protocol.Phase]time.Time{}}, nil
+	return &journal{f: f, wake: make(chan struct{}), phases: map[core.Phase]time.Duration{}, begun: map[core.Phase]time.Time{}}, nil
 }
 
 func (j *journal) add(e protocol.Event) {
@@ -66,23 +67,23 @@ func (j *journal) add(e protocol.Event) {
 	j.wake = make(chan struct{})
 }
 
-func (j *journal) begin(p protocol.Phase) { j.add(protocol.Event{Phase: p, Begin: true, Rank: -1}) }
-func (j *journal) end(p protocol.Phase)   { j.add(protocol.Event{Phase: p, End: true, Rank: -1}) }
+func (j *journal) begin(p core.Phase) { j.add(protocol.Event{Phase: p, Begin: true, Rank: -1}) }
+func (j *journal) end(p core.Phase)   { j.add(protocol.Event{Phase: p, End: true, Rank: -1}) }
 
-func (j *journal) say(p protocol.Phase, message string) {
+func (j *journal) say(p core.Phase, message string) {
 	j.add(protocol.Event{Phase: p, Rank: -1, Message: message})
 }
 
 // remark says what also belongs into the run's history.
-func (j *journal) remark(p protocol.Phase, message string) {
+func (j *journal) remark(p core.Phase, message string) {
 	j.add(protocol.Event{Phase: p, Rank: -1, Message: message, Remark: true})
 }
 
 // durations gives how long each phase took; one that was cut short counts too.
-func (j *journal) durations() map[protocol.Phase]time.Duration {
+func (j *journal) durations() map[core.Phase]time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all := make(map[protocol.Phase]time.Duration, len(j.phases))
+	all := make(map[core.Phase]time.Duration, len(j.phases))
 	for p, d := range j.phases {
 		all[p] = d
 	}

@@ -173,7 +173,7 @@ func (c *cluster) headAddresses() []string {
 }
 
 // awaitPhase waits until the head is in a phase.
-func (c *cluster) awaitPhase(p protocol.Phase) {
+func (c *cluster) awaitPhase(p core.Phase) {
 	c.t.Helper()
 	head := c.dial(0)
 	defer head.Close()
@@ -227,7 +227,7 @@ func (c *cluster) awaitEnd(within time.Duration, ranks ...int) {
 	testkit.Eventually(c.t, within, func() error {
 		for _, rank := range ranks {
 			for _, p := range c.bee.Processes() {
-				if strings.Contains(p, c.configs[rank].Host.Dir) || strings.Contains(p, "bee init") {
+				if strings.Contains(p, c.configs[rank].Host.Dir) || strings.Contains(p, "bee container-init") {
 					return errors.New("still runs: " + p)
 				}
 			}
@@ -288,7 +288,7 @@ func TestAHostWithSeveralNodesDiesAsOne(t *testing.T) {
 	}
 	c.configs[1].Siblings = c.configs[2:]
 	c.launch(1)
-	c.awaitPhase(protocol.PhaseRun)
+	c.awaitPhase(core.PhaseRun)
 	c.signal(1, syscall.SIGKILL)
 	if r := c.result(30 * time.Second); r.Exit != nil || !strings.Contains(r.Message, "was lost") {
 		t.Errorf("it ended with %+v", r)

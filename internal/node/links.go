@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -46,7 +47,7 @@ func (n *node) joinFabric(plan *protocol.Plan) error {
 		return n.tryMulticast()
 	}
 	place := placeOf(n.config)
-	f := n.household.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, plan.VM.NIC, place, n.Log) })
+	f := n.hostGroup.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, plan.VM.NIC, place, n.Log) })
 	n.mu.Lock()
 	n.fabric = f
 	n.mu.Unlock()
@@ -74,29 +75,30 @@ func (n *node) tryMulticast() error {
 	return nil
 }
 
-// keepLink links this host's switch to another's by as many lanes as the link wants.
+// keepLink links this host's switch to another's by as many connections as the link wants.
 // A way that stays broken is told to the user, with whom it cuts off, and then led by
 // the head.
 func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	w := &outage{n: n, host: host, linked: func() bool { return f.Linked(host) }}
 	for {
 		select {
-		case lane := <-f.Wanted(host):
-			go n.keepLane(ctx, f, w, lane)
+		case slot := <-f.Wanted(host):
+			go n.keepConnection(ctx, f, w, slot)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// keepLane makes one of a link's connections, again when that breaks: the first one
+// keepConnection makes one of a link's connections, again when that breaks: the first one
 // soon, and those without which there is a way with patience.
-func (n *node) keepLane(ctx context.Context, f *fabric.Fabric, w *outage, lane int) {
-	for pause := firstPause; ctx.Err() == nil; {
-		l, by, err := n.dialFabric(ctx, f, w, lane)
+func (n *node) keepConnection(ctx context.Context, f *fabric.Fabric, w *outage, slot int) {
+	backoff := fsutil.Backoff{First: firstPause, Longest: longPause}
+	for ctx.Err() == nil {
+		l, by, err := n.dialFabric(ctx, f, w, slot)
 		switch {
 		case err == nil:
-			pause = firstPause
+			backoff.Reset()
 			w.over(by)
 			select {
 			case <-l.Done():
@@ -106,15 +108,11 @@ func (n *node) keepLane(ctx context.Context, f *fabric.Fabric, w *outage, lane i
 			case <-ctx.Done():
 				return
 			}
-		case lane == 0:
+		case slot == 0:
 			w.note(err)
-		default:
-			pause = min(2*pause, longPause)
+			backoff.Reset()
 		}
-		select {
-		case <-time.After(pause): // the other may not be as far yet
-		case <-ctx.Done():
-		}
+		backoff.Wait(ctx) //nolint:errcheck // the loop ends with ctx; the other host may not be ready yet
 	}
 }
 
@@ -122,34 +120,34 @@ func (n *node) keepLane(ctx context.Context, f *fabric.Fabric, w *outage, lane i
 // live: a second of silence ends it.
 const linkTimeout = 3 * time.Second
 
-// dialFabric makes a lane to another host's switch, the first one by the head in an
+// dialFabric makes a connection to another host's switch, the first one by the head in an
 // outage that lasts; by says so. Who forwards what to whom stays as it is.
-func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage, lane int) (l *fabric.Lane, by string, err error) {
+func (n *node) dialFabric(ctx context.Context, f *fabric.Fabric, w *outage, slot int) (l *fabric.Connection, by string, err error) {
 	rank := placeOf(n.config).First(w.host)
 	_, m := n.knownPeer(rank)
 	direct, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	c, err := n.dialDirect(direct, m.Addr, rank, lane)
-	if err != nil && lane == 0 && w.host > 0 && w.lasts() {
-		if led, e := n.dialAround(ctx, rank, forLanes(forFabric)[lane]); e == nil {
+	c, err := n.dialDirect(direct, m.Addr, rank, slot)
+	if err != nil && slot == 0 && w.host > 0 && w.lasts() {
+		if led, e := n.dialAround(ctx, rank, purposesOf(forFabric)[slot]); e == nil {
 			c, by, err = led, ", by way of "+n.hostOf(0), nil
 		}
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if l, err = f.Link(w.host, lane, c); err != nil {
+	if l, err = f.Link(w.host, slot, c); err != nil {
 		c.Close()
 	}
 	return l, by, err
 }
 
-// dialDirect makes the connection of a lane, in clear if the run has them so.
-func (n *node) dialDirect(ctx context.Context, addr string, rank, lane int) (net.Conn, error) {
+// dialDirect makes one connection, in clear if the run has them so.
+func (n *node) dialDirect(ctx context.Context, addr string, rank, slot int) (net.Conn, error) {
 	if !n.linksInClear() {
-		return n.dialNode(ctx, addr, rank, forLanes(forFabric)[lane])
+		return n.dialNode(ctx, addr, rank, purposesOf(forFabric)[slot])
 	}
-	secure, err := n.dialNode(ctx, addr, rank, forLanes(forClear)[lane])
+	secure, err := n.dialNode(ctx, addr, rank, purposesOf(forClear)[slot])
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +166,8 @@ func (n *node) linksInClear() bool {
 	return n.plan.VM != nil && n.plan.VM.Encryption == protocol.EncryptionNone
 }
 
-// acceptFabric takes a lane from another host's switch, which may want it in clear.
-func (n *node) acceptFabric(ctx context.Context, secure *wire.Secure, rank, lane int, clear bool) error {
+// acceptFabric takes a connection from another host's switch, which may want it in clear.
+func (n *node) acceptFabric(ctx context.Context, secure *wire.Secure, rank, slot int, clear bool) error {
 	n.mu.Lock()
 	f := n.fabric
 	n.mu.Unlock()
@@ -186,7 +184,7 @@ func (n *node) acceptFabric(ctx context.Context, secure *wire.Secure, rank, lane
 			return err
 		}
 	}
-	_, err := f.Link(rank/max(n.config.PerHost, 1), lane, c)
+	_, err := f.Link(rank/max(n.config.PerHost, 1), slot, c)
 	return err
 }
 
@@ -194,6 +192,6 @@ func (n *node) leaveFabric() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fabric != nil {
-		n.household.leave()
+		n.hostGroup.leave()
 	}
 }

@@ -163,7 +163,7 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 			t.Fatal(err)
 		}
 		n := &node{
-			Options: Options{Log: slog.New(slog.DiscardHandler), household: newHousehold()}, life: ctx, identity: identity, plan: plan, peers: map[int]*rpc.Peer{},
+			Options: Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, life: ctx, identity: identity, plan: plan, peers: map[int]*rpc.Peer{},
 			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
 		}
 		if n.server = n.newServer(); rank == 0 { // it leads links around, as a head
@@ -462,7 +462,7 @@ func TestNoStrangerJoinsALinkInClear(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", s.addrs[0])
 		},
 		"where links are encrypted": func(ctx context.Context) (net.Conn, error) {
-			secure, err := encrypted.nodes[2].dialNode(ctx, encrypted.addrs[0], 0, forLanes(forClear)[0])
+			secure, err := encrypted.nodes[2].dialNode(ctx, encrypted.addrs[0], 0, purposesOf(forClear)[0])
 			if err != nil {
 				return nil, err
 			}

@@ -72,7 +72,7 @@ func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name stri
 	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: protocol.InputsDir(n.config.Host.Dir), Told: func(text string) {
 		n.Log.Info("of the virtual machine", "said", text)
 		if n.head != nil { // those of the others take as long
-			n.head.journal.say(protocol.PhaseStart, text)
+			n.head.journal.say(core.PhaseStart, text)
 		}
 	}, Emulated: n.emulates.Store}
 	if plan.SavesVM() {
@@ -187,7 +187,7 @@ func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
 		for {
 			select {
 			case <-news.C:
-				h.journal.add(protocol.Event{Phase: protocol.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
+				h.journal.add(protocol.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
 			case <-over:
 				return
 			}
@@ -212,7 +212,7 @@ func (h *head) decideVM() {
 	}
 	for rank, info := range h.infos {
 		if info.NoRuntime != "" {
-			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
+			h.journal.say(core.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
 			return
 		}
 	}
@@ -230,7 +230,7 @@ func (h *head) decideNIC() {
 	for rank, info := range h.infos {
 		if info.NoRings != "" {
 			h.plan.VM.NIC = fabric.Sockets
-			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", h.nameOf(rank), info.NoRings))
+			h.journal.say(core.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", h.nameOf(rank), info.NoRings))
 			return
 		}
 	}
@@ -239,7 +239,7 @@ func (h *head) decideNIC() {
 // warnOfClear tells who asked for links in clear what that means.
 func (h *head) warnOfClear() {
 	if h.plan.VM != nil && h.plan.VM.Encryption == protocol.EncryptionNone && h.fabricWanted() {
-		h.journal.say(protocol.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
+		h.journal.say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
 	}
 }
 

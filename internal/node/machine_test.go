@@ -32,7 +32,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	} {
 		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, box: c.box}
 		here, there := net.Pipe()
-		peer, err := rpc.NewPeer(there, false, "the client", wire.Watched, client.Protocol)
+		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, client.Protocol)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,14 +45,14 @@ type Options struct {
 	Machine func(ctx context.Context, m Machine) (driver.Runtime, error)
 	// FreeMemory is what this host can give virtual machines: see driver.Memory.
 	// nil: it is unknown.
-	FreeMemory func() driver.Memory
+	FreeMemory func(run string) driver.Memory
 	// NoRings tells why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
-	// household is that of the nodes of this process.
-	household *household
+	// hostGroup is that of the nodes of this process.
+	hostGroup *hostGroup
 	// Binary is the bee binary that containers get; empty: this process's own.
 	Binary string
 	Log    *slog.Logger
@@ -137,7 +137,7 @@ type node struct {
 	peers   map[int]*rpc.Peer      // for data, by rank
 	box     *box                   // this node's container, once it runs
 	booting func() (string, error) // gives the console of the machine around it; nil: there is none (yet)
-	phase   protocol.Phase
+	phase   core.Phase
 	network networkInfo
 
 	serving sync.WaitGroup
@@ -167,7 +167,7 @@ func failedResult(c protocol.Config, err error) *protocol.Result {
 	now := time.Now()
 	return &protocol.Result{
 		Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
-		Started: now, Ended: now, Phases: map[protocol.Phase]time.Duration{},
+		Started: now, Ended: now, Phases: map[core.Phase]time.Duration{},
 	}
 }
 
@@ -179,14 +179,14 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 		}
 	}
 	// Who is told to end still has to say so: connections outlive the order.
-	if o.household == nil {
-		o.household = newHousehold()
+	if o.hostGroup == nil {
+		o.hostGroup = newHostGroup()
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	n := &node{Options: o, config: c, life: life, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), kills: killsNow()}
 	if o.FreeMemory != nil {
-		n.memory = o.FreeMemory()
+		n.memory = o.FreeMemory(c.Owner.Run)
 	}
 	var err error
 	if c.Size > 1 {
@@ -238,8 +238,8 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	}
 	if n.head != nil {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
-		n.household.settle(n.head.addrs)
-		go n.head.heed(life)
+		n.hostGroup.settle(n.head.addrs)
+		go n.head.watchNotice(life)
 		go n.acceptControl(life, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
@@ -249,17 +249,18 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 	return n.follow(ctx, ports, err)
 }
 
-// drain waits until those who watch or read output have got it all.
+// drain waits until those who watch or read output have got it all, and each call has its
+// answer: one that ends the attempt went well.
 func (n *node) drain(atMost time.Duration) {
 	done := make(chan struct{})
-	go func() { n.serving.Wait(); close(done) }()
+	go func() { n.serving.Wait(); <-n.server.Settled(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(atMost):
 	}
 }
 
-func (n *node) setPhase(p protocol.Phase) {
+func (n *node) setPhase(p core.Phase) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.phase = p

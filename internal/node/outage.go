@@ -74,7 +74,7 @@ func (o *outage) tell() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() || o.told || o.linked() {
-		return // a lane was there before the end of another was heard of
+		return // a connection was there before the end of another was heard of
 	}
 	o.told = true
 	n := o.n

@@ -108,7 +108,7 @@ func TestAGuestThatBootsHasAConsole(t *testing.T) {
 func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 	const mib = 1 << 20
 	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Promised: []driver.Promised{{Run: "old", Bytes: 700 * mib}}}
-	if err := m.Enough("h", 1, 200*mib); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "run old holds 700 MiB") || !strings.Contains(core.Remedy(err), "wait: ") {
+	if err := m.Enough("h", 1, 200*mib); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "run old has reserved 700 MiB") || !strings.Contains(core.Remedy(err), "wait: ") {
 		t.Errorf("it would fit: %v", err)
 	}
 	if err := m.Enough("h", 1, 1000*mib); !core.IsKind(err, core.Unsupported) || strings.Contains(err.Error(), "old") {
@@ -353,7 +353,7 @@ func TestNamesInside(t *testing.T) {
 		n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
 		plan := &protocol.Plan{VM: c.vm, Volume: "/work"}
 		env := environment(plan, n.config, n.mpiJob(plan, c.members, networkInfo{}), nil)
-		spec, err := n.containerSpec(plan, c.members, driver.LocalImage{}, env)
+		spec, err := n.containerSpec(plan, c.members, driver.LocalImage{}, env, nil)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
 			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)
 		}
@@ -364,7 +364,7 @@ func TestNamesInside(t *testing.T) {
 func TestNoMountHidesAnother(t *testing.T) {
 	n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
 	plan := &protocol.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
-	spec, err := n.containerSpec(plan, nil, driver.LocalImage{}, nil)
+	spec, err := n.containerSpec(plan, nil, driver.LocalImage{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,11 +465,11 @@ func TestWaysThatAreTried(t *testing.T) {
 func greeting(t *testing.T) *rpc.Peer {
 	t.Helper()
 	here, there := net.Pipe()
-	p, err := rpc.Dial(here, "there", wire.Watched, client.Protocol)
+	p, err := rpc.Dial(here, "there", wire.Prompt, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := rpc.NewPeer(there, false, "here", wire.Watched, client.Protocol)
+	other, err := rpc.NewPeer(there, false, "here", wire.Prompt, client.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,10 +485,10 @@ func TestFullDisksOfGuests(t *testing.T) {
 	if full(t.TempDir()) {
 		t.Error("a directory with room counts as full")
 	}
-	if got := fullDisks([]protocol.NodeReport{{Host: "a"}, {Host: "b"}}); got != "" {
+	if got := fullDisks([]core.NodeReport{{Host: "a"}, {Host: "b"}}); got != "" {
 		t.Errorf("without a reason: %s", got)
 	}
-	if got := fullDisks([]protocol.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, "on a, c,") || !strings.Contains(got, "`scratch:`") {
+	if got := fullDisks([]core.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, "on a, c,") || !strings.Contains(got, "`scratch:`") {
 		t.Errorf("two of three: %s", got)
 	}
 	testkit.RequireRoot(t)

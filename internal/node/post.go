@@ -11,9 +11,9 @@ import (
 
 // post runs the job's last command, once node 0's volume has the files of all hosts.
 func (h *head) post(ctx context.Context) (core.Exit, error) {
-	h.n.setPhase(protocol.PhasePost)
-	h.journal.begin(protocol.PhasePost)
-	defer h.journal.end(protocol.PhasePost)
+	h.n.setPhase(core.PhasePost)
+	h.journal.begin(core.PhasePost)
+	defer h.journal.end(core.PhasePost)
 	for rank := range h.n.config.Size {
 		if !h.ownVolume(rank) {
 			continue

@@ -39,10 +39,10 @@ func (h *head) prepare(ctx context.Context) error {
 	images := h.images()
 	go func() { own <- h.haveImages(ctx, images) }()
 	if c.Size > 1 {
-		h.n.setPhase(protocol.PhaseJoin)
-		h.journal.begin(protocol.PhaseJoin)
+		h.n.setPhase(core.PhaseJoin)
+		h.journal.begin(core.PhaseJoin)
 		err := h.awaitJoins(ctx)
-		h.journal.end(protocol.PhaseJoin)
+		h.journal.end(core.PhaseJoin)
 		if err != nil {
 			return err
 		}
@@ -60,16 +60,19 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.n.joinFabric(h.plan); err != nil {
 		return err
 	}
-	h.n.setPhase(protocol.PhaseImage)
-	h.journal.begin(protocol.PhaseImage)
+	h.n.setPhase(core.PhaseImage)
+	h.journal.begin(core.PhaseImage)
 	err = h.spreadImage(ctx, own, token)
-	h.journal.end(protocol.PhaseImage)
+	h.journal.end(core.PhaseImage)
 	if err != nil {
 		return err
 	}
-	h.n.setPhase(protocol.PhaseStart)
-	h.journal.begin(protocol.PhaseStart)
-	defer h.journal.end(protocol.PhaseStart)
+	h.n.setPhase(core.PhaseStart)
+	h.journal.begin(core.PhaseStart)
+	defer h.journal.end(core.PhaseStart)
+	if err := makeMountPoints(protocol.VolumeDir(h.n.config.Host.Dir), h.plan); err != nil { // they go into a data image
+		return err
+	}
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 			ready++
 			if ready < h.n.config.Size && time.Since(told) > newsPause {
 				told = time.Now()
-				h.journal.say(protocol.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
+				h.journal.say(core.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
 			}
 		} else if first == nil {
 			first = err
@@ -187,7 +190,7 @@ func (h *head) awaitJoins(ctx context.Context) error {
 			go h.watchNode(j.r.Rank, j.peer)
 		case <-news.C:
 			missing := h.missing()
-			h.journal.say(protocol.PhaseJoin, fmt.Sprintf("%d of %d nodes have joined; waiting for %s", h.n.config.Size-len(missing), h.n.config.Size, h.listNames(missing)))
+			h.journal.say(core.PhaseJoin, fmt.Sprintf("%d of %d nodes have joined; waiting for %s", h.n.config.Size-len(missing), h.n.config.Size, h.listNames(missing)))
 		case <-timer.C:
 			missing := h.missing()
 			h.mu.Lock()
@@ -367,7 +370,7 @@ func (h *head) startAll(ctx context.Context) error {
 	if err := h.firstOf(errs); err != nil {
 		return err
 	}
-	h.journal.add(protocol.Event{Phase: protocol.PhaseStart, Rank: -1, Runtimes: h.runtimes})
+	h.journal.add(protocol.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
 	return nil
 }
 

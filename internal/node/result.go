@@ -55,7 +55,7 @@ func (h *head) conclude(err error) *protocol.Result {
 		}
 	}
 	if warning := fullDisks(r.Nodes); warning != "" {
-		h.journal.say(protocol.PhaseRun, warning)
+		h.journal.say(core.PhaseRun, warning)
 	}
 	if uerr == nil { // else the controller takes them out of the image
 		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
@@ -75,7 +75,7 @@ func (h *head) conclude(err error) *protocol.Result {
 
 // fullDisks is the warning of hosts whose virtual machines could not write any more, of
 // which the job sees errors of its disk only; "": there is none.
-func fullDisks(nodes []protocol.NodeReport) string {
+func fullDisks(nodes []core.NodeReport) string {
 	var hosts []string
 	for _, n := range nodes {
 		if n.Full {

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -22,7 +23,7 @@ import (
 // cause; false: it shall not. Before its command runs there is nothing to save:
 // what a half-done setup leaves is no state from which a run could go on.
 func (h *head) savingFor(cause error) (string, bool) {
-	if h.plan.Checkpoint == nil || h.n.health().Phase != protocol.PhaseRun {
+	if h.plan.Checkpoint == nil || h.n.health().Phase != core.PhaseRun {
 		return "", false
 	}
 	switch {
@@ -42,7 +43,7 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := h.askToSave(ctx, p, why, true); err != nil {
-		h.journal.say(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint: "+err.Error())
+		h.journal.say(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
 	exit, err := p.Wait(ctx)
 	if err == nil {
@@ -54,17 +55,17 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 	h.saved = h.wrote
 }
 
-// saveOnWish has the job do so as its user wants it. One that is too slow is not
+// checkpointAsked has the job do so as its user wants it. One that is too slow is not
 // killed, for then all since its last checkpoint would be lost: whenever it ends after
 // it was asked, and with whatever exit code, it has answered. ended tells whether it has,
 // or the attempt shall end.
-func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit, ended bool, err error) {
+func (h *head) checkpointAsked(ctx context.Context, p driver.Process) (exit core.Exit, ended bool, err error) {
 	grace := h.plan.Checkpoint.Grace
 	done := h.beginSave()
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := h.askToSave(bounded, p, "its user wants it", false); err != nil && ctx.Err() == nil {
-		h.journal.remark(protocol.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and continues: "+err.Error())
+		h.journal.remark(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and continues: "+err.Error())
 	}
 	if h.asked {
 		exit, err = p.Wait(bounded)
@@ -72,14 +73,14 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 	done()
 	switch late := h.asked && err != nil && ctx.Err() == nil && bounded.Err() != nil; {
 	case !h.asked:
-		h.journal.begin(protocol.PhaseRun)
+		h.journal.begin(core.PhaseRun)
 		return exit, false, nil
 	case late && h.wrote: // nothing is lost with it
 		p.Signal(ctx, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 		exit, err = p.Wait(ctx)
 	case late:
-		h.journal.begin(protocol.PhaseRun)
-		h.journal.remark(protocol.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it goes on, and once it ends, the run goes on from what it has saved", grace))
+		h.journal.begin(core.PhaseRun)
+		h.journal.remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it goes on, and once it ends, the run goes on from what it has saved", grace))
 		if exit, err = p.Wait(ctx); err == nil && exit.Code != 0 { // perhaps as a host was lost
 			err = h.complete(ctx)
 		}
@@ -88,7 +89,7 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 		rest, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
 		h.hasAnswered(rest, exit)
-		if h.answer == protocol.AnswerNothing {
+		if h.answer == core.AnswerNothing {
 			err = h.unwritten(errSaveAsked)
 		}
 	}
@@ -98,8 +99,8 @@ func (h *head) saveOnWish(ctx context.Context, p driver.Process) (exit core.Exit
 // beginSave begins the phase in place of the present one; what it gives ends it.
 func (h *head) beginSave() (end func()) {
 	h.journal.end(h.n.health().Phase)
-	h.journal.begin(protocol.PhaseCheckpoint)
-	return func() { h.journal.end(protocol.PhaseCheckpoint) }
+	h.journal.begin(core.PhaseCheckpoint)
+	return func() { h.journal.end(core.PhaseCheckpoint) }
 }
 
 // hasAnswered records how a job that was asked to write its checkpoint has ended.
@@ -108,7 +109,7 @@ func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 	h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
 	h.forgetStopFile()
 	h.answer = h.answerOf(ctx, exit, h.before)
-	h.saved = h.answer != protocol.AnswerNothing
+	h.saved = h.answer != core.AnswerNothing
 }
 
 // unanswered is why an attempt ends whose job was killed, as it went on after it
@@ -126,10 +127,10 @@ func unanswered(cause error, grace time.Duration) error {
 // whose `command:` fails is only told to end where the attempt ends.
 func (h *head) askToSave(ctx context.Context, p driver.Process, why string, ending bool) error {
 	if h.asked {
-		h.journal.say(protocol.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
+		h.journal.say(core.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
 		return nil
 	}
-	h.journal.say(protocol.PhaseCheckpoint, why+": asking the job to write its checkpoint")
+	h.journal.say(core.PhaseCheckpoint, why+": asking the job to write its checkpoint")
 	c := h.plan.Checkpoint
 	var err error
 	if h.before, err = h.observe(ctx); err != nil {
@@ -166,10 +167,10 @@ func (h *head) setAsked() {
 	h.asked = true
 }
 
-// wish takes a checkpoint of the running job, as its user wants it, and gives its number;
+// askCheckpoint takes a checkpoint of the running job, as its user wants it, and gives its number;
 // 0: the job is asked to save itself and to end, for it can make none otherwise, or shall
 // move.
-func (h *head) wish(ctx context.Context, move bool) (int, error) {
+func (h *head) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	const op = "take a checkpoint"
 	if h.plan.Checkpoint == nil {
 		return 0, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("the job does not say how it saves itself"), Remedy: "Give it `checkpoint:` in the Beefile."}
@@ -177,17 +178,17 @@ func (h *head) wish(ctx context.Context, move bool) (int, error) {
 	h.mu.Lock()
 	asked, running := h.asked, h.running
 	h.mu.Unlock()
-	if h.n.health().Phase != protocol.PhaseRun || running == nil {
+	if h.n.health().Phase != core.PhaseRun || running == nil {
 		return 0, &core.Error{Kind: core.Transient, Op: op, Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 	}
 	if asked {
 		return 0, &core.Error{Kind: core.Busy, Op: op, Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run goes on from what it has saved."}
 	}
 	if !move && h.goesOn() {
-		return h.keepOnWish(ctx, running)
+		return h.keepAsked(ctx, running)
 	}
 	select {
-	case h.wishes <- struct{}{}:
+	case h.asks <- struct{}{}:
 	default: // it is wanted already
 	}
 	return 0, nil
@@ -240,10 +241,10 @@ func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
 // stopFile is the job's stop file on this host: its name in the volume.
 func (h *head) stopFile() (volume *fsutil.Root, name string, err error) {
 	rel, _ := h.plan.InVolume(h.plan.Checkpoint.File)
-	if volume, err = h.n.openTree(protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+	if volume, err = h.n.trees().Open(protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
 		return nil, "", err
 	}
-	if name, err = place(volume, rel); err != nil {
+	if name, err = snapshot.Place(volume, rel); err != nil {
 		volume.Close()
 		return nil, "", err
 	}

@@ -275,14 +275,14 @@ func (h *head) sealSnapshot(fresh, target string) error {
 // here.
 func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration) {
 	defer h.beginSave()()
-	h.journal.say(protocol.PhaseCheckpoint, why+": saving the virtual machines")
+	h.journal.say(core.PhaseCheckpoint, why+": saving the virtual machines")
 	ctx, cancel := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
 	defer cancel()
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	n := h.taken + 1
 	if err := h.snapshotMachines(ctx, n, false); err != nil {
-		h.journal.remark(protocol.PhaseCheckpoint, "warning: the virtual machines could not be saved: "+err.Error())
+		h.journal.remark(core.PhaseCheckpoint, "warning: the virtual machines could not be saved: "+err.Error())
 		return
 	}
 	h.taken, h.snapshot, h.saved = n, n, true
@@ -293,7 +293,7 @@ func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc
 	if !h.plan.SavesVM() {
 		return protocol.NothingToSave()
 	}
-	if h.n.health().Phase != protocol.PhaseRun {
+	if h.n.health().Phase != core.PhaseRun {
 		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 	}
 	h.n.serving.Add(1)
@@ -302,7 +302,7 @@ func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc
 	if err != nil {
 		return err
 	}
-	done, err := h.kept.read(n)
+	done, err := h.kept.Pin(n)
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, err
 		return h.n.box.Exec(ctx, c)
 	case c.Args == nil:
 		return m.Task(ctx, c)
-	case h.n.health().Phase == protocol.PhaseSetup:
+	case h.n.health().Phase == core.PhaseSetup:
 		return h.n.box.Exec(ctx, c)
 	}
 	return m.StartTask(ctx, c)
@@ -361,12 +361,12 @@ func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, err
 // goOn lets machines that were brought up go on, all at once, and follows the
 // job's command in them to its end.
 func (h *head) goOn(ctx context.Context) error {
-	h.journal.begin(protocol.PhaseStart)
+	h.journal.begin(core.PhaseStart)
 	err := h.hold(ctx, holdRequest{Do: holdResume})
-	h.journal.end(protocol.PhaseStart)
+	h.journal.end(core.PhaseStart)
 	if err != nil {
 		return err
 	}
-	h.journal.say(protocol.PhaseStart, "the virtual machines go on where they were saved")
+	h.journal.say(core.PhaseStart, "the virtual machines go on where they were saved")
 	return h.run(ctx, nil)
 }

@@ -146,7 +146,7 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 // TestOnlyTheCommandIsSaved: what a half-done setup has left is no checkpoint.
 func TestOnlyTheCommandIsSaved(t *testing.T) {
 	h := headOf(t, &fakeMachine{})
-	for phase, want := range map[protocol.Phase]bool{protocol.PhaseStart: false, protocol.PhaseSetup: false, protocol.PhaseRun: true} {
+	for phase, want := range map[core.Phase]bool{core.PhaseStart: false, core.PhaseSetup: false, core.PhaseRun: true} {
 		h.n.setPhase(phase)
 		for _, cause := range []error{errSlotEnds, errTakenBack} {
 			if _, is := h.savingFor(cause); is != want {

@@ -28,8 +28,25 @@ func TestDirectoriesOfAnImage(t *testing.T) {
 	if want := []string{"/app", "/data", "/workspace"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	plan.Workdir = "/else"
-	if got := workdirOf(plan); got != "/else" {
-		t.Errorf("works in %s", got)
+}
+
+// TestTheWorkingDirectory is the volume where neither job nor image name one: what a job
+// writes under a relative name is a result.
+func TestTheWorkingDirectory(t *testing.T) {
+	for _, c := range []struct{ job, image, want string }{
+		{"", "", "/work"},
+		{"", "/", "/work"},
+		{"", "//", "/work"},
+		{"", ".", "/work"},
+		{"", "app", "/app"},
+		{"", "/app", "/app"},
+		{"/", "/app", "/"},
+		{"/else", "/app", "/else"},
+		{"/else", "", "/else"},
+	} {
+		plan := &protocol.Plan{Workdir: c.job, Volume: "/work", Image: core.Image{Config: core.ImageConfig{WorkingDir: c.image}}}
+		if got := workdirOf(plan); got != c.want {
+			t.Errorf("job %q, image %q: the working directory is %s, expected %s", c.job, c.image, got, c.want)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func TestAJobThatSwapsLinksWhileItIsCopied(t *testing.T) {
 	}
 	for i := range 200 {
 		parts, fresh := filepath.Join(t.TempDir(), "parts"), filepath.Join(t.TempDir(), "fresh")
-		if err := h.copyMatches(t.Context(), h.checkpointGlobs(), parts); err != nil {
+		if err := h.n.trees().Copy(t.Context(), volume, h.checkpointGlobs(), parts); err != nil {
 			continue // it changed its kind, which is told
 		}
 		if err := h.addRest(t.Context(), parts, fresh); err != nil {
@@ -148,7 +148,7 @@ func TestALookOverLinks(t *testing.T) {
 	h, volume := volumeHead(t)
 	write(t, volume, map[string]string{"real/a": "1"})
 	link(t, outside, filepath.Join(volume, "out"))
-	before, err := h.n.lookAt(volume, []string{"*/*"})
+	before, err := h.n.trees().Look(volume, []string{"*/*"})
 	if err != nil || before.Files != 1 {
 		t.Fatalf("%+v, %v", before, err)
 	}
@@ -156,7 +156,7 @@ func TestALookOverLinks(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(outside, "state"), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := h.n.lookAt(volume, []string{"*/*"}); err != nil || after.Digest != before.Digest {
+	if after, err := h.n.trees().Look(volume, []string{"*/*"}); err != nil || after.Digest != before.Digest {
 		t.Errorf("%+v, %v", after, err)
 	}
 }

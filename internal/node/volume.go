@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/snapshot"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 	"golang.org/x/sys/unix"
@@ -42,7 +41,7 @@ func (h *head) chooseVolume(ctx context.Context) error {
 	}
 	asked := v.Volume
 	if v.Volume = volumeFor(v, h.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == protocol.VolumeImage {
-		h.journal.say(protocol.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
+		h.journal.say(core.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
 	}
 	if v.Volume != protocol.VolumeImage || h.plan.Restore { // it is among what was saved
 		return nil
@@ -142,7 +141,7 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	if err != nil {
 		return 0, err
 	}
-	if err := layUnder(fresh, volume); err != nil {
+	if err := snapshot.Merge(fresh, volume); err != nil {
 		return 0, err
 	}
 	if err := fsutil.RemoveAll(fresh); err != nil {
@@ -150,57 +149,6 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	}
 	fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
 	return image.Size(), nil
-}
-
-// layUnder moves what a directory holds into another, but for what that has.
-func layUnder(from, into string) error {
-	source, err := fsutil.OpenRoot(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := fsutil.OpenRoot(into)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	return layBelow(source, target, ".")
-}
-
-func layBelow(from, into *fsutil.Root, dir string) error {
-	names, err := from.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		name = path.Join(dir, name)
-		info, err := from.Lstat(name)
-		if err != nil {
-			return err
-		}
-		there, err := into.Lstat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			err = move(from, into, name, info)
-		case err == nil && there.IsDir() && info.IsDir():
-			err = errors.Join(from.Chmod(name, 0o700), layBelow(from, into, name))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// move moves a file or a directory, also one that its owner may not write to.
-func move(from, into *fsutil.Root, name string, info fs.FileInfo) error {
-	if !info.IsDir() {
-		return from.Rename(name, into, name)
-	}
-	if err := from.Chmod(name, 0o700); err != nil {
-		return err
-	}
-	return errors.Join(from.Rename(name, into, name), into.Chmod(name, info.Mode()))
 }
 
 // empty reports whether a directory holds nothing.
@@ -331,7 +279,7 @@ func (h *head) warnOfFullVolume() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	if full, err := g.VolumeDisk().Full(ctx); err == nil && full {
-		h.journal.say(protocol.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
+		h.journal.say(core.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
 	}
 }
 
@@ -412,7 +360,7 @@ func (h *head) tryImage(ctx context.Context, g driver.Guest, fresh string) (done
 	if !found {
 		return false, errNothingYet
 	}
-	if time.Since(newest) < steady {
+	if time.Since(newest) < snapshot.Steady {
 		return false, nil
 	}
 	return true, image.Unload(ctx, fresh, nil)
@@ -444,7 +392,7 @@ func (h *head) newestOf(ctx context.Context, image *dataimage.Image) (newest tim
 	globs := h.checkpointGlobs()
 	files, err := image.Files(ctx)
 	for _, f := range files {
-		if !named(f.Path, globs) {
+		if !snapshot.Named(f.Path, globs) {
 			continue
 		}
 		found = found || f.Kind != "dir"
@@ -453,16 +401,4 @@ func (h *head) newestOf(ctx context.Context, image *dataimage.Image) (newest tim
 		}
 	}
 	return newest, found, err
-}
-
-// named tells whether a pattern matches a path or a directory that it lies in.
-func named(p string, globs []string) bool {
-	for ; ; p = path.Dir(p) {
-		if slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, p); return ok && err == nil }) {
-			return true
-		}
-		if p == wholeVolume || p == "/" {
-			return false
-		}
-	}
 }

@@ -54,8 +54,8 @@ func (r *refusal) moment(what string, t time.Time) {
 	r.unless(core.IsMoment(t), "%s is %s, expected a time between 1970 and 2200", what, t.Format(time.RFC3339))
 }
 
-func (r *refusal) phase(p Phase) {
-	r.unless(slices.Contains(Phases(), p), "phase is %q, expected one of %v", core.Printable(string(p), 40), Phases())
+func (r *refusal) phase(p core.Phase) {
+	r.unless(slices.Contains(core.Phases(), p), "phase is %q, expected one of %v", core.Printable(string(p), 40), core.Phases())
 }
 
 func (r *refusal) runtimes(names []string, asked Asked) {
@@ -126,7 +126,7 @@ func (r *Result) Check(asked Asked) error {
 }
 
 // node refuses what a node cannot have reported; seen are the ranks that have.
-func (r *refusal) node(n *NodeReport, asked Asked, seen map[int]bool) {
+func (r *refusal) node(n *core.NodeReport, asked Asked, seen map[int]bool) {
 	number(r, "rank of a node", n.Rank, 0, asked.Nodes-1)
 	r.unless(!seen[n.Rank], "rank %d has reported twice", n.Rank)
 	seen[n.Rank] = true

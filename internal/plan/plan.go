@@ -79,7 +79,9 @@ type Plan struct {
 	Volume string `json:"volume"`
 	// Binds maps further container paths to directories below InputsDir(Host.Dir).
 	Binds map[string]string `json:"binds,omitempty"`
-	// Workdir inside; "" means the image's, else "/".
+	// Mounts are directories of the site, which every host has at the same paths.
+	Mounts []Mount `json:"mounts,omitempty"`
+	// Workdir inside; "" means the image's, or the volume where that is empty or /.
 	Workdir string `json:"workdir,omitempty"`
 	// Setup is nil where there is none, or it was done in an earlier attempt.
 	Setup []string `json:"setup,omitempty"`
@@ -165,6 +167,13 @@ func (p *Plan) OnHost(dir, inside string) (root, rel string) {
 		}
 	}
 	return root, rel
+}
+
+// Mount is a directory of the site that the containers have where it lies.
+type Mount struct {
+	From  string `json:"from"` // absolute path on the hosts
+	To    string `json:"to"`   // in the containers
+	Write bool   `json:"write,omitempty"`
 }
 
 // Checkpoint is how the task is asked to save itself before the deadline.
@@ -339,51 +348,11 @@ func OutputPath(dir string) string { return path.Join(dir, "output.log") }
 // ResultPath is the Result, present only once the attempt has ended.
 func ResultPath(dir string) string { return path.Join(dir, "result.json") }
 
-// Phase names a stretch of an attempt; `bee show` gives seconds for each.
-type Phase string
-
-// The phases in their usual order. The controller times those before
-// PhaseJoin and after PhaseRun, the head those between.
-const (
-	PhaseAcquire    Phase = "acquire"
-	PhaseQueue      Phase = "queue" // until the site has hosts for us
-	PhaseStage      Phase = "stage"
-	PhaseLaunch     Phase = "launch"
-	PhaseJoin       Phase = "join"
-	PhaseImage      Phase = "image"
-	PhaseStart      Phase = "start" // containers
-	PhaseSetup      Phase = "setup"
-	PhaseRun        Phase = "run"
-	PhasePost       Phase = "post"
-	PhaseCheckpoint Phase = "checkpoint" // the job writes it
-	PhaseUnattended Phase = "unattended" // the attempt is over, and no controller runs
-	PhaseCollect    Phase = "collect"
-	PhaseRelease    Phase = "release"
-)
-
-// Phases gives all phases in their usual order.
-func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseCheckpoint, PhaseUnattended, PhaseCollect, PhaseRelease}
-}
-
-// UnmarshalText takes the names of records and results that are older than 0.1.0, too.
-func (p *Phase) UnmarshalText(text []byte) error {
-	switch *p = Phase(text); *p {
-	case "save":
-		*p = PhaseCheckpoint
-	case "away":
-		*p = PhaseUnattended
-	case "fetch":
-		*p = PhaseCollect
-	}
-	return nil
-}
-
 // Event is one thing that happened in an attempt, for people and for records.
 type Event struct {
-	Seq   int64     `json:"seq"` // from 1, without gaps
-	Time  time.Time `json:"time"`
-	Phase Phase     `json:"phase,omitempty"`
+	Seq   int64      `json:"seq"` // from 1, without gaps
+	Time  time.Time  `json:"time"`
+	Phase core.Phase `json:"phase,omitempty"`
 	// Snapshot is the number of a copy of the volume that the head has kept.
 	Snapshot int `json:"snapshot,omitempty"`
 	// Bytes are in that copy; 0: they were not counted.
@@ -418,7 +387,7 @@ type Result struct {
 	// another attempt from what is in the volume now.
 	Continue bool `json:"continue,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint; "": it was not.
-	Answer Answer `json:"answer,omitempty"`
+	Answer core.Answer `json:"answer,omitempty"`
 	// Snapshot is the number of the copy that it goes on from; 0: the volume.
 	Snapshot int `json:"snapshot,omitempty"`
 	// Bytes are in what it goes on from; 0: they were not counted.
@@ -445,23 +414,13 @@ type Result struct {
 	// Runtime that was used, by rank.
 	Runtimes []string `json:"runtimes,omitempty"`
 	// Nodes is what each node reported, by rank.
-	Nodes []NodeReport `json:"nodes,omitempty"`
+	Nodes []core.NodeReport `json:"nodes,omitempty"`
 	// SharedVolume tells whether all hosts saw one volume.
-	SharedVolume bool                    `json:"shared_volume"`
-	Started      time.Time               `json:"started"`
-	Ended        time.Time               `json:"ended"`
-	Phases       map[Phase]time.Duration `json:"phases"`
+	SharedVolume bool                         `json:"shared_volume"`
+	Started      time.Time                    `json:"started"`
+	Ended        time.Time                    `json:"ended"`
+	Phases       map[core.Phase]time.Duration `json:"phases"`
 }
-
-// Answer is how a job ended that was asked to write its checkpoint.
-type Answer string
-
-// Answers.
-const (
-	AnswerWrote   Answer = "wrote"   // it ended in its own way, or files of its checkpoint changed
-	AnswerDied    Answer = "died"    // it died of the signal, and nothing shows that it wrote a checkpoint
-	AnswerNothing Answer = "nothing" // it died of the signal, and nothing is there of `checkpoint.paths`
-)
 
 // OutputMatch is one file or directory that an output glob matched.
 type OutputMatch struct {
@@ -480,22 +439,4 @@ type OutputMatch struct {
 type LeftBehind struct {
 	Path string `json:"path"` // in the container
 	Why  string `json:"why"`  // a word of treesync.Why
-}
-
-// NodeReport is what a node tells of its host and its use.
-type NodeReport struct {
-	Rank       int           `json:"rank"`
-	Host       string        `json:"host"`
-	Addr       string        `json:"addr"`
-	Runtime    string        `json:"runtime"`
-	Cores      int           `json:"cores"`
-	UserTime   time.Duration `json:"user_time"`
-	SystemTime time.Duration `json:"system_time"`
-	MaxRSS     int64         `json:"max_rss"`
-	// MemoryKills is how many processes of the job the kernel has killed there for want of
-	// memory, and HostMemoryKills how many on the whole host.
-	MemoryKills     int `json:"memory_kills,omitempty"`
-	HostMemoryKills int `json:"host_memory_kills,omitempty"`
-	// Full tells that the disk of its virtual machine's disks had no room left at the end.
-	Full bool `json:"full,omitempty"`
 }

@@ -15,7 +15,11 @@ func outputText(e event.Event) string {
 	case event.OutputsMissing:
 		return missingText(f)
 	case event.OutputRenamed:
-		return fmt.Sprintf("warning: an output is in %s, as something else is in its place", f.Path)
+		text := fmt.Sprintf("warning: an output is in %s, as no run of this name wrote what is in its place, or it was changed since; `replace: true` replaces it", f.Path)
+		if f.More > 0 {
+			text += fmt.Sprintf(" (and %d more are beside others)", f.More)
+		}
+		return text
 	case event.HiddenRenamed:
 		return fmt.Sprintf("warning: hidden files of others are not replaced: %d of the outputs are beside them, the first is %q", f.Count, f.First)
 	case event.OutputsSkipped:

@@ -16,6 +16,9 @@ func siteText(e event.Event) string {
 		for i, s := range f.Sites {
 			reasons[i] = s.Site + ": " + s.Cause.Message
 		}
+		if f.Until.IsZero() { // it is asked all the time
+			return "waiting for other runs (" + strings.Join(reasons, "; ") + ")"
+		}
 		return fmt.Sprintf("no site can take the run now (%s); asking again at %s", strings.Join(reasons, "; "), clock(f.Until))
 	case event.Queued:
 		if f.Expected.IsZero() {

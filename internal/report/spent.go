@@ -3,7 +3,7 @@ package report
 import (
 	"time"
 
-	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -52,23 +52,23 @@ func Uses() []UseText {
 }
 
 // phaseOf returns the use that a phase belongs to.
-func phaseOf(p plan.Phase) Use {
+func phaseOf(p core.Phase) Use {
 	switch p {
-	case plan.PhaseAcquire, plan.PhaseQueue:
+	case core.PhaseAcquire, core.PhaseQueue:
 		return OnQueue
-	case plan.PhaseImage:
+	case core.PhaseImage:
 		return OnImage
-	case plan.PhaseStage, plan.PhaseCollect:
+	case core.PhaseStage, core.PhaseCollect:
 		return OnTransfer
-	case plan.PhaseLaunch, plan.PhaseJoin, plan.PhaseStart, plan.PhaseSetup:
+	case core.PhaseLaunch, core.PhaseJoin, core.PhaseStart, core.PhaseSetup:
 		return OnStart
-	case plan.PhaseRun, plan.PhasePost:
+	case core.PhaseRun, core.PhasePost:
 		return OnCompute
-	case plan.PhaseCheckpoint:
+	case core.PhaseCheckpoint:
 		return OnCheckpoint
-	case plan.PhaseUnattended:
+	case core.PhaseUnattended:
 		return OnUnattended
-	case plan.PhaseRelease:
+	case core.PhaseRelease:
 		return OnRelease
 	}
 	return OnOther

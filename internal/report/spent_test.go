@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -15,16 +15,16 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
 	took := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
-	head := []plan.NodeReport{{}}
+	head := []core.NodeReport{{}}
 	attempts := []state.Attempt{
 		{Started: at(10), Ended: at(100), Record: state.Record{
 			Nodes:  head,
-			Phases: map[plan.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
+			Phases: map[core.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
 		}},
-		{Started: at(130), Ended: at(170), State: state.Closed, Result: state.Unreported, Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(4)}}},
+		{Started: at(130), Ended: at(170), State: state.Closed, Result: state.Unreported, Record: state.Record{Phases: map[core.Phase]time.Duration{"acquire": took(4)}}},
 		// Released while the next one goes on, and with a phase of before its beginning.
-		{Started: at(170), Ended: at(190), Record: state.Record{Nodes: head, Phases: map[plan.Phase]time.Duration{"image": took(2), "run": took(10)}}},
-		{Started: at(180), Record: state.Record{Phases: map[plan.Phase]time.Duration{"acquire": took(1)}}},
+		{Started: at(170), Ended: at(190), Record: state.Record{Nodes: head, Phases: map[core.Phase]time.Duration{"image": took(2), "run": took(10)}}},
+		{Started: at(180), Record: state.Record{Phases: map[core.Phase]time.Duration{"acquire": took(1)}}},
 	}
 	want := map[Use]time.Duration{
 		OnNoSite: took(10 + 30 - 2), OnQueue: took(20 + 4 + 1), OnImage: took(2), OnTransfer: took(3 + 9), OnStart: took(1), OnCompute: took(60),

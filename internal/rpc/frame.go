@@ -34,7 +34,7 @@ func tooLong(n uint64, limit int) error {
 // and data behind the value are refused: both ends have the same types, as they have
 // the same version.
 func decode(raw []byte, into any) error {
-	if err := shallow(raw); err != nil {
+	if err := core.CheckJSON(raw); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -58,27 +58,6 @@ func Decode[T any](raw []byte) (T, error) {
 		return v, &core.Error{Kind: core.Invalid, Op: "read a message", Err: err}
 	}
 	return v, nil
-}
-
-// shallow refuses JSON that is nested deeper than maxDepth.
-func shallow(raw []byte) error {
-	depth, inText := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("it is nested deeper than %d", maxDepth)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
 }
 
 // appendFrame appends four bytes of length and the data.

@@ -27,13 +27,13 @@ func TestVersionsOfBothEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := ends(t)
-			far, err := NewPeer(b, false, "client", wire.Watched, testProtocol)
+			far, err := NewPeer(b, false, "client", wire.Prompt, testProtocol)
 			if err != nil {
 				t.Fatal(err)
 			}
 			served := make(chan error, 1)
 			go func() { served <- far.Serve(context.Background(), testServer(), Caller{Role: Controller}) }()
-			p, err := Dial(a, "server", wire.Watched, c.client)
+			p, err := Dial(a, "server", wire.Prompt, c.client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestStrangersGreetings(t *testing.T) {
 func raw(t testing.TB) *yamux.Session {
 	t.Helper()
 	a, b := ends(t)
-	far, err := NewPeer(b, false, "client", wire.Trusting, testProtocol)
+	far, err := NewPeer(b, false, "client", wire.Local, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := ends(t)
-			p, err := Dial(a, "server", wire.Trusting, testProtocol)
+			p, err := Dial(a, "server", wire.Local, testProtocol)
 			if err != nil {
 				t.Fatal(err)
 			}

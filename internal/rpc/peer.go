@@ -19,7 +19,7 @@ type Peer struct {
 // NewPeer speaks a protocol over conn. Exactly one of the two ends is the client, which
 // has nothing to do with who calls. name is the other end as messages call it. The other
 // end's calls wait until Serve.
-func NewPeer(conn io.ReadWriteCloser, client bool, name string, v wire.Vigil, p Protocol) (*Peer, error) {
+func NewPeer(conn io.ReadWriteCloser, client bool, name string, v wire.Liveness, p Protocol) (*Peer, error) {
 	g := greet(conn, client, name, p)
 	w, err := wire.NewPeer(g, client, name, v)
 	if err != nil {
@@ -29,7 +29,7 @@ func NewPeer(conn io.ReadWriteCloser, client bool, name string, v wire.Vigil, p 
 }
 
 // Dial is NewPeer for a client that answers no calls.
-func Dial(conn io.ReadWriteCloser, name string, v wire.Vigil, p Protocol) (*Peer, error) {
+func Dial(conn io.ReadWriteCloser, name string, v wire.Liveness, p Protocol) (*Peer, error) {
 	peer, err := NewPeer(conn, true, name, v, p)
 	if err != nil {
 		return nil, err

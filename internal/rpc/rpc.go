@@ -47,8 +47,6 @@ const (
 
 	// maxName bounds a method's name, in bytes.
 	maxName = 64
-	// maxDepth bounds how deep objects and lists may be nested.
-	maxDepth = 32
 	// maxStreams is how many calls of one connection are answered at once.
 	maxStreams = 1024
 	// requestWithin bounds how long a request may be on its way.

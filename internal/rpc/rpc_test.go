@@ -91,12 +91,12 @@ func ends(t testing.TB) (client, server net.Conn) {
 func served(t *testing.T, s *Server, from Caller) *Peer {
 	t.Helper()
 	a, b := ends(t)
-	far, err := NewPeer(b, false, "client", wire.Watched, testProtocol)
+	far, err := NewPeer(b, false, "client", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go far.Serve(context.Background(), s, from) //nolint:errcheck // it ends with the test
-	p, err := Dial(a, "server", wire.Watched, testProtocol)
+	p, err := Dial(a, "server", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,12 +245,12 @@ func TestCallsBothWays(t *testing.T) {
 		return Call(ctx, c.Peer, double, r)
 	})
 	a, b := ends(t)
-	far, err := NewPeer(b, false, "node 3", wire.Watched, testProtocol)
+	far, err := NewPeer(b, false, "node 3", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go far.Serve(context.Background(), s, Caller{Role: Node, Rank: 3}) //nolint:errcheck // it ends with the test
-	near, err := NewPeer(a, true, "the head", wire.Watched, testProtocol)
+	near, err := NewPeer(a, true, "the head", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,5 +303,43 @@ func TestMoreStreamsThanMay(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("no call was refused")
 		}
+	}
+}
+
+// TestAServerSettles once each call has its answer, and streams count for nothing.
+func TestAServerSettles(t *testing.T) {
+	for name, answer := range map[string]error{"a reply": nil, "a refusal": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			s, begun, end := testServer(), make(chan struct{}), make(chan struct{})
+			Handle(s, Method[None, None]{Name: "held", By: Controller}, func(context.Context, Caller, None) (None, error) {
+				close(begun)
+				<-end
+				return None{}, answer
+			})
+			p := served(t, s, Caller{Role: Controller})
+			if st, _, err := Open(t.Context(), p, echo, None{}); err != nil {
+				t.Fatal(err)
+			} else {
+				defer st.Close()
+			}
+			<-s.Settled() // with a stream
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				Call(t.Context(), p, Method[None, None]{Name: "held", By: Controller}, None{}) //nolint:errcheck // that there is an answer counts
+			}()
+			<-begun
+			first, second := s.Settled(), s.Settled()
+			select {
+			case <-first:
+				t.Fatal("it has settled before the answer")
+			case <-time.After(50 * time.Millisecond):
+			}
+			close(end)
+			<-first
+			<-second
+			<-answered
+			<-s.Settled()
+		})
 	}
 }

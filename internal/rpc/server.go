@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -16,11 +17,16 @@ import (
 type Server struct {
 	calls map[string]entry
 	log   *slog.Logger
+
+	mu      sync.Mutex
+	open    int           // calls of Handle that have no answer yet
+	settled chan struct{} // closed once there are none; nil: nobody waits
 }
 
 // entry is a call whose types are known to the function alone.
 type entry struct {
 	by      Role
+	stream  bool
 	request int
 	reply   int
 	answer  func(ctx context.Context, c Caller, raw []byte, s *Stream) error
@@ -36,7 +42,7 @@ func NewServer(log *slog.Logger) *Server {
 
 // Handle has a call answered by what fn returns.
 func Handle[Req, Resp any](s *Server, m Method[Req, Resp], fn func(ctx context.Context, c Caller, r Req) (Resp, error)) {
-	HandleStream(s, m, func(ctx context.Context, c Caller, r Req, a Answer[Resp]) error {
+	register(s, m, false, func(ctx context.Context, c Caller, r Req, a Answer[Resp]) error {
 		resp, err := fn(ctx, c, r)
 		if err != nil {
 			return err
@@ -49,10 +55,14 @@ func Handle[Req, Resp any](s *Server, m Method[Req, Resp], fn func(ctx context.C
 // stream until it returns. An error before the reply goes to the caller. The context ends
 // with the connection.
 func HandleStream[Req, Resp any](s *Server, m Method[Req, Resp], fn func(ctx context.Context, c Caller, r Req, a Answer[Resp]) error) {
+	register(s, m, true, fn)
+}
+
+func register[Req, Resp any](s *Server, m Method[Req, Resp], stream bool, fn func(ctx context.Context, c Caller, r Req, a Answer[Resp]) error) {
 	if _, twice := s.calls[m.Name]; twice || m.Name == "" || len(m.Name) > maxName || m.By == 0 {
 		panic("rpc: the call " + m.Name + " is registered twice, or has no name, or is for nobody")
 	}
-	s.calls[m.Name] = entry{by: m.By, request: orDefault(m.Request), reply: orDefault(m.Reply), answer: func(ctx context.Context, c Caller, raw []byte, st *Stream) error {
+	s.calls[m.Name] = entry{by: m.By, stream: stream, request: orDefault(m.Request), reply: orDefault(m.Reply), answer: func(ctx context.Context, c Caller, raw []byte, st *Stream) error {
 		var r Req
 		if err := decode(raw, &r); err != nil {
 			return &core.Error{Kind: core.Invalid, Op: "read the request of call", Object: m.Name, Err: err}
@@ -119,8 +129,38 @@ func (p *Peer) Serve(ctx context.Context, s *Server, from Caller) error {
 	}
 }
 
+// Settled returns a channel that is closed once no call of Handle waits for its answer.
+// A process that ends before would have its callers believe that the call has failed.
+func (s *Server) Settled() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled == nil {
+		s.settled = make(chan struct{})
+	}
+	settled := s.settled
+	s.settle(0)
+	return settled
+}
+
+// settle counts calls that begin or have been answered.
+func (s *Server) settle(n int) {
+	if s.open += n; s.open == 0 && s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+func (s *Server) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(n)
+}
+
 func (s *Server) answer(ctx context.Context, from Caller, st *Stream) {
 	err := s.dispatch(ctx, from, st)
+	if st.counted {
+		defer s.count(-1)
+	}
 	if st.replied {
 		return
 	}
@@ -150,6 +190,10 @@ func (s *Server) dispatch(ctx context.Context, from Caller, st *Stream) (err err
 	}
 	st.Stream.SetReadDeadline(time.Time{}) //nolint:errcheck // it cannot fail
 	st.limit = e.reply
+	if !e.stream {
+		s.count(1)
+		st.counted = true
+	}
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.log.Error("a call ended in a fault", "call", name, "caller", from.Role.String(), "fault", fault, "stack", string(debug.Stack()))

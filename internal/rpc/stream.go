@@ -33,7 +33,8 @@ type Stream struct {
 
 	// Of the handler.
 	replied bool
-	limit   int // of its reply
+	counted bool // in the server's calls without an answer
+	limit   int  // of its reply
 }
 
 // awaited is a reply that was not read yet.

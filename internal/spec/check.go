@@ -20,12 +20,14 @@ func (d *decoder) checkJob(j *Job) {
 	within(d, "nodes", j.Nodes)
 	within(d, "ranks_per_node", j.RanksPerNode)
 	within(d, "retry", j.Retry)
+	d.checkResources(j)
 	d.checkPlatform(j.Platform)
 	d.checkNetwork("network", j.Network)
 	d.positive("timeout", j.Timeout, "no limit")
 	if !fits("name", j.Name) {
 		d.at("name", "", "name: a name has no slashes or line breaks")
 	}
+	d.checkLabels(j.Labels)
 	d.oneOf("runtime", j.Runtime)
 	d.oneOf("user", j.User)
 	d.oneOf("scratch", j.Scratch)
@@ -54,19 +56,13 @@ func (d *decoder) checkJob(j *Job) {
 	}
 	for i, c := range j.Inputs {
 		at := fmt.Sprintf("inputs[%d]", i)
-		if d.copySides(at, c, c.To, "to") {
+		if d.copySides(at, Copy{From: c.From, To: c.To}, c.To, "to") {
 			d.checkTarget(at+".to", c.To)
 		}
+		d.checkRemoteInput(at, c)
 	}
-	for i, c := range j.Outputs {
-		at := fmt.Sprintf("outputs[%d]", i)
-		if d.copySides(at, c, c.From, "from") && !j.keeps(c.From) && d.allRead("volume", "inputs") {
-			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be brought home; write there, or set `volume:`", at, c.From, j.Volume.Path)
-		}
-		if _, err := path.Match(c.From, ""); err != nil {
-			d.at(at+".from", "", "%s.from: %q is no valid pattern", at, c.From)
-		}
-	}
+	d.checkMounts(j)
+	d.checkOutputs(j)
 	if j.Build != nil {
 		d.checkBuild(j.Build)
 	}
@@ -88,6 +84,7 @@ func (d *decoder) checkImage(at, ref string) {
 	if ref == "" {
 		return
 	}
+	ref = withScheme(ref)
 	if hint, err := foreignImage(ref); err != nil {
 		d.at(at, hint, "%s: %v", at, err)
 		return
@@ -199,9 +196,11 @@ func (d *decoder) checkSites(sites []Site) {
 		}
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
+		d.checkPaths(at+".paths", s.Paths)
 		d.checkUse(s, at)
 		within(d, at+".price", s.Price)
 		within(d, at+".slots", s.Slots)
+		within(d, at+".runs", s.Runs)
 	}
 }
 
@@ -218,6 +217,8 @@ func (d *decoder) checkUse(s *Site, at string) {
 	}{
 		{"slurm", s.Slurm != nil, slurm, "provider slurm"},
 		{"login", s.Login != "", slurm, "provider slurm"},
+		{"runs", s.Runs != 0, !slurm, "provider local and ssh: Slurm has limits of its own"},
+		{"oversubscribe", s.Oversubscribe, !slurm, "provider local and ssh: Slurm shares nodes as their partition says"},
 		{"private_scratch", s.PrivateScratch, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
 		{"link_rate", s.LinkRate != 0, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
 		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || slurm && s.Login != "", "provider ssh, and slurm with a `login`"},

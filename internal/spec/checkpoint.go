@@ -87,9 +87,9 @@ func (d *decoder) checkSavesVM(j *Job) {
 		return
 	}
 	for i, o := range j.Outputs {
-		if dir := path.Clean(j.Volume.Path); path.Clean(o.From) != dir && !strings.HasPrefix(path.Clean(o.From), dir+"/") {
+		if from := j.inWorkdir(o.From); path.IsAbs(from) && !below(from, j.Volume.Path) {
 			at := fmt.Sprintf("outputs[%d].from", i)
-			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, o.From, j.Volume.Path)
+			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, from, j.Volume.Path)
 		}
 	}
 	if j.Nodes > 1 && j.VM.Fabric == "none" {

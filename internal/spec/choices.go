@@ -53,6 +53,7 @@ func numbers() map[string]limits {
 	return map[string]limits{
 		"nodes":          {1, 100000},
 		"ranks_per_node": {0, 100000}, // more than any host has processors
+		"cores":          {0, 100000},
 		"retry":          natural,
 		"vm.per_host":    {0, 256},
 		"vm.cpus":        natural,
@@ -61,6 +62,7 @@ func numbers() map[string]limits {
 		"vm.mtu":         {1280, 65521},
 		"sites[].hosts":  {0, 1000}, // that can be emulated
 		"sites[].slots":  natural,
+		"sites[].runs":   natural,
 		"sites[].price":  natural,
 	}
 }
@@ -70,14 +72,19 @@ func numbers() map[string]limits {
 func patterns() map[string]string {
 	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 	return map[string]string{
-		"name":         `^[^/\n]*$`,
-		"workdir":      `^(/|$)`,
-		"platform":     `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
-		"env":          variable,
-		"secrets":      variable,
-		"build.env":    variable,
-		"build.debian": `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
-		"build.mirror": `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
+		"name":            `^[^/\n]*$`,
+		"labels":          `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
+		"workdir":         `^(/|$)`,
+		"platform":        `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
+		"env":             variable,
+		"secrets":         variable,
+		"build.env":       variable,
+		"inputs[].sha256": `^[0-9A-Fa-f]{64}$`,
+		"mounts[].from":   `^(/|\$|[A-Za-z0-9])`,
+		"mounts[].to":     `^/`,
+		"sites[].paths":   pathName,
+		"build.debian":    `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
+		"build.mirror":    `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
 	}
 }
 

@@ -67,10 +67,10 @@ func (c *converter) mend(err error) {
 
 type converter struct {
 	old     oldFile
-	target  string // the section of old.Exec that counts; the others are left out
-	volume  string // where all containers have the shared directory
-	shared  []Copy // what the machines shared with the job
-	brought []Copy // the scripts
+	target  string  // the section of old.Exec that counts; the others are left out
+	volume  string  // where all containers have the shared directory
+	shared  []Input // what the machines shared with the job
+	brought []Input // the scripts
 	job     yaml.MapSlice
 	site    yaml.MapSlice
 	notes   []string
@@ -125,7 +125,7 @@ func (c *converter) environment() {
 			c.site = append(c.site, yaml.MapItem{Key: "runtime", Value: "charliecloud"})
 		}
 		if dir := textOf(env["host_input_dir"]); dir != "" {
-			c.shared = []Copy{{From: dir, To: c.volume}}
+			c.shared = []Input{{From: dir, To: c.volume}}
 			c.note("exec_env_conf.%s.host_input_dir was shared with the job; ours is copied in. Name what to bring back under `outputs:`.", target)
 		}
 		if target == "bee_vm" {

@@ -97,10 +97,10 @@ func (c *converter) batch(scripts []map[string]any) []string {
 func (c *converter) bring(s map[string]any) string {
 	from := textOf(s["script"])
 	name := path.Base(from)
-	for i := 2; slices.ContainsFunc(c.brought, func(b Copy) bool { return b.From != from && b.To == c.volume+"/"+name }); i++ {
+	for i := 2; slices.ContainsFunc(c.brought, func(b Input) bool { return b.From != from && b.To == c.volume+"/"+name }); i++ {
 		name = fmt.Sprintf("%d-%s", i, path.Base(from))
 	}
-	if b := (Copy{From: from, To: c.volume + "/" + name}); !slices.Contains(c.brought, b) {
+	if b := (Input{From: from, To: c.volume + "/" + name}); !slices.Contains(c.brought, b) {
 		c.brought = append(c.brought, b)
 	}
 	if plain := regexp.MustCompile(`^[\w.@%+=:,-]+$`); !plain.MatchString(name) {

@@ -23,7 +23,7 @@ func TestConvert(t *testing.T) {
 		t.Fatalf("%v\n%s", err, c.Beefile)
 	}
 	if j.Name != "vpic" || j.Image != "cjy7117/vpic" || j.Nodes != 2 || j.RanksPerNode != 2 || j.Volume.Path != "/mnt/docker_share" ||
-		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || !slices.Equal(j.Inputs, []Copy{{"/home/ann/input", "/mnt/docker_share"}, {"/d/prepare.sh", "/mnt/docker_share/prepare.sh"}, {"/d/run.sh", "/mnt/docker_share/run.sh"}}) {
+		j.Run.Shell != "./prepare.sh\nmpirun -n 4 ./run.sh\n" || !slices.Equal(j.Inputs, []Input{{From: "/home/ann/input", To: "/mnt/docker_share"}, {From: "/d/prepare.sh", To: "/mnt/docker_share/prepare.sh"}, {From: "/d/run.sh", To: "/mnt/docker_share/run.sh"}}) {
 		t.Errorf("got %+v", j)
 	}
 	if v := j.VM; v == nil || v.CPUs != 16 || v.Sockets != 2 || v.Memory != 16<<30 {
@@ -83,7 +83,7 @@ func converted(t *testing.T, task, docker, exec string) (*Job, string) {
 func TestConvertBringsScripts(t *testing.T) {
 	j, _ := converted(t, `"exec_target":"bee_vm","general_run":[{"script":"it's one.sh"}],"mpi_run":[{"script":"/opt/run.sh","num_of_nodes":1,"proc_per_node":2},{"script":"sub/run.sh"}]`,
 		`"docker_shared_dir":"/share"`, `"bee_vm":{"node_list":["a"],"host_input_dir":"/in","ram_size":"2048"}`)
-	want := []Copy{{"/in", "/share"}, {"/d/it's one.sh", "/share/it's one.sh"}, {"/opt/run.sh", "/share/run.sh"}, {"/d/sub/run.sh", "/share/2-run.sh"}}
+	want := []Input{{From: "/in", To: "/share"}, {From: "/d/it's one.sh", To: "/share/it's one.sh"}, {From: "/opt/run.sh", To: "/share/run.sh"}, {From: "/d/sub/run.sh", To: "/share/2-run.sh"}}
 	if !slices.Equal(j.Inputs, want) {
 		t.Errorf("inputs %v, want %v", j.Inputs, want)
 	}

@@ -211,6 +211,8 @@ func mappingHint(path string) string {
 	switch key, _, _ := strings.Cut(path, "["); key {
 	case "inputs":
 		return "such as {from: ./input, to: /work}"
+	case "mounts":
+		return "such as {from: /project/era5, to: /data}"
 	case "outputs":
 		return "such as {from: /work/*.dat, to: ./results}"
 	case "env":
@@ -286,9 +288,9 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	switch v.Interface().(type) {
 	case time.Duration:
 		if s, ok := d.text(n, path); ok {
-			t, err := time.ParseDuration(s)
-			if err != nil || t < 0 {
-				d.problem(begins(n), "such as 90s, 15m or 2h30m", "%s%q is no duration", prefix(path), s)
+			t, hint, err := ParseDuration(s)
+			if err != nil {
+				d.problem(begins(n), hint, "%s%v", prefix(path), err)
 			}
 			v.SetInt(int64(t))
 		}
@@ -417,8 +419,8 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 			continue
 		}
 		if !known {
-			hint := ""
-			if near := nearest(key, keys); near != "" {
+			hint := foreignHint(v.Type(), key)
+			if near := nearest(key, keys); hint == "" && near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 				meant = append(meant, near)
 			}

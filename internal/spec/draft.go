@@ -47,6 +47,10 @@ func parseDraft(file string, data []byte, dir string) *Draft {
 	return t
 }
 
+// DraftOf reads the text of a Beefile that lies in no file. Its relative paths start at dir;
+// file names it in messages.
+func DraftOf(file string, data []byte, dir string) *Draft { return parseDraft(file, data, dir) }
+
 // Flag notes that a flag has given the value of a key, such as "nodes": what is
 // wrong with it is told by the flag's name.
 func (t *Draft) Flag(key, flag string) {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,6 +21,9 @@ func (c *Command) decode(d *decoder, n ast.Node, path string) {
 			c.Argv = []string{}
 		}
 		empty = len(words.Values) == 0 && slices.Contains(wanted(), path)
+		if len(c.Argv) > 0 && !strings.HasPrefix(c.Argv[0], "/") && strings.ContainsAny(strings.TrimSpace(c.Argv[0]), " \t\n") {
+			d.problem(begins(n), "for several commands, write each on a line below `"+path+": |`", "%sa list is one command with its arguments, and no program is called %q", prefix(path), c.Argv[0])
+		}
 	} else if s, ok := d.text(n, path); ok {
 		c.Shell, empty = s, strings.TrimSpace(s) == ""
 		if empty && (path == "entrypoint" || path == "build.entrypoint") { // as GitLab CI writes none
@@ -55,15 +59,22 @@ func (g *GPUs) decode(d *decoder, n ast.Node, path string) {
 	if !ok {
 		return
 	}
-	if s == "all" {
-		*g = AllGPUs
-		return
+	var err error
+	if *g, err = ParseGPUs(s); err != nil {
+		d.problem(begins(n), "", "%s%v", prefix(path), err)
 	}
-	x, err := strconv.Atoi(s)
+}
+
+// ParseGPUs reads a number, or all.
+func ParseGPUs(text string) (GPUs, error) {
+	if text == "all" {
+		return AllGPUs, nil
+	}
+	x, err := strconv.Atoi(text)
 	if err != nil || x < 0 {
-		d.problem(begins(n), "", "%s%q is neither a number nor `all`", prefix(path), s)
+		return 0, fmt.Errorf("%q is neither a number nor `all`", text)
 	}
-	*g = GPUs(x)
+	return GPUs(x), nil
 }
 
 // Hosts is a number of emulated hosts, or a list of host names and patterns.

@@ -20,7 +20,7 @@ func (t *Draft) CheckHere() {
 	j := t.Job
 	for i, in := range j.Inputs {
 		at := fmt.Sprintf("inputs[%d].from", i)
-		if in.From == "" {
+		if in.From == "" || IsRemote(in.From) {
 			continue
 		}
 		from := j.local(in.From)
@@ -35,9 +35,10 @@ func (t *Draft) CheckHere() {
 		}
 	}
 	for i, out := range j.Outputs {
-		if out.To != "" {
-			t.takes(fmt.Sprintf("outputs[%d].to", i), j.local(out.To))
+		if IsRemote(out.To) {
+			continue
 		}
+		t.takes(fmt.Sprintf("outputs[%d].to", i), j.local(out.To))
 	}
 	if b := j.Build; b != nil {
 		for i, c := range b.Copy {

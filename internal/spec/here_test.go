@@ -78,6 +78,9 @@ func TestNamesOfOtherTools(t *testing.T) {
 		"docker://debian:12":               "debian:12",
 		"docker://ghcr.io/a/b@sha256:0123": "ghcr.io/a/b@sha256:0123",
 		"oci:x":                            "oci:/d/x",
+		"sif:x/app":                        "sif:/d/x/app",
+		"../app.sif":                       "sif:/app.sif",
+		"app.sif":                          "sif:/d/app.sif",
 		"sif.example.org/a.sif:1":          "sif.example.org/a.sif:1",
 	} {
 		if got := ImageFrom("/d", ref); got != want {

@@ -88,6 +88,9 @@ func readable(r *fsutil.Root, name string, info fs.FileInfo) error {
 func (j *Job) InputWarnings() []string {
 	var list []string
 	for i, in := range j.Inputs {
+		if IsRemote(in.From) {
+			continue
+		}
 		found, _ := LocalMatches(in.From) // what is not there is reported as an error
 		links, first, entries := 0, "", 0
 		for _, name := range found {

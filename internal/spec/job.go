@@ -9,7 +9,9 @@ import "time"
 type Job struct {
 	// Name of the job; default: the Beefile's base name.
 	Name string `yaml:"name"`
-	// Image is an image reference, or oci:DIR, docker-archive:FILE,
+	// Labels are the user's own words by which runs are found again.
+	Labels map[string]string `yaml:"labels" json:",omitempty"`
+	// Image is an image reference, or oci:DIR, docker-archive:FILE, sif:FILE,
 	// docker-daemon:NAME, podman:NAME. Exactly one of Image and Build is set.
 	Image string `yaml:"image"`
 	Build *Build `yaml:"build"`
@@ -18,15 +20,23 @@ type Job struct {
 	// Nodes is the number of hosts, at least 1.
 	Nodes int `yaml:"nodes"`
 	// RanksPerNode is the number of slots that mpirun sees on each host;
-	// 0 means the host's cores.
-	RanksPerNode int               `yaml:"ranks_per_node"`
-	Env          map[string]string `yaml:"env"`
+	// 0 means Cores, else the host's cores.
+	RanksPerNode int `yaml:"ranks_per_node"`
+	// Cores and Memory are those of each node; 0: not said.
+	Cores  int  `yaml:"cores" json:",omitempty"`
+	Memory Size `yaml:"memory" json:",omitempty"`
+	// Time is how long an attempt may take, where the site's slot is not shorter; 0: the
+	// site's slot. Queues are asked for no more.
+	Time time.Duration     `yaml:"time" json:",omitempty"`
+	Env  map[string]string `yaml:"env"`
 	// Secrets by environment variable name. They reach the containers only
 	// in memory and are never written to logs or records.
 	Secrets map[string]Secret `yaml:"secrets"`
-	Inputs  []Copy            `yaml:"inputs"`
-	Volume  Volume            `yaml:"volume"`
-	// Workdir defaults to the image's WORKDIR.
+	Inputs  []Input           `yaml:"inputs"`
+	// Mounts are directories of the site that the containers have where they lie.
+	Mounts []Mount `yaml:"mounts" json:",omitempty"`
+	Volume Volume  `yaml:"volume"`
+	// Workdir defaults to the image's WORKDIR, or to the volume where that is empty or /.
 	Workdir string `yaml:"workdir"`
 	// Entrypoint overrides the image's; an empty list (not absent) clears it.
 	Entrypoint *Command `yaml:"entrypoint"`
@@ -37,7 +47,7 @@ type Job struct {
 	// Post runs once, on node 0, when Run has ended with code 0 and node 0 has the files
 	// of all hosts.
 	Post    *Command `yaml:"post"`
-	Outputs []Copy   `yaml:"outputs"`
+	Outputs []Output `yaml:"outputs"`
 	// Checkpoint lets the run end an attempt before its time slot does, and
 	// go on in another; nil: an attempt ends with its slot, and so the run.
 	Checkpoint *Checkpoint `yaml:"checkpoint"`
@@ -112,9 +122,19 @@ type Build struct {
 	Cmd        *Command          `yaml:"cmd"`
 }
 
-// Copy moves files into or out of a run. One side is local (absolute after
-// parsing), the other absolute inside the container. From may hold a glob
-// (*, ?, [..]) in its last elements.
+// Input is what a run's containers have of elsewhere.
+type Input struct {
+	// From is local, absolute after parsing, and may hold a glob (*, ?, [..]) in its last
+	// elements; or it is a Remote file.
+	From string `yaml:"from"`
+	// To is absolute inside the containers.
+	To string `yaml:"to"`
+	// SHA256 is the digest of a Remote file, in lower case after parsing; "": not known.
+	SHA256 string `yaml:"sha256" json:",omitempty"`
+}
+
+// Copy puts local files into an image. From is local (absolute after parsing), To absolute
+// inside.
 type Copy struct {
 	From string `yaml:"from"`
 	To   string `yaml:"to"`
@@ -159,6 +179,10 @@ type Site struct {
 	Slurm *Slurm `yaml:"slurm"`
 	// Slots is the number of cores to use per host; 0: all of them.
 	Slots int `yaml:"slots"`
+	// Runs is the most runs at a time on each host of a site without a queue; 0: no limit.
+	Runs int `yaml:"runs" json:",omitempty"`
+	// Oversubscribe has runs start at once there, though others use the cores and memory.
+	Oversubscribe bool `yaml:"oversubscribe" json:",omitempty"`
 	// Runtime: auto or a runtime's name.
 	Runtime string `yaml:"runtime"`
 	// Network: as in Job.
@@ -168,6 +192,8 @@ type Site struct {
 	PrivateScratch bool `yaml:"private_scratch"`
 	// LinkRate limits each emulated host's link, in bits per second; 0: none.
 	LinkRate BitRate `yaml:"link_rate"`
+	// Paths are directories on the hosts by the names that mounts of jobs may use.
+	Paths map[string]string `yaml:"paths" json:",omitempty"`
 	// SSHOptions are given to ssh as -o KEY=VALUE.
 	SSHOptions map[string]string `yaml:"ssh_options"`
 }

@@ -11,16 +11,16 @@ import (
 //go:embed keys.yaml
 var keysFile []byte
 
-// A keyTable explains the keys of one mapping of the Beefile, the sites file or a study file.
-type keyTable struct {
-	File string // beefile, sites or study
-	At   string // path of the mapping without indexes
-	Keys []struct{ Key, Text, Default string }
+// A KeyTable explains the keys of one mapping of the Beefile, the sites file or a study file.
+type KeyTable struct {
+	File string                                // beefile, sites or study
+	At   string                                // path of the mapping without indexes; empty at the top
+	Keys []struct{ Key, Text, Default string } // in Markdown, with links of pages in docs/reference
 }
 
-// keyTables returns the tables in keys.yaml.
-func keyTables() ([]keyTable, error) {
-	var tables []keyTable
+// KeyTables returns the tables of all keys, in the order in which pages show them.
+func KeyTables() ([]KeyTable, error) {
+	var tables []KeyTable
 	if err := yaml.UnmarshalWithOptions(keysFile, &tables, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("read the built-in keys.yaml: %w", err)
 	}
@@ -36,7 +36,7 @@ type meanings struct {
 // meaningsOf returns the meanings of the keys of beefile, sites or study, without the targets
 // of links.
 func meaningsOf(file string) (meanings, error) {
-	tables, err := keyTables()
+	tables, err := KeyTables()
 	if err != nil {
 		return meanings{}, err
 	}

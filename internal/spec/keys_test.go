@@ -14,7 +14,7 @@ import (
 // TestReferenceTables holds the tables of keys in docs/reference against keys.yaml.
 // BEE_TEST_WRITE=1 writes them.
 func TestReferenceTables(t *testing.T) {
-	tables, err := keyTables()
+	tables, err := KeyTables()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestReferenceTables(t *testing.T) {
 	}
 }
 
-func keysInMarkdown(k keyTable) string {
+func keysInMarkdown(k KeyTable) string {
 	var b strings.Builder
 	defaults := false
 	for _, e := range k.Keys {

@@ -39,9 +39,7 @@ func ParseJob(file string, data []byte, dir string) (*Job, error) {
 
 // complete fills in defaults and makes local paths absolute.
 func (j *Job) complete(file string) {
-	if j.Name == "" {
-		j.Name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	}
+	j.Name = j.nameOr(file)
 	j.Volume.Path = path.Clean(j.Volume.Path)
 	if c := j.Checkpoint; c != nil {
 		if c.File != "" {
@@ -56,12 +54,12 @@ func (j *Job) complete(file string) {
 		j.Volume.From = j.local(j.Volume.From)
 	}
 	for i := range j.Inputs {
-		j.Inputs[i].From = j.local(j.Inputs[i].From)
+		in := &j.Inputs[i]
+		if in.SHA256 = strings.ToLower(in.SHA256); !IsRemote(in.From) {
+			in.From = j.local(in.From)
+		}
 	}
-	for i := range j.Outputs {
-		j.Outputs[i].To = j.local(j.Outputs[i].To)
-		j.Outputs[i].From = path.Clean(j.Outputs[i].From)
-	}
+	j.completeOutputs()
 	for name, s := range j.Secrets {
 		if s.File != "" {
 			s.File = j.local(s.File)
@@ -160,19 +158,30 @@ func FindSites(flag string) (SitesFile, error) {
 		return LoadSites(flag)
 	}
 	none := SitesFile{Sites: DefaultSites()}
-	config := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(config) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return none, nil //nolint:nilerr // without a home there is no configuration
-		}
-		config = filepath.Join(home, ".config")
+	file, err := SitesPath()
+	if err != nil {
+		return none, nil //nolint:nilerr // without a home there is no configuration
 	}
-	file := filepath.Join(config, "bee", "sites.yaml")
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return none, nil
 	}
 	return LoadSites(file)
+}
+
+// SitesPath is the path of the user's sites file, which need not exist.
+func SitesPath() (string, error) {
+	if file := os.Getenv("BEE_SITES"); file != "" {
+		return file, nil
+	}
+	config := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(config) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", &core.Error{Kind: core.Invalid, Op: "find the home directory", Err: err, Remedy: "Set HOME, or BEE_SITES."}
+		}
+		config = filepath.Join(home, ".config")
+	}
+	return filepath.Join(config, "bee", "sites.yaml"), nil
 }
 
 // SelectSites gives the sites that a job may use, in its order.

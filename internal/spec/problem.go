@@ -65,9 +65,22 @@ func asError(problems []Problem) error {
 	return &core.Error{Kind: core.Invalid, Err: &Errors{sorted(problems)}}
 }
 
-// nearest gives the word most like the given one, if it is like it at all.
+// typos is how many letters of a word may be wrong for it to be another one.
+func typos(word string) int {
+	switch {
+	case len(word) < 3:
+		return 0
+	case len(word) < 6:
+		return 1
+	case len(word) < 10:
+		return 2
+	}
+	return 3
+}
+
+// nearest gives the word most like the given one, if it differs by a small typo.
 func nearest(word string, words []string) string {
-	best, bestDistance := "", 1+len(word)/2
+	best, bestDistance := "", 1+typos(word)
 	for _, w := range words {
 		if d := distance(word, w); d < bestDistance {
 			best, bestDistance = w, d
@@ -95,22 +108,30 @@ func shortens(short, word string) bool {
 	return short == ""
 }
 
-// distance is Levenshtein's.
+// distance counts the letters that are missing, wrong, too many or exchanged with their
+// neighbour: Damerau's, of whole words without change in between.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }
+
+// Nearest returns the word that differs from the given one by a small typo, or "".
+func Nearest(word string, words []string) string { return nearest(word, words) }

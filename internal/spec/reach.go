@@ -44,6 +44,10 @@ func (j *Job) Reaches(dir string) []Reach {
 	}
 	for i, in := range j.Inputs {
 		key := fmt.Sprintf("inputs[%d].from", i)
+		if IsRemote(in.From) {
+			add(key, "fetches", in.From)
+			continue
+		}
 		found, err := LocalMatches(in.From)
 		if err != nil || len(found) == 0 {
 			found = []string{in.From}
@@ -52,8 +56,17 @@ func (j *Job) Reaches(dir string) []Reach {
 			add(key, "reads", found[at])
 		}
 	}
+	for i, m := range j.Mounts {
+		does := "reads, on the site,"
+		if m.Write {
+			does = "reads and changes, on the site,"
+		}
+		add(fmt.Sprintf("mounts[%d].from", i), does, m.From)
+	}
 	for i, out := range j.Outputs {
-		if leaves(dir, out.To) {
+		if IsRemote(out.To) {
+			add(fmt.Sprintf("outputs[%d].to", i), "sends to", out.To)
+		} else if leaves(dir, out.To) {
 			add(fmt.Sprintf("outputs[%d].to", i), "writes to", out.To)
 		}
 	}

@@ -61,6 +61,8 @@ func TestReaches(t *testing.T) {
 		{"checkpoint: {}\nstore: evil.example:in", "store"},
 		{"checkpoint: {}\nstore: s3://bucket/x", "store"},
 		{"checkpoint: {}\nstore: /tmp", "store"},
+		{"mounts: [{from: /project/era5, to: /d}]", "mounts[0].from"},
+		{"mounts: [{from: project, to: /d, write: true}]", "mounts[0].from"},
 		{"vm: {disks: [{from: /home/ann/x.img, to: /d}]}", "vm.disks[0].from"},
 		{"vm: true\nvolume: {path: /work, kind: dataimage, from: /tmp/x.img}", "volume.from"},
 	} {
@@ -168,7 +170,7 @@ func TestJobsOfRecordsAreChecked(t *testing.T) {
 		"no image": func(j *Job) { j.Image = "" }, "nodes": func(j *Job) { j.Nodes = -1 }, "many nodes": func(j *Job) { j.Nodes = math.MaxInt64 },
 		"name": func(j *Job) { j.Name = "../x" }, "line break": func(j *Job) { j.Name = "a\nb" }, "no text": func(j *Job) { j.Workdir = "/\x00" },
 		"negative": func(j *Job) { j.Wait = -time.Hour }, "runtime": func(j *Job) { j.Runtime = "host" }, "variable": func(j *Job) { j.Env = map[string]string{"A=B": ""} },
-		"volume": func(j *Job) { j.Volume.Path = "/proc" }, "output": func(j *Job) { j.Outputs = []Copy{{From: "/etc/x", To: "/x"}} },
+		"volume": func(j *Job) { j.Volume.Path = "/proc" }, "output": func(j *Job) { j.Outputs = []Output{{From: "/etc/x", To: "/x"}} },
 		"long": func(j *Job) { j.Run.Shell = strings.Repeat("x", maxFile+1) }, "store": func(j *Job) { j.Store = "-oProxyCommand=x:y" },
 		"secret of two": func(j *Job) { j.Secrets = map[string]Secret{"A": {Exec: "x", Env: "y"}} }, "gpus": func(j *Job) { j.GPUs = -7 },
 		"slots": func(j *Job) { j.Retry = math.MaxInt64 },

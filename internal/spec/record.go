@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a job in a record that somebody else has written: more than any Beefile
+// Bounds of a job in a record that another user has written: more than any Beefile
 // can have.
 const (
 	mostElements = 100000
 	mostNumber   = math.MaxInt32
 )
 
-// FromRecord checks a job that a record of somebody else holds as if it came from a
+// FromRecord checks a job that a record of another user holds as if it came from a
 // Beefile, and completes it. Relative paths in it start at dir. Its error, of kind
 // Invalid, holds all that is wrong.
 func FromRecord(what string, job Job, dir string) (*Job, error) {

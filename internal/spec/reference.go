@@ -14,14 +14,26 @@ import (
 
 // IsLocalImage tells an image that is named by a path of this machine.
 func IsLocalImage(ref string) bool {
-	scheme, _, is := strings.Cut(ref, ":")
-	return is && slices.Contains([]string{"oci", "docker-archive", "oci-archive"}, scheme)
+	scheme, _, is := strings.Cut(withScheme(ref), ":")
+	return is && slices.Contains([]string{"oci", "docker-archive", "oci-archive", sifScheme}, scheme)
+}
+
+// sifScheme is that of image files of Apptainer.
+const sifScheme = "sif"
+
+// withScheme is a reference with the scheme that the ending of a path stands for: app.sif
+// and sif:app.sif are one image.
+func withScheme(ref string) string {
+	if strings.HasSuffix(ref, ".sif") && !strings.Contains(ref, ":") {
+		return sifScheme + ":" + ref
+	}
+	return ref
 }
 
 // ImageFrom gives an image's reference with its path, if it has one, as seen
 // from a directory.
 func ImageFrom(dir, ref string) string {
-	ref = strings.TrimPrefix(ref, registryPrefix)
+	ref = withScheme(strings.TrimPrefix(ref, registryPrefix))
 	scheme, path, _ := strings.Cut(ref, ":")
 	if IsLocalImage(ref) && !filepath.IsAbs(path) {
 		return scheme + ":" + filepath.Join(dir, path)
@@ -43,11 +55,10 @@ var foreign = []struct{ prefix, suffix, what, instead string }{ //nolint:gocheck
 	{"docker-archive://", "", "no path of an archive", "write docker-archive:FILE, without //"},
 	{"docker-daemon://", "", "a name of another tool", "write docker-daemon:NAME, without //"},
 	{"library://", "", "an image of Apptainer's library", sif},
-	{"shub://", "", "an image of Singularity Hub, which is closed", "name the image that it was made from"},
+	{"shub://", "", "an image of Singularity Hub, which is closed", "name the image that it was made from; for a copy of it, write sif:FILE"},
 	{"oras://", "", "a SIF file in a registry", sif},
-	{"sif:", "", "a SIF file", sif},
-	{"instance://", "", "a running instance of Apptainer", sif},
-	{"", ".sif", "a SIF file", sif},
+	{"sif://", "", "no path of a SIF file", "write sif:FILE, without //"},
+	{"instance://", "", "a running instance of Apptainer", "name its image"},
 	{"", ".sqsh", "a SquashFS file of enroot", "name the image that it was made from"},
 	{"dockerd://", "", "a name of enroot's", "write docker-daemon:NAME"},
 	{"podman://", "", "a name of enroot's", "write podman:NAME"},
@@ -59,7 +70,7 @@ var foreign = []struct{ prefix, suffix, what, instead string }{ //nolint:gocheck
 	{"file://", "", "an address of a file", "write docker-archive:FILE or oci:DIR"},
 }
 
-const sif = "convert it: `apptainer build --sandbox DIR IMAGE`, `tar -C DIR -c . | docker import - NAME`, and write docker-daemon:NAME; or name the image that it was made from"
+const sif = "pull it into a file: `apptainer pull app.sif IMAGE`, and write sif:app.sif; or name the image that it was made from"
 
 // foreignImage finds names of other tools.
 func foreignImage(ref string) (hint string, err error) {

@@ -58,6 +58,8 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 			words["minItems"] = 1
 		}
 		return oneOf(text, words)
+	case reflect.TypeFor[Output]():
+		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[Build]():
 		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[VM]():
@@ -73,7 +75,7 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 	case reflect.TypeFor[BitRate]():
 		return map[string]any{"type": "string", "pattern": `^[0-9.]+ *([kKmMgG])?bit$`}
 	case reflect.TypeFor[time.Duration]():
-		return oneOf(map[string]any{"const": 0}, map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`})
+		return oneOf(map[string]any{"const": 0}, map[string]any{"type": "string", "pattern": durationPattern})
 	case reflect.TypeFor[Site]():
 		s := m.objectSchema(t, at)
 		s["required"] = []string{"name", "provider"}

@@ -12,7 +12,7 @@ func TestSites(t *testing.T) {
 	sites, err := ParseSites("sites.yaml", []byte(`sites:
   - {name: laptop, provider: local}
   - {name: lab, provider: local, hosts: 4, link_rate: 1.5gbit}
-  - {name: rack, provider: ssh, hosts: ["n1.example.org", "ann@n[2-9]"], scratch: /scratch/$USER, slots: 16}
+  - {name: rack, provider: ssh, hosts: ["n1.example.org", "ann@n[2-9]"], scratch: /scratch/$USER, slots: 16, paths: {era5.v2: /gpfs/era5, x: $HOME/x}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +45,10 @@ func TestSites(t *testing.T) {
 		"none":                {"sites: []", "no site is given"},
 		"relative scratch":    {"sites: [{name: a, provider: ssh, hosts: [n], scratch: rel}]", "scratch: \"rel\" is no absolute path"},
 		"home as scratch":     {"sites: [{name: a, provider: ssh, hosts: [n], scratch: ~/bee}]", "$HOME/bee"},
+		"path of no name":     {"sites: [{name: a, provider: local, paths: {a/b: /x, -c: /y, '': /z}}]", `s:1:44: sites[0].paths: "a/b" is no name of a path (letters, digits | "-c" is no name | "" is no name`},
+		"path of a home":      {"sites: [{name: a, provider: ssh, hosts: [n], paths: {p: '~', q: ~/q}}]", "s:1:57: sites[0].paths.p: ~ is not known on the hosts ($HOME) | sites[0].paths.q: ~ is not known on the hosts ($HOME/q)"},
+		"relative path":       {"sites: [{name: a, provider: local, paths: {p: gpfs/x, q: ../x, r: ''}}]", `s:1:47: sites[0].paths.p: "gpfs/x" is no absolute path on the hosts | "../x" is no absolute path | sites[0].paths.r`},
+		"path of two lines":   {`sites: [{name: a, provider: local, paths: {p: "/a\nb", q: "/a\0b"}}]`, `s:1:47: sites[0].paths.p: "/a\nb" is no path | sites[0].paths.q`},
 		"slot too short":      {"sites: [{name: a, provider: local, slot: 1s}]", "slot: 1s leaves nothing to compute"},
 		"no slot":             {"sites: [{name: a, provider: local, slot: 0s}]", "slot: it cannot be nothing"},
 		"bad network":         {"sites: [{name: a, provider: local, network: 10/8}]", "is no range of addresses"},

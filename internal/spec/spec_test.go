@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,9 +37,9 @@ sites: [laptop, lab]
 	want := &Job{
 		Name: "lysozyme", Image: "docker.io/gromacs/gromacs:2025.1", Nodes: 2, RanksPerNode: 4,
 		Env: map[string]string{"OMP_NUM_THREADS": "1", "DEBUG": "true"}, Secrets: map[string]Secret{"TOKEN": {Env: "MY_TOKEN"}},
-		Inputs: []Copy{{"/home/ann/input", "/work"}}, Volume: Volume{Path: "/work"}, Entrypoint: &Command{Argv: []string{}},
+		Inputs: []Input{{From: "/home/ann/input", To: "/work"}}, Volume: Volume{Path: "/work"}, Entrypoint: &Command{Argv: []string{}},
 		Setup: &Command{Shell: "gmx grompp"}, Run: &Command{Argv: []string{"mpirun", "gmx_mpi", "mdrun"}},
-		Outputs: []Copy{{"/work/md.*", "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann",
+		Outputs: []Output{{From: "/work/md.*", To: "/home/ann/results"}}, GPUs: AllGPUs, Timeout: 90 * time.Minute, Sites: []string{"laptop", "lab"}, Dir: "/home/ann",
 	}
 	if !reflect.DeepEqual(j, want) {
 		t.Errorf("got  %+v\nwant %+v", j, want)
@@ -111,9 +112,9 @@ func bad() map[string]struct {
 			[]string{"2:8: nodes: 0 cannot be", `3:1: key "nodes" is given twice`, `4:1: key "nodes" is given twice`, "5:12: vm.cpus: -1 cannot be", `6:1: key "vm" is given twice`},
 		},
 		"keys that cannot be, and values": {
-			"image: a\nbuild: .\nresume: x\nenv: {1A: x}\nvm:\n  image: b\n  packages: [c]\noutputs:\n- from: /work/x\nvolume:\n  path:\n    a: b\n",
+			"image: a\nbuild: .\nresume: x\nenv: {1A: x}\nvm:\n  image: b\n  packages: [c]\noutputs:\n- to: x\nvolume:\n  path:\n    a: b\n",
 			[]string{
-				"2:1: `image:` and `build:` exclude", "3:1: resume: without `checkpoint:`", `4:7: env: "1A" is no name`, "7:3: vm.packages are for a guest", "9:3: outputs[0]: both", "12:5: volume.path: text is wanted",
+				"2:1: `image:` and `build:` exclude", "3:1: resume: without `checkpoint:`", `4:7: env: "1A" is no name`, "7:3: vm.packages are for a guest", "9:3: outputs[0]: `from` is needed", "12:5: volume.path: text is wanted",
 			},
 		},
 		"no image":                  {"run: x\n", []string{"1:1: neither `image:` nor `build:`"}},
@@ -132,7 +133,7 @@ func bad() map[string]struct {
 		"not a mapping":             {"- a\n", []string{"a mapping of keys is wanted here, this is a list"}},
 		"empty":                     {"", []string{"the file is empty"}},
 		"not YAML":                  {"image: [a\n", []string{"not valid YAML"}},
-		"a path for an output":      {"image: a\noutputs: [/work/x]\ninputs: [./a]\nenv: [A=1]\n", []string{"(such as {from: /work/*.dat, to: ./results})", "(such as {from: ./input, to: /work})", "(such as {KEY: value})"}},
+		"a path for an output":      {"image: a\noutputs: [[/work/x]]\ninputs: [./a]\nenv: [A=1]\n", []string{"(such as {from: /work/*.dat, to: ./results})", "(such as {from: ./input, to: /work})", "(such as {KEY: value})"}},
 		"a tab":                     {"image: a\nenv:\n\tA: x\n", []string{"3:1: a tab begins this line: YAML wants spaces there"}},
 		"a tab in a block":          {"image: a\nrun: |\n  if true; then\n\techo a\n  fi\n", []string{"4:1: a tab begins this line: YAML wants spaces there"}},
 		"missing value":             {"image:\n", []string{"image: a value is missing"}},
@@ -160,7 +161,7 @@ func bad() map[string]struct {
 		"no false error on secrets":    {"image: a\nsecrets: {T: {file: [x]}, U: {}}\n", []string{"2:21: secrets.T.file: text is wanted", "2:30: secrets.U: give exactly one"}},
 		"no false error on inputs":     {"image: a\ninputs: [{form: x, to: /work}, {from: x}]\n", []string{"2:11: unknown key", "inputs[1]: both `from` and `to` are needed"}},
 		"no false error on checkpoint": {"image: a\nresume: x\ncheckpont: {grace: 1s}\nnodes: 0\n", []string{"3:1: unknown key", "4:8: nodes: 0"}},
-		"value beside an unknown key":  {"image: a\ninputs: [{frm: x, to: work}, {frm: x, to: /proc}]\noutputs: [{from: y, too: z}]\n", []string{`2:11: unknown key "inputs[0].frm"`, `2:23: inputs[0].to: "work" is no absolute path`, "2:31: unknown key", "2:43: inputs[1].to: /proc is not the job's own", `3:18: outputs[0].from: "y" is no absolute path`, "3:21: unknown key"}},
+		"value beside an unknown key":  {"image: a\ninputs: [{frm: x, to: work}, {frm: x, to: /proc}]\noutputs: [{from: /y, too: z}]\n", []string{`2:11: unknown key "inputs[0].frm"`, `2:23: inputs[0].to: "work" is no absolute path`, "2:31: unknown key", "2:43: inputs[1].to: /proc is not the job's own", "3:22: unknown key"}},
 		"no such anchor":               {"image: *none\nnodes: 0\n", []string{"1:8: no anchor has this name", "2:8: nodes: 0"}},
 		"anchor below an unknown key":  {"common: &c {A: x}\nimage: a\nenv: *c\n", []string{`1:1: unknown key "common"`}},
 		"merge of a list":              {"image: a\nenv: {<<: 5, B: y}\n", []string{"env.<<: a mapping of keys is wanted here, this is a number"}},
@@ -168,9 +169,10 @@ func bad() map[string]struct {
 		"image in capitals":            {"image: UPPER/x\n", []string{`1:8: image: "UPPER/x" is no name of an image`}},
 		"image of no registry":         {"image: other://debian\n", []string{`1:8: image: "other:" is no name of a registry`}},
 		"image by https":               {"image: https://docker.io/x\n", []string{"1:8: image: \"https://docker.io/x\" is an address of the web (leave out https://"}},
-		"image of a library":           {"image: library://a/b/c:1\n", []string{"is an image of Apptainer's library (convert it"}},
+		"image of a library":           {"image: library://a/b/c:1\n", []string{"is an image of Apptainer's library (pull it"}},
 		"image of a hub":               {"image: shub://a/b\n", []string{"Singularity Hub"}},
-		"image in a SIF file":          {"image: ./app.sif\n", []string{"is a SIF file (convert it"}},
+		"image in no SIF file":         {"image: 'sif:'\n", []string{`1:8: image: a path is wanted after the colon`}},
+		"image by a SIF's address":     {"image: sif://app.sif\n", []string{"write sif:FILE, without //"}},
 		"image in a SIF's registry":    {"image: oras://ghcr.io/x\n", []string{"is a SIF file in a registry"}},
 		"image in podman's storage":    {"image: containers-storage:x\n", []string{"is an image of podman's storage (write podman:NAME)"}},
 		"image in skopeo's directory":  {"image: dir:./x\n", []string{"is a directory of skopeo's (copy it"}},
@@ -189,6 +191,17 @@ func bad() map[string]struct {
 		"builder of packages":          {"build: {debian: bookworm, builder: vm}\n", []string{"1:27: build.builder: only a build by a Dockerfile has it"}},
 		"input for all there is":       {"image: a\ninputs: [{from: x, to: /}]\n", []string{"2:24: inputs[0].to: all of the container cannot be replaced"}},
 		"input for the kernel's":       {"image: a\ninputs: [{from: x, to: /proc/x}, {from: x, to: /a/../dev}]\n", []string{"2:24: inputs[0].to: /proc/x is not the job's own: the container has its /proc there", "inputs[1].to: /dev is not"}},
+		"mount without a place":        {"image: a\nmounts: [{from: /x}, /y:/z, {form: x}]\n", []string{"2:10: mounts[0]: both `from` and `to` are needed (such as {from: /project/era5, to: /data})", "2:22: mounts[1]: a mapping of keys is wanted here", "2:30: unknown key"}},
+		"mount of this machine's":      {"image: a\nmounts: [{from: ./x, to: /x}, {from: ~/x, to: /y}, {from: p/../x, to: /z}, {from: '-x', to: /v}]\n", []string{`2:17: mounts[0].from: "./x" is relative`, `2:38: mounts[1].from: ~ is not known on the hosts ($HOME/x)`, `2:59: mounts[2].from: "p/../x" leads out`, `2:83: mounts[3].from: "-x" is no absolute path and no name`}},
+		"mount over all":               {"image: a\nmounts: [{from: /x, to: /}]\n", []string{"2:25: mounts[0].to: all of the container cannot be replaced"}},
+		"mount over the kernel's":      {"image: a\nmounts: [{from: /x, to: /proc}, {from: /x, to: /a/../sys/fs}, {from: /x, to: /dev/shm}, {from: /x, to: /.bee/run}]\n", []string{"2:25: mounts[0].to: /proc is not the job's own", "mounts[1].to: /sys/fs is not", "mounts[2].to: /dev/shm is not", "mounts[3].to: /.bee/run is not"}},
+		"mount over the volume":        {"image: a\nvolume: /a/b\nmounts: [{from: /x, to: /a/b/}, {from: /x, to: /a}]\n", []string{"3:25: mounts[0].to: the volume is at /a/b, and this would hide it", "mounts[1].to: the volume is at /a/b"}},
+		"mount on others":              {"image: a\ninputs: [{from: x, to: /in/x}, {from: y, to: /work/y}]\nmounts: [{from: /x, to: /in}, {from: /x, to: /work/y/z}, {from: /x, to: /m/}, {from: /x, to: /m/n}]\n", []string{"3:25: mounts[0].to: an input is there already, at /in/x", "mounts[1].to: an input is there already, at /work/y", "mounts[3].to: another mount is there already, at /m"}},
+		"mount on a disk":              {"image: a\nvm: {disks: [{size: 1G, to: /d}]}\nmounts: [{from: /x, to: /d/e}]\n", []string{"3:25: mounts[0].to: a disk is there already, at /d"}},
+		"mounts without number":        {"image: a\nvm: true\nmounts: [" + fortyOneMounts() + "]\n", []string{"3:9: mounts: a guest has room for 40 of them, not for 41"}},
+		"output of a mount":            {"image: a\nmounts: [{from: /x, to: /work/x}]\noutputs: [{from: '/work/x/*', to: .}]\n", []string{"3:18: outputs[0].from: /work/x/* lies in a mount, whose files stay on the site"}},
+		"checkpoint in a mount":        {"image: a\nmounts: [{from: /x, to: /work/x}]\ncheckpoint: {paths: [/work/x/y], file: /work/x/stop}\n", []string{"3:22: checkpoint.paths[0]: /work/x/y lies in a mount", "3:40: checkpoint.file: /work/x/stop lies in a mount"}},
+		"mounts of saved machines":     {"image: a\nvm: true\ncheckpoint: {mode: vm}\nmounts: [{from: /x, to: /y}]\n", []string{"4:1: mounts: virtual machines that are saved hold all their files themselves"}},
 		"volume in BEE's own":          {"image: a\nvolume: /.bee/run\n", []string{"2:9: volume: /.bee/run is not the job's own"}},
 		"disk on the volume":           {"image: a\nvm: {disks: [{size: 1G, to: /a/../work}]}\n", []string{"2:29: vm.disks[0].to: the volume is there already, at /work"}},
 		"disk on a disk":               {"image: a\nvm: {disks: [{size: 1G, to: /a}, {size: 1G, to: /a/}]}\n", []string{"vm.disks[1].to: another disk is there already"}},
@@ -247,6 +260,14 @@ func TestCheckPlatform(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+func fortyOneMounts() string {
+	var b strings.Builder
+	for i := range 41 {
+		fmt.Fprintf(&b, "{from: /x, to: /m%d}, ", i)
+	}
+	return b.String()
 }
 
 func TestVM(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stranger returns why a file may have been written by somebody else than the user, by
+// Stranger returns why a file may have been written by another user, by
 // its owner and by who may change it or put another one in its place; "": nobody else.
 func Stranger(file string) (why string, err error) {
 	path, err := filepath.Abs(file)

@@ -116,6 +116,7 @@ const (
 // Limits of what a guest can be given.
 const (
 	mostDisks   = 16 // each is a device, and what all guests have leaves room for some twenty
+	mostMounts  = 40 // eight share the place of a device; the volume and inputs are of them
 	leastMemory = 512 << 20
 	leastDisk   = 1 << 30
 	leastExtra  = 16 << 20

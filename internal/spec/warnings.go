@@ -73,7 +73,9 @@ func (j *Job) Warnings(sites []Site) []string {
 	for _, s := range sites {
 		if known := s.HostsKnown(); known > 0 && known < j.Hosts() {
 			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d hosts, and it has %d", s.Name, j.Hosts(), known))
-		} else if cores := s.coresKnown(); cores > 0 && j.RanksPerNode > cores {
+		} else if cores := s.coresKnown(); cores > 0 && j.Cores > cores {
+			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d cores on each host, and it has %d", s.Name, j.Cores, cores))
+		} else if cores > 0 && j.RanksPerNode > cores {
 			list = append(list, fmt.Sprintf("on site %s, %d ranks share %d cores of each host: `ranks_per_node` is larger than its `slots`", s.Name, j.RanksPerNode, cores))
 		}
 	}

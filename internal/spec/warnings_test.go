@@ -10,7 +10,7 @@ func TestWarnings(t *testing.T) {
 	small := Site{Name: "lab", Provider: "local", Hosts: Hosts{Count: 2}}
 	rack := Site{Name: "rack", Provider: "ssh", Hosts: Hosts{Patterns: []string{"n[1-4]", "m"}}, Slots: 4}
 	queue := Site{Name: "cluster", Provider: "slurm"}
-	outputs := []Copy{{From: "/work/a", To: "."}}
+	outputs := []Output{{From: "/work/a", To: "."}}
 	for name, c := range map[string]struct {
 		job   Job
 		sites []Site

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // Attempt is the record of one stretch of a run on one lease.
@@ -64,14 +63,14 @@ type Record struct {
 	Kind     string                       `json:"kind,omitempty"`
 	Message  string                       `json:"message,omitempty"`
 	Remedy   string                       `json:"remedy,omitempty"`
-	Phases   map[plan.Phase]time.Duration `json:"phases,omitempty"`
+	Phases   map[core.Phase]time.Duration `json:"phases,omitempty"`
 	// HeadPhases are the head's that were over when it began the job's command, until
 	// Phases has all of them.
-	HeadPhases map[plan.Phase]time.Duration `json:"head_phases,omitempty"`
+	HeadPhases map[core.Phase]time.Duration `json:"head_phases,omitempty"`
 	// Starting is how far its virtual machines are, by the head's last word, until all
 	// have their containers.
 	Starting string            `json:"starting,omitempty"`
-	Nodes    []plan.NodeReport `json:"nodes,omitempty"`
+	Nodes    []core.NodeReport `json:"nodes,omitempty"`
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
 	Expected time.Time `json:"expected,omitzero"`
@@ -86,9 +85,9 @@ type Record struct {
 	Saving   time.Duration `json:"saving,omitempty"`
 	Bringing time.Duration `json:"bringing,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
-	Answer plan.Answer `json:"answer,omitempty"`
-	// Entrusted is when the autostart was put on record.
-	Entrusted time.Time `json:"entrusted,omitzero"`
+	Answer core.Answer `json:"answer,omitempty"`
+	// AutostartAt is when the autostart was put on record.
+	AutostartAt time.Time `json:"entrusted,omitzero"`
 	// ReleaseTried is when a release last failed, so that a host which is gone
 	// for good is not tried with every command.
 	ReleaseTried time.Time `json:"release_tried,omitzero"`

@@ -17,6 +17,9 @@ type Change struct {
 	Events  []event.Event
 	// Answers are requests whose result the change is.
 	Answers []Request
+	// Admit, if set, gets the runs but Run that are not over, in the transaction. Its error
+	// is that of Write, and nothing is written.
+	Admit func(active []Run) error
 	// Durable makes the change survive a power failure: set it when something outside
 	// of this machine is about to be made.
 	Durable bool
@@ -30,6 +33,15 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 	}
 	written := make([]event.Event, len(c.Events))
 	err := db.change(ctx, func(ctx context.Context, t *tx) error {
+		if c.Admit != nil {
+			active, err := txRows(ctx, t, scanRun, "SELECT "+runValues+" FROM runs WHERE state IN ('queued','running','suspended','set aside') AND id<>?", c.Run.ID)
+			if err == nil {
+				err = c.Admit(active)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if c.Run != nil {
 			if err := t.run(ctx, *c.Run); err != nil {
 				return fmt.Errorf("record run %s: %w", c.Run.ID, err)

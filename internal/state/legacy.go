@@ -30,7 +30,7 @@ type legacy struct {
 // after it was decided.
 func (l legacy) derive(a *Attempt, followed bool) {
 	a.Autostart = NoAutostart
-	if !a.Entrusted.IsZero() {
+	if !a.AutostartAt.IsZero() {
 		a.Autostart = Enabling
 	}
 	a.NoProgress = l.Idle || l.Vain

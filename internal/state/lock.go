@@ -30,33 +30,33 @@ func (s *Store) Lock(id string) (*Lock, error) {
 	return l, err
 }
 
-// Carrier is the directory of the process that carries this user's detached
+// Supervisor is the directory of the process that controls this user's detached
 // runs in one environment, known by a key: its lock, and the names of the runs
 // that it shall take.
-func (s *Store) Carrier(key string) string { return filepath.Join(s.carriers(), key) }
+func (s *Store) Supervisor(key string) string { return filepath.Join(s.supervisors(), key) }
 
-func (s *Store) carriers() string { return filepath.Join(s.dir, "controllers") }
+func (s *Store) supervisors() string { return filepath.Join(s.dir, "controllers") }
 
-// Carriers gives the directories of those that run now.
-func (s *Store) Carriers() (dirs []string) {
-	entries, _ := os.ReadDir(s.carriers()) // where there are none, there is none
+// Supervisors gives the directories of those that run now.
+func (s *Store) Supervisors() (dirs []string) {
+	entries, _ := os.ReadDir(s.supervisors()) // where there are none, there is none
 	for _, e := range entries {
-		if dir := s.Carrier(e.Name()); locked(filepath.Join(dir, CarrierLock)) {
+		if dir := s.Supervisor(e.Name()); locked(filepath.Join(dir, SupervisorLock)) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// CarrierLock is the file in a carrier's directory that is no run: it has it locked.
-const CarrierLock = lockName
+// SupervisorLock is the file in a supervisor's directory that is no run: it has it locked.
+const SupervisorLock = lockName
 
 const lockName = "lock"
 
-// LockCarrier makes this process the one that carries runs in an environment,
+// LockSupervisor makes this process the one that controls runs in an environment,
 // or gives a Busy error where there is one.
-func (s *Store) LockCarrier(key string) (*Lock, error) {
-	return lock(filepath.Join(s.Carrier(key), CarrierLock), "lock the controllers of", s.dir, "another bee process carries its runs")
+func (s *Store) LockSupervisor(key string) (*Lock, error) {
+	return lock(filepath.Join(s.Supervisor(key), SupervisorLock), "lock the controllers of", s.dir, "another bee process controls its runs")
 }
 
 // LockSaved takes a directory of saved virtual machines for this process, which

@@ -67,7 +67,7 @@ func TestNudgeSignalsOnlyTheHolder(t *testing.T) {
 			// A signal that comes must not be missed, and one that does not is waited for
 			// until another one has come after it.
 			if !c.told {
-				syscall.Kill(self.PID, syscall.SIGTERM) // then the test waits in vain
+				syscall.Kill(self.PID, syscall.SIGTERM) // then the test waits without success
 			}
 			<-told
 			time.Sleep(50 * time.Millisecond)

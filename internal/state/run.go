@@ -66,7 +66,7 @@ type Run struct {
 	Submission json.RawMessage
 }
 
-// maxText bounds the texts of a record, which may be somebody else's.
+// maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10
 
 const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, suspended"
@@ -205,7 +205,8 @@ func (s *Store) RemoveRun(ctx context.Context, id string) error {
 		_, err2 := tx.ExecContext(ctx, "DELETE FROM runs WHERE id=?", id)
 		_, err3 := tx.ExecContext(ctx, "DELETE FROM events WHERE run=?", id)
 		_, err4 := tx.ExecContext(ctx, "DELETE FROM requests WHERE run=?", id)
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
+		_, err5 := tx.ExecContext(ctx, "DELETE FROM written WHERE run=?", id)
+		if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		return tx.Commit()

@@ -15,7 +15,7 @@ import (
 )
 
 // RunDir is the directory of files that belong to one run. It lies below the state
-// directory for any id, also for one of a record that somebody else has written.
+// directory for any id, also for one of a record that another user has written.
 func (s *Store) RunDir(id string) string { return filepath.Join(s.runDirs(), runDirName(id)) }
 
 func (s *Store) runDirs() string { return filepath.Join(s.dir, "runs") }

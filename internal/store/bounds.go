@@ -19,7 +19,7 @@ const (
 	MostNames = 100000
 )
 
-// CheckList refuses what a place that somebody else keeps lists of a run where that
+// CheckList refuses what a place that another user keeps lists of a run where that
 // cannot be, and calls broken what has no manifest that can be.
 func CheckList(list []driver.Checkpoint) error {
 	if len(list) > MostNames {

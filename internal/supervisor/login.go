@@ -1,5 +1,7 @@
-// Package supervisor starts `bee supervise` when its user logs in, or the machine
-// starts: by a user unit of systemd, else by cron. It knows nothing of runs.
+// Package supervisor holds the controllers of detached runs in a background process, and
+// starts `bee supervise` when its user logs in, or the machine starts: by a user unit of
+// systemd, else by cron. It knows records and locks of runs, and neither sites nor
+// terminals: what a controller does is given to it.
 package supervisor
 
 import (

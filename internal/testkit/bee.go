@@ -88,6 +88,11 @@ func NewBee(t testing.TB) *Bee {
 	return b
 }
 
+// Oversubscribe lets runs of this bee begin at once, however many cores this machine has.
+func (b *Bee) Oversubscribe() {
+	b.Env = append(b.Env, "BEE_SITES="+b.File("oversubscribed.yaml", "sites: [{name: local, provider: local, oversubscribe: true}]\n"))
+}
+
 // File writes a file below Work and gives its path.
 func (b *Bee) File(name, text string) string {
 	b.t.Helper()

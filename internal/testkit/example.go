@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,16 @@ func Example(t testing.TB, name string) *Bee {
 func (b *Bee) CopyExample(name string) {
 	b.t.Helper()
 	b.CopyExamples(name, "sites.yaml")
-	os.RemoveAll(filepath.Join(b.Work, name, "results"))
+	dir := filepath.Join(b.Work, name)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != "job.yaml" && e.Name() != "input" { // the outputs of a run here
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // CopyExamples puts parts of examples/ there.

@@ -224,7 +224,7 @@ func TestModesWhateverTheUmask(t *testing.T) {
 }
 
 // Everything else travels as ever: links, holes, what is no file.
-func TestOddFilesOverAnIndex(t *testing.T) {
+func TestUnusualFilesOverAnIndex(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from")
 	makeTree(t, from)

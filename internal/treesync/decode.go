@@ -20,7 +20,8 @@ type arriving struct {
 	// held is the content of a small file that is not made before all of it is there,
 	// nil where it is made.
 	held *[]byte
-	size int // of what is held
+	size int   // of what is held
+	data int64 // bytes that have come
 }
 
 // WriteAt implements io.WriterAt.
@@ -39,6 +40,7 @@ type decoder struct {
 	meta  *meta
 	depth int
 	ended bool
+	holes int64  // bytes of all files that have not come as data
 	id    []byte // of the transfer, if it has one
 }
 
@@ -67,6 +69,24 @@ func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// errDeep and errHoles are causes that no tree of an honest job has.
+var (
+	errDeep  = fmt.Errorf("its directories are nested deeper than %d", maxDepth)           //nolint:gochecknoglobals // a constant
+	errHoles = fmt.Errorf("its files have holes of more than %d TiB", int64(maxHoles>>40)) //nolint:gochecknoglobals // a constant
+)
+
+// addHoles counts the holes of a file.
+func addHoles(sum *int64, n int64) error {
+	if n <= 0 { // some data came twice
+		return nil
+	}
+	if n > maxHoles-*sum {
+		return errHoles
+	}
+	*sum += n
 	return nil
 }
 
@@ -121,6 +141,7 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if off < 0 {
 			return errRecord
 		}
+		d.open.data += int64(len(b) - 8)
 		if d.hold(b[8:], off) {
 			return nil
 		}
@@ -140,12 +161,20 @@ func (d *decoder) record(kind byte, b []byte) error {
 		if err := d.begin(); err != nil {
 			return err
 		}
-		return d.basis.copyTo(d.open, off, sum(b[8:]))
+		n, err := d.basis.copyTo(d.open, off, sum(b[8:]))
+		d.open.data += int64(n)
+		return err
 	case recEnd:
 		if len(b) != 8 {
 			return errRecord
 		}
 		size := int64(binary.LittleEndian.Uint64(b))
+		if size < 0 {
+			return errRecord
+		}
+		if err := addHoles(&d.holes, size-d.open.data); err != nil {
+			return err
+		}
 		if f := d.open; f.held != nil && int64(f.size) == size {
 			d.open = nil
 			return d.t.arrived(d.meta, f.noted, f.held, f.size)
@@ -206,7 +235,10 @@ func (d *decoder) entry(b []byte) error {
 	}
 	switch m.kind {
 	case kindDir:
-		if d.depth++; d.depth == 1 && d.id != nil && d.basis != nil && !d.many {
+		if d.depth++; d.depth > maxDepth {
+			return errDeep
+		}
+		if d.depth == 1 && d.id != nil && d.basis != nil && !d.many {
 			d.t.journal = newJournal(d.t.root, transferID(d.id))
 		}
 		return d.t.enter(m)

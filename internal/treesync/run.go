@@ -24,23 +24,24 @@ type checked struct {
 	check uint64
 }
 
-// copyTo has a chunk of the basis put into a file, at the latest by flush.
-func (b *Basis) copyTo(out io.WriterAt, at int64, s sum) error {
+// copyTo has a chunk of the basis put into a file, at the latest by flush, and tells its
+// size.
+func (b *Basis) copyTo(out io.WriterAt, at int64, s sum) (int, error) {
 	p, ok := b.at[s]
 	if !ok {
-		return errRecord
+		return 0, errRecord
 	}
 	r := &b.run
 	end := int64(r.from.length)
 	if len(r.ends) == 0 || p.file != r.from.file || p.offset != r.from.offset+end || at != r.to+end || end+int64(p.length) > blockSize {
 		if err := b.flush(out); err != nil {
-			return err
+			return 0, err
 		}
 		r.to, r.from = at, place{file: p.file, offset: p.offset}
 	}
 	r.from.length += p.length
 	r.ends = append(r.ends, checked{int(r.from.length), p.check})
-	return nil
+	return int(p.length), nil
 }
 
 // flush writes what waits, once each chunk has proved to be what it was.

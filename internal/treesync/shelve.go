@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"math"
 	"path"
 
 	"github.com/bee-hpc/bee/internal/chunk"
@@ -19,15 +20,15 @@ type Name = sum
 // NameOf gives the name of a chunk.
 func NameOf(data []byte) Name { return sumOf(data) }
 
-// Shelf keeps the data of streams as chunks, each under its name.
-type Shelf interface {
+// ChunkSink keeps the data of streams as chunks, each under its name.
+type ChunkSink interface {
 	// Begin is told the size of chunks (see chunk.BitsFor), once it is chosen.
 	Begin(bits int)
 	// Put keeps a chunk; nil stands for one of which the sender was told that it
 	// is known. The data are the caller's again when it returns.
 	Put(name Name, data []byte) error
 	// File is told every path of the tree but directories, with a digest that is
-	// alike for alike content of one shelf, and the size of files.
+	// alike for alike content of one store, and the size of files.
 	File(path string, digest [sha256.Size]byte, size int64)
 }
 
@@ -50,10 +51,10 @@ func TellKnown(w io.Writer, bits int, names []Name) error {
 	return err
 }
 
-// Shelve reads what SendOver has written to r, puts its data on a shelf, cut into
+// Shelve reads what SendOver has written to r, puts its data on a store, cut into
 // chunks, and writes to w the stream with names in place of them: everything but
 // the data. bits are those told before, 0 where they are to be chosen.
-func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, shelf Shelf) error {
+func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, chunkSink ChunkSink) error {
 	in := &blocks{r: r, table: castagnoli()}
 	kind, err := in.magic()
 	if err != nil {
@@ -62,8 +63,8 @@ func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, shelf Shelf
 	if kind != kindOne {
 		return errRecord
 	}
-	s := &shelver{out: newEncoder(w, kindOne, nil), shelf: shelf}
-	s.out.plain = true // a shelf may be what is written to
+	s := &shelver{out: newEncoder(w, kindOne, nil), chunkSink: chunkSink}
+	s.out.plain = true // a store may be what is written to
 	s.choose(bits)
 	for !s.ended {
 		if err := ctx.Err(); err != nil {
@@ -81,23 +82,24 @@ func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, shelf Shelf
 }
 
 type shelver struct {
-	out     *encoder
-	shelf   Shelf
-	bits    int
-	cutter  chunk.Cutter
-	count   uint64
-	pending []byte // data not yet cut, and where in the file they begin
-	at      int64
-	dirs    []string
-	file    string    // that is open
-	digest  hash.Hash // of it
-	ended   bool
+	out       *encoder
+	chunkSink ChunkSink
+	bits      int
+	cutter    chunk.Cutter
+	count     uint64
+	pending   []byte // data not yet cut, and where in the file they begin
+	at        int64
+	dirs      []string
+	file      string    // that is open
+	digest    hash.Hash // of it
+	bytes     int64     // of all files
+	ended     bool
 }
 
 func (s *shelver) choose(bits int) {
 	if bits != 0 {
 		s.bits, s.cutter = bits, chunk.New(bits)
-		s.shelf.Begin(bits)
+		s.chunkSink.Begin(bits)
 	}
 }
 
@@ -130,7 +132,7 @@ func (s *shelver) record(kind byte, b []byte) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if err := s.shelf.Put(sum(b[8:]), nil); err != nil {
+		if err := s.chunkSink.Put(sum(b[8:]), nil); err != nil {
 			return err
 		}
 		s.digest.Write(b)
@@ -141,8 +143,13 @@ func (s *shelver) record(kind byte, b []byte) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
+		size := int64(binary.LittleEndian.Uint64(b))
+		if size < 0 || s.bytes > math.MaxInt64-size {
+			return errRecord
+		}
+		s.bytes += size
 		s.digest.Write(b)
-		s.shelf.File(s.file, [sha256.Size]byte(s.digest.Sum(nil)), int64(binary.LittleEndian.Uint64(b)))
+		s.chunkSink.File(s.file, [sha256.Size]byte(s.digest.Sum(nil)), size)
 		s.digest = nil
 	case recLeave:
 		if len(s.dirs) == 0 {
@@ -175,6 +182,9 @@ func (s *shelver) entry(b []byte) error {
 	}
 	switch m.kind {
 	case kindDir:
+		if len(s.dirs) == maxDepth {
+			return errDeep
+		}
 		s.dirs = append(s.dirs, where)
 	case kindFile:
 		if s.bits == 0 {
@@ -182,7 +192,7 @@ func (s *shelver) entry(b []byte) error {
 		}
 		s.file, s.digest = where, sha256.New()
 	default:
-		s.shelf.File(where, sha256.Sum256([]byte(string(m.kind)+m.target)), 0)
+		s.chunkSink.File(where, sha256.Sum256([]byte(string(m.kind)+m.target)), 0)
 	}
 	return nil
 }
@@ -219,7 +229,7 @@ func (s *shelver) cut(least int) error {
 		binary.LittleEndian.PutUint64(same[:], uint64(s.at))
 		name := sumOf(b[:n])
 		copy(same[8:], name[:])
-		if err := s.shelf.Put(name, b[:n]); err != nil {
+		if err := s.chunkSink.Put(name, b[:n]); err != nil {
 			return err
 		}
 		if err := s.out.record(recSame, same[:]); err != nil {

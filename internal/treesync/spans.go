@@ -81,18 +81,18 @@ func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunker, s 
 	defer wg.Wait()
 	defer cancel()
 	spans := (to-1)/c.spanSize() - from/c.spanSize() + 1
-	lanes := make([]chan *span, min(int64(runtime.GOMAXPROCS(0))+1, mostLanes, spans))
-	for i := range lanes {
-		lanes[i] = make(chan *span) // on which one goes to and fro
+	workers := make([]chan *span, min(int64(runtime.GOMAXPROCS(0))+1, mostWorkers, spans))
+	for i := range workers {
+		workers[i] = make(chan *span) // on which one goes to and fro
 		begin := from
 		if i > 0 {
 			begin = c.spanEnd(from) + int64(i-1)*c.spanSize()
 		}
-		wg.Go(func() { ahead(ctx, lanes[i], f, begin, to, int64(len(lanes)), c) })
+		wg.Go(func() { ahead(ctx, workers[i], f, begin, to, int64(len(workers)), c) })
 	}
-	for i := 0; from < to; i = (i + 1) % len(lanes) {
+	for i := 0; from < to; i = (i + 1) % len(workers) {
 		select {
-		case s = <-lanes[i]:
+		case s = <-workers[i]:
 		case <-ctx.Done():
 			return from, ctx.Err()
 		}
@@ -103,7 +103,7 @@ func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunker, s 
 			break
 		}
 		select {
-		case lanes[i] <- s:
+		case workers[i] <- s:
 		case <-ctx.Done():
 			return from, ctx.Err()
 		}
@@ -111,21 +111,21 @@ func eachChunk(ctx context.Context, f io.ReaderAt, from, to int64, c chunker, s 
 	return from, nil
 }
 
-// mostLanes bounds the memory that reading ahead takes.
-const mostLanes = 8
+// mostWorkers bounds the memory that reading ahead takes.
+const mostWorkers = 8
 
 // ahead reads every n-th span, from the one in which an offset lies.
-func ahead(ctx context.Context, lane chan *span, f io.ReaderAt, from, to, n int64, c chunker) {
+func ahead(ctx context.Context, work chan *span, f io.ReaderAt, from, to, n int64, c chunker) {
 	s := &span{}
 	for at := from; at < to; at = c.spanEnd(at) + (n-1)*c.spanSize() {
 		s.read(f, at, min(c.spanEnd(at), to), c)
 		select {
-		case lane <- s:
+		case work <- s:
 		case <-ctx.Done():
 			return
 		}
 		select {
-		case s = <-lane:
+		case s = <-work:
 		case <-ctx.Done():
 			return
 		}

@@ -48,8 +48,8 @@ func (o Outputs) Prepare(ctx context.Context, match, as string) (name string, st
 	}
 	s := stager{ctx: ctx, Outputs: o}
 	defer s.close()
-	odd, err := s.odd(target)
-	if err != nil || !odd {
+	unusual, err := s.unusual(target)
+	if err != nil || !unusual {
 		return target, false, err
 	}
 	if err := s.bring(target, as); err != nil {
@@ -113,8 +113,8 @@ func (s *stager) close() {
 	}
 }
 
-// odd reports whether something in a subtree cannot travel as it is.
-func (s *stager) odd(target string) (bool, error) {
+// unusual reports whether something in a subtree cannot travel as it is.
+func (s *stager) unusual(target string) (bool, error) {
 	b, err := s.newBase(target, target)
 	if err != nil {
 		return false, err
@@ -122,22 +122,22 @@ func (s *stager) odd(target string) (bool, error) {
 	if b.root != nil {
 		defer b.root.Close()
 	}
-	odd := false
+	unusual := false
 	err = s.In.Walk(target, func(name string, info fs.FileInfo, err error) error {
 		switch {
 		case err != nil:
-			odd = true
+			unusual = true
 		case info.Mode()&fs.ModeSymlink != 0:
-			odd = !b.keeps(name, name)
+			unusual = !b.keeps(name, name)
 		case !info.IsDir() && !info.Mode().IsRegular():
-			odd = true
+			unusual = true
 		}
-		if odd {
+		if unusual {
 			return fs.SkipAll
 		}
 		return s.ctx.Err()
 	})
-	return odd, err
+	return unusual, err
 }
 
 // link gives the text that a link has at its new place. False: it cannot stay a link. It

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Stock gives back what is on a Shelf.
+// Stock returns what a ChunkSink has kept.
 type Stock interface {
 	// Size of a chunk, in bytes; false where there is none of that name.
 	Size(name Name) (int, bool)
@@ -96,6 +96,7 @@ func eachBatch(ctx context.Context, r io.Reader, known *Known, stock Stock, out 
 		}
 		err = records(block, func(kind byte, content []byte) error {
 			b.kinds, b.contents = append(b.kinds, kind), append(b.contents, append([]byte(nil), content...))
+			b.bytes += len(content)
 			ended = kind == recTrailer
 			if kind == recSame {
 				if len(content) != 8+len(sum{}) {

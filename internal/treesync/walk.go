@@ -33,6 +33,7 @@ type walker struct {
 	to     sink
 	inodes map[inode]uint64 // files with several names, by number
 	root   os.FileInfo      // of the first directory that was read; nil: there was none
+	first  uint32           // the kind of the last entry that a stream began with, as S_IFMT has it
 	// fleeting tells that what is to be read may be gone when its turn comes.
 	fleeting bool
 	// same tells of a file of a directory whether nothing has to be made of it, as it
@@ -42,9 +43,18 @@ type walker struct {
 
 // whole is one that fails where a directory was removed, or replaced, meanwhile: of what
 // was in it then, some may be missing.
+//
+// A path below one of fsutil's Root.Pinned is that of a file or directory that others may
+// replace, and a link in its place is an error.
 func (k *walker) whole(path string) error {
-	if err := k.one(path, ""); err != nil || k.root == nil {
+	if err := k.one(path, ""); err != nil {
 		return err
+	}
+	if k.root == nil {
+		if fsutil.IsPinned(path) && k.first == unix.S_IFLNK {
+			return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it was replaced meanwhile: %w", unix.ELOOP)}
+		}
+		return nil
 	}
 	after, err := identity(path)
 	if err == nil && !os.SameFile(k.root, after) {
@@ -78,9 +88,11 @@ func (k *walker) one(path, rel string) error {
 
 // top takes an entry of a directory as one that the stream begins with.
 func (k *walker) top(dir int, name, path, rel string) error {
-	if _, err := lstat(dir, name); err != nil {
+	st, err := lstat(dir, name)
+	if err != nil {
 		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
+	k.first = st.Mode & unix.S_IFMT
 	if err := k.to.top(rel); err != nil {
 		return err
 	}

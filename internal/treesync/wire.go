@@ -20,6 +20,13 @@ const (
 	blockHead  = 8
 	recHead    = 5
 
+	// maxDepth bounds how deep directories are nested: each takes a descriptor while it
+	// is filled. Linux has paths of 4096 bytes.
+	maxDepth = 1024
+	// maxHoles bounds the holes of all files, in bytes: they take nothing of the stream,
+	// nor of a disk, and whoever reads the files later reads them as data.
+	maxHoles = 16 << 40
+
 	kindOne  = '1'
 	kindMany = '*'
 
@@ -51,6 +58,7 @@ type encoder struct {
 	skip     int    // length of the magic while it is still in buf
 	count    uint64
 	done     int64
+	holes    int64 // bytes of files that are sent as none
 	progress func(int64)
 	known    *Known // what the receiver has; nil: nothing
 	span     span   // of the file, where something is known
@@ -166,7 +174,14 @@ func (e *encoder) file(ctx context.Context, m *meta, f *file) error {
 	if err := e.record(recEntry, m.append(nil)); err != nil {
 		return err
 	}
-	size, err := segments(f.fd, m.st, 0, m.size, func(from, to int64) (int64, error) { return e.data(ctx, f, from, to) })
+	data := int64(0)
+	size, err := segments(f.fd, m.st, 0, m.size, func(from, to int64) (int64, error) {
+		data += to - from
+		return e.data(ctx, f, from, to)
+	})
+	if err == nil {
+		err = addHoles(&e.holes, size-data) // no receiver takes more
+	}
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func programOf(t *testing.T, does string) []string {
 	return []string{script}
 }
 
-// TestVerdictsAreOfOneQEMUAndBoot: another kernel, boot or QEMU is tried anew.
+// TestVerdictsAreOfOneQEMUAndBoot: another kernel, boot or QEMU is tried again.
 func TestVerdictsAreOfOneQEMUAndBoot(t *testing.T) {
 	keep := t.TempDir()
 	for i, c := range []struct {

@@ -53,13 +53,13 @@ func (c *container) lost(err error) error {
 }
 
 func call[Req, Resp any](ctx context.Context, c *container, m rpc.Method[Req, Resp], r Req) (Resp, error) {
-	reply, err := rpc.Call(ctx, c.machine.hand, m, r)
+	reply, err := rpc.Call(ctx, c.machine.containerAgent, m, r)
 	return reply, c.lost(err)
 }
 
 // Exec implements driver.Container.
 func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Process, error) {
-	return execute(c.machine.hand, cmd)
+	return execute(c.machine.containerAgent, cmd)
 }
 
 // Guest implements driver.Container.
@@ -122,7 +122,7 @@ func (c *container) watch(silence time.Duration) {
 			continue
 		}
 		ctx, cancel := c.machine.within(context.Background(), silence, context.DeadlineExceeded)
-		_, err := rpc.Call(ctx, c.machine.hand, api.CallPing, rpc.None{})
+		_, err := rpc.Call(ctx, c.machine.containerAgent, api.CallPing, rpc.None{})
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && c.halts.Load() == halts {
 			c.machine.Note(fmt.Sprintf("the guest answered nothing for %v in which it could run, and was ended", silence))
@@ -328,7 +328,7 @@ func duplicate(f *os.File) (*os.File, error) {
 func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 	ended := make(chan core.Exit, 1)
 	go func() {
-		if exit, err := rpc.Call(ctx, c.machine.hand, api.CallWait, rpc.None{}); err == nil {
+		if exit, err := rpc.Call(ctx, c.machine.containerAgent, api.CallWait, rpc.None{}); err == nil {
 			ended <- exit
 		}
 	}()
@@ -360,9 +360,9 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	c.stop.Do(func() {
 		bounded, cancel := context.WithTimeout(ctx, grace+stopTimeout)
 		defer cancel()
-		_, err = rpc.Call(bounded, c.machine.hand, api.CallStop, api.StopRequest{Grace: grace})
+		_, err = rpc.Call(bounded, c.machine.containerAgent, api.CallStop, api.StopRequest{Grace: grace})
 		if err == nil {
-			if exit, err := rpc.Call(bounded, c.machine.hand, api.CallWait, rpc.None{}); err == nil {
+			if exit, err := rpc.Call(bounded, c.machine.containerAgent, api.CallWait, rpc.None{}); err == nil {
 				c.used.Store(&exit)
 			}
 		}

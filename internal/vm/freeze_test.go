@@ -48,11 +48,11 @@ func (f *freezer) heard(want ...rpc.Method[rpc.None, rpc.None]) bool {
 func ofFreezer(t *testing.T, f *freezer) *container {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	host, err := rpc.Dial(ours, "guest", wire.Watched, api.Protocol)
+	host, err := rpc.Dial(ours, "guest", wire.Prompt, api.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := rpc.NewPeer(theirs, false, "host", wire.Watched, api.Protocol)
+	guest, err := rpc.NewPeer(theirs, false, "host", wire.Prompt, api.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}

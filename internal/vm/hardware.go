@@ -12,8 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/guest/api"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/bee-hpc/bee/internal/vm/reservation"
 )
 
 // Disk is a disk of the job's: empty, of Size bytes, or the raw image From on
@@ -47,16 +47,23 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 	return mounts, nil
 }
 
-// FreeMemory is what this host can give guests beside those that this user's runs
-// have promised memory here.
-func FreeMemory() driver.Memory {
+// FreeMemory is what this host can give guests of a run beside what this user's runs have
+// reserved here.
+func FreeMemory(run string) driver.Memory {
 	others, _ := reservation.Own().Promises() // whoever starts a guest says why there are none
-	return memoryBeside(others)
+	return memoryBeside(others, run)
 }
 
-func memoryBeside(others []reservation.Promise) (m driver.Memory) {
-	m.Free, m.All = qemu.FreeMemory(others)
+func memoryBeside(others []reservation.Promise, run string) (m driver.Memory) {
+	m.Free, m.All = qemu.FreeMemory(reservation.Guests(others))
+	jobs, _ := reservation.Reserved(others, run, true)
+	if jobs > 0 && m.Free > 0 && reservation.Job(os.Getenv) == "" { // which have taken none of a batch job's
+		m.Free = max(1, min(m.Free, m.All-jobs))
+	}
 	for _, p := range others {
+		if p.Bytes == 0 || p.Run == run && p.Site != "" {
+			continue
+		}
 		i := slices.IndexFunc(m.Promised, func(known driver.Promised) bool { return known.Run == p.Run })
 		if i < 0 {
 			i, m.Promised = len(m.Promised), append(m.Promised, driver.Promised{Run: p.Run})
@@ -73,7 +80,7 @@ func (r *Runtime) promise(s driver.ContainerSpec, want int64, huge bool) (*reser
 		return nil, enoughHugePages(want)
 	}
 	held, why, err := reservation.Own().Make(reservation.New(s.Owner.Run, want), func(others []reservation.Promise) error {
-		return memoryBeside(others).Enough(hostname(s), 1, want)
+		return memoryBeside(others, s.Owner.Run).Enough(hostname(s), 1, want)
 	})
 	if why != nil {
 		r.tell("what other runs have promised their virtual machines here is not known: " + why.Error())

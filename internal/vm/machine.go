@@ -1,7 +1,7 @@
 // Package vm runs containers in virtual machines that it boots on this host,
 // without root: a runtime whose containers are one layer further in. Images,
 // volumes and the node stay outside; inside are a kernel, docker and BEE's
-// hand (package guest).
+// containerAgent (package guest).
 package vm
 
 import (
@@ -19,10 +19,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
-	"github.com/bee-hpc/bee/internal/vm/reservation"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -30,11 +30,11 @@ import (
 // machine is a booted virtual machine and the connections into it.
 type machine struct {
 	*qemu.Process
-	made    qemu.Machine  // as it was started
-	monitor *qemu.Monitor // nil where it cannot be saved
-	hand    *rpc.Peer     // to the guest's process that runs containers
-	root    *rpc.Peer     // to the guest's root
-	hello   api.Hello
+	made           qemu.Machine  // as it was started
+	monitor        *qemu.Monitor // nil where it cannot be saved
+	containerAgent *rpc.Peer     // to the guest's process that runs containers
+	root           *rpc.Peer     // to the guest's root
+	hello          api.Hello
 }
 
 // boot is what a machine is booted from.
@@ -111,13 +111,13 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		defer f.Close()
 		m.Ports = append(m.Ports, qemu.Port{Name: name, Socket: f, Listens: true})
 	}
-	var orders net.Conn
+	var commands net.Conn
 	if b.config.Holds || b.config.Template || m.Restore {
 		own, theirs, err := socketPair(unix.SOCK_STREAM)
 		if err != nil {
 			return nil, err
 		}
-		orders, m.Control = own, theirs
+		commands, m.Control = own, theirs
 	}
 	if m.Unconfined = !qemu.HasSandbox(ctx, m.Program); m.Unconfined && b.tell != nil {
 		b.tell("QEMU runs without its sandbox, as " + strings.Join(m.Program, " ") + " is built without seccomp")
@@ -127,8 +127,8 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		m.Control.Close() // else we would not see the machine close it, which ends
 	}
 	if err != nil {
-		if orders != nil {
-			orders.Close()
+		if commands != nil {
+			commands.Close()
 		}
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 			return nil, fmt.Errorf("%w: %s", err, p.Said())
 		}
 	}
-	if orders != nil {
-		if vm.monitor, err = qemu.NewMonitor(ctx, orders.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
+	if commands != nil {
+		if vm.monitor, err = qemu.NewMonitor(ctx, commands.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
 			err = vm.ifKilled(err)
 			p.Kill()
 			return nil, fmt.Errorf("%w: %s", err, p.Said())
@@ -204,7 +204,7 @@ func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*
 		return nil, err
 	}
 	c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
-	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Trusting, api.Protocol)
+	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Local, api.Protocol)
 }
 
 // greeted is a connection of which the beginning has been read.
@@ -236,7 +236,7 @@ func skipTo(r *bufio.Reader, text string) error {
 // meet begins the sessions with the guest, and serves it.
 func (vm *machine) meet(ctx context.Context, b boot, patience time.Duration) error {
 	var err error
-	if vm.hand, err = b.port(ctx, api.NodePort, patience); err != nil {
+	if vm.containerAgent, err = b.port(ctx, api.NodePort, patience); err != nil {
 		return err
 	}
 	go vm.serve(b.dial)
@@ -251,7 +251,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	go func() {
 		err := vm.meet(ctx, b, 0)
 		if err == nil {
-			vm.hello, err = rpc.Call(ctx, vm.hand, api.CallHello, rpc.None{})
+			vm.hello, err = rpc.Call(ctx, vm.containerAgent, api.CallHello, rpc.None{})
 		}
 		if err == nil {
 			vm.root, err = b.port(ctx, api.RootPort, 0)
@@ -314,7 +314,7 @@ func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
 		_, err = io.Copy(to, c)
 		return err
 	})
-	vm.hand.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1}) //nolint:errcheck // it ends with the machine
+	vm.containerAgent.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1}) //nolint:errcheck // it ends with the machine
 }
 
 func writeInitrd(path, modules, binary string, c api.Config) error {

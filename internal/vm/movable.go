@@ -106,7 +106,7 @@ const noticeTime = 400 * time.Millisecond
 func (m *movable) wake(ctx context.Context) error {
 	ctx, cancel := m.machine.within(ctx, bootTimeout, fmt.Errorf("the guest did not answer within %v in which it could run", bootTimeout))
 	defer cancel()
-	if m.machine.hand == nil {
+	if m.machine.containerAgent == nil {
 		if err := m.machine.meet(ctx, m.boot, noticeTime); err != nil {
 			return err
 		}
@@ -183,6 +183,9 @@ func hold(mounts []driver.Mount, v *Volume) ([]driver.Mount, error) {
 			inner[i] = m
 			continue
 		}
+		if m.Dir != nil {
+			return nil, &core.Error{Kind: core.Unsupported, Op: "mount", Object: m.Source, Err: errors.New("a guest that is saved has no directory of its host"), Remedy: "Leave `mounts:` out, or use another mode of `checkpoint:`."}
+		}
 		info, err := os.Stat(m.Source)
 		if err != nil {
 			return nil, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
@@ -206,7 +209,7 @@ func (m *machine) fill(ctx context.Context, inner driver.Mount, source string) e
 	if !info.IsDir() {
 		dir, from, names = filepath.Dir(inner.Source), filepath.Dir(source), []string{filepath.Base(source)}
 	}
-	s, _, err := rpc.Open(ctx, m.hand, api.CallPut, api.PutRequest{Dir: dir})
+	s, _, err := rpc.Open(ctx, m.containerAgent, api.CallPut, api.PutRequest{Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -251,7 +254,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	if err != nil {
 		return err
 	}
-	s, found, err := rpc.Open(ctx, m.machine.hand, api.CallGet, api.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target})
+	s, found, err := rpc.Open(ctx, m.machine.containerAgent, api.CallGet, api.GetRequest{Dir: inner.Source, Patterns: patterns, Seen: target})
 	if err != nil {
 		return m.lost(err)
 	}

@@ -3,14 +3,12 @@ package vm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -152,11 +150,11 @@ func (r record) sums() map[string]string {
 // here.
 func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error) {
 	var rec record
-	raw, err := fsutil.ReadFile(dir, recordName, mostRecord)
+	raw, err := fsutil.ReadFile(dir, driver.SavedMachine, driver.MostSavedMachine)
 	if err != nil {
 		return rec, &core.Error{Kind: core.NotFound, Err: err, Remedy: "Is the checkpoint whole?"}
 	}
-	if err := json.Unmarshal(raw, &rec); err != nil {
+	if err := core.DecodeJSON(raw, &rec); err != nil {
 		return rec, err
 	}
 	if err := rec.checkDisks(); err != nil {
@@ -178,29 +176,13 @@ func (r *Runtime) readRecord(s driver.ContainerSpec, dir string) (record, error)
 	return rec, nil
 }
 
-// mostRecord bounds the record of a machine, and mostDisks how many disks it can have.
-const (
-	mostRecord = 1 << 20
-	mostDisks  = 64
-)
-
-// serialForm is what serial numbers of disks are made of: they become names of files where
-// a machine is restored, and another site has written them.
-var serialForm = regexp.MustCompile(`^bee-[a-z]{1,12}[0-9]{0,3}$`)
-
 // checkDisks refuses disks that no saved machine has.
 func (r record) checkDisks() error {
-	if len(r.Disks) > mostDisks {
-		return &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its record has %d disks", len(r.Disks)), Remedy: "It is not one that bee has written: do not use it."}
+	serials := make([]string, len(r.Disks))
+	for i, d := range r.Disks {
+		serials[i] = d.Serial
 	}
-	seen := map[string]bool{}
-	for _, d := range r.Disks {
-		if !serialForm.MatchString(d.Serial) || seen[d.Serial] {
-			return &core.Error{Kind: core.Invalid, Err: fmt.Errorf("its record has a disk %q", d.Serial), Remedy: "It is not one that bee has written: do not use it."}
-		}
-		seen[d.Serial] = true
-	}
-	return nil
+	return driver.CheckSavedDisks(serials)
 }
 
 // prepareDisk puts a disk in its place, or checks one that is only read.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +23,7 @@ func TestDisksOfASavedMachineAreNames(t *testing.T) {
 			t.Errorf("%q: %v", serial, err)
 		}
 	}
-	for name, r := range map[string]record{"twice": {Disks: []savedDisk{{Serial: "bee-a"}, {Serial: "bee-a"}}}, "many": {Disks: make([]savedDisk, mostDisks+1)}} {
+	for name, r := range map[string]record{"twice": {Disks: []savedDisk{{Serial: "bee-a"}, {Serial: "bee-a"}}}, "many": {Disks: make([]savedDisk, driver.MostDisks+1)}} {
 		if err := r.checkDisks(); !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -209,6 +209,12 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if err != nil {
 		return nil, err
 	}
+	if n := len(b.qemu.Shares); n > qemu.MostShares {
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: fmt.Errorf("it has %d directories of its host, expected at most %d", n, qemu.MostShares),
+			Remedy: "Mount the directory that several of `mounts:` lie in.",
+		}
+	}
 	disks, err := b.attach(r.o.Disks)
 	if err != nil {
 		return nil, err
@@ -325,6 +331,12 @@ func (b *boot) share(mounts []driver.Mount, o Options) ([]driver.Mount, error) {
 				inner[i].Source = api.VolumePath
 				continue
 			}
+			if m.Dir != nil {
+				if !ofInputs {
+					inner[i].Source, inner[i].Dir = b.add(qemu.Share{Dir: m.Dir, ReadOnly: m.ReadOnly}, o.ShareServer), nil
+				}
+				continue
+			}
 			source, dir, err := shareOf(m, inputs)
 			if err != nil {
 				return nil, err
@@ -363,9 +375,16 @@ func (b *boot) shared(dir string, readOnly bool, server []string) string {
 			return b.config.Shares[i].Target
 		}
 	}
+	return b.add(qemu.Share{Path: dir, ReadOnly: readOnly}, server)
+}
+
+// add shares a directory by a device of its own, and returns its path in the guest. A
+// read-only directory is shared by 9p: only 9p keeps the guest from writing.
+func (b *boot) add(outer qemu.Share, server []string) string {
 	tag := "bee" + strconv.Itoa(len(b.qemu.Shares))
-	outer, guest := qemu.Share{Path: dir, Tag: tag, ReadOnly: readOnly}, api.Share{Tag: tag, Target: path.Join("/mnt", tag), Type: "9p", Options: options9p, ReadOnly: readOnly}
-	if server != nil && !readOnly {
+	outer.Tag = tag
+	guest := api.Share{Tag: tag, Target: path.Join("/mnt", tag), Type: "9p", Options: options9p, ReadOnly: outer.ReadOnly}
+	if server != nil && !outer.ReadOnly {
 		outer.Server = server
 		guest.Type, guest.Options = "virtiofs", ""
 	}

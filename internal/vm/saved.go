@@ -22,7 +22,6 @@ import (
 
 // Files of a saved guest.
 const (
-	recordName = "machine.json"
 	memoryName = "memory.zst"
 	packed     = ".zst" // a disk, by its serial number
 )
@@ -110,7 +109,7 @@ func (m *movable) Save(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := fsutil.WriteFile(filepath.Join(dir, recordName), raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(dir, driver.SavedMachine), raw, 0o600); err != nil {
 		return err
 	}
 	return fsutil.SyncDir(dir)

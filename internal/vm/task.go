@@ -77,7 +77,7 @@ func (p *taskProcess) follow() {
 		p.m.mu.Lock()
 		from := p.m.from
 		p.m.mu.Unlock()
-		o, err := rpc.Call(p.given, p.m.machine.hand, api.CallTaskOutput, api.TaskOutputRequest{From: from})
+		o, err := rpc.Call(p.given, p.m.machine.containerAgent, api.CallTaskOutput, api.TaskOutputRequest{From: from})
 		if err != nil {
 			if p.err = p.m.lost(err); !core.IsKind(p.err, core.Lost) {
 				p.err = &core.Error{Kind: core.Lost, Op: "follow the job's command in the virtual machine", Err: err}

@@ -3,7 +3,6 @@ package vm
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,20 +10,17 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/vm/template"
 	"golang.org/x/sys/unix"
 )
 
-// newSuffix is at the end of the name of a template until it is whole.
-const newSuffix = ".new"
-
 // makeTemplate boots a guest of no run, and saves it once it is ready.
-func (b boot) makeTemplate(ctx context.Context, t template) error {
+func (b boot) makeTemplate(ctx context.Context, t template.Template) error {
 	own := b.impersonal()
-	dir := t.path() + newSuffix // left by who was killed, perhaps
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+	dir, err := t.Begin()
+	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
@@ -45,11 +41,11 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 	if err := errors.Join(vm.monitor.Stop(ctx), vm.monitor.WithoutMemory(ctx, true)); err != nil {
 		return err
 	}
-	i := templateInfo{Version: templateVersion, Files: map[string]content{}}
+	i := template.Info{Version: template.Version, Files: map[string]template.Content{}}
 	if i.Type, err = vm.monitor.Type(ctx); err != nil {
 		return err
 	}
-	state, err := os.OpenFile(filepath.Join(dir, templateState), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	state, err := os.OpenFile(filepath.Join(dir, template.State), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -62,25 +58,16 @@ func (b boot) makeTemplate(ctx context.Context, t template) error {
 		return err
 	}
 	defer scratch.Close()
-	if i.Files[templateState], err = readBlocks(state, nil); err != nil {
+	if i.Files[template.State], err = template.ReadBlocks(state, nil); err != nil {
 		return err
 	}
-	if i.Files[api.ScratchDisk], err = copyBlocks(scratch, filepath.Join(dir, api.ScratchDisk)); err != nil {
+	if i.Files[api.ScratchDisk], err = template.CopyBlocks(scratch, filepath.Join(dir, api.ScratchDisk)); err != nil {
 		return err
 	}
-	if i.Files[templateMemory], err = copyBlocks(memory, filepath.Join(dir, templateMemory)); err != nil {
+	if i.Files[template.Memory], err = template.CopyBlocks(memory, filepath.Join(dir, template.Memory)); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
-	// Nothing need be on the disk: what a crash spoils does not match its sum.
-	record := filepath.Join(dir, templateRecord)
-	if err := errors.Join(fsutil.WriteFile(record, raw, 0o600), os.Chtimes(record, neverUsed, neverUsed), os.RemoveAll(t.path())); err != nil {
-		return err
-	}
-	return os.Rename(dir, t.path())
+	return t.Commit(dir, i)
 }
 
 // memoryFile is a file in memory, for a guest's.

@@ -7,14 +7,48 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
-	"golang.org/x/sys/unix"
+	"github.com/bee-hpc/bee/internal/vm/template"
 )
+
+// impersonal returns the part that is the same for all guests of one kind, of whatever run.
+func (b boot) impersonal() boot {
+	c := b.config
+	b.config = api.Config{Template: true, Hostname: "template", UID: c.UID, GID: c.GID, User: c.User, Bridge: c.Bridge, Env: c.Env}
+	b.qemu.Name, b.qemu.Disks, b.qemu.Nets, b.qemu.Shares = "template", nil, nil, nil
+	b.image, b.pin, b.templates = "", nil, ""
+	return b
+}
+
+// template returns the template that fits the machine, there or not; false: none can.
+func (b boot) template(ctx context.Context) (template.Template, bool) {
+	if b.templates == "" || b.qemu.HugePages || b.qemu.Unmovable() {
+		return template.Template{}, false
+	}
+	key, err := b.templateKey(ctx)
+	return template.Template{Dir: b.templates, Key: key}, err == nil
+}
+
+// templateKey returns the key of the template that fits the machine.
+func (b boot) templateKey(ctx context.Context) (string, error) {
+	own := b.impersonal()
+	version, err := exec.CommandContext(ctx, own.qemu.Program[0], append(slices.Clone(own.qemu.Program[1:]), "--version")...).Output()
+	if err != nil {
+		return "", err
+	}
+	binary, err := template.BuildID(b.binary)
+	if err != nil {
+		return "", err
+	}
+	return template.Key(template.Version, own.qemu, own.config, own.disk, binary, string(version), template.HostProcessor())
+}
 
 // start brings up a machine in which docker answers: from a template, or by
 // booting it where there is none or it does not do.
@@ -23,7 +57,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	if !may {
 		return b.cold(ctx)
 	}
-	ready, why := t.ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) })
+	ready, why := t.Ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) })
 	if !ready {
 		vm, err := b.cold(ctx)
 		if err == nil && why != nil { // else what keeps it from booting tells why
@@ -33,7 +67,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	}
 	vm, err := b.fromTemplate(ctx, t)
 	if err == nil {
-		t.used()
+		t.Used()
 		return vm, nil
 	}
 	if ctx.Err() != nil {
@@ -42,7 +76,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	b.tell("booting the virtual machine, as its template does not do: " + err.Error())
 	vm, err = b.cold(ctx)
 	if err == nil { // else it was not the template's fault
-		t.drop()
+		t.Drop()
 	}
 	return vm, err
 }
@@ -50,38 +84,38 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 // fromTemplate brings a machine up as the template was when it was saved, and
 // makes it what it is to be. Its devices beyond those of the template come after
 // them, and are found by the guest when it is told to look.
-func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err error) {
-	held, err := t.hold(unix.LOCK_SH)
+func (b boot) fromTemplate(ctx context.Context, t template.Template) (vm *machine, err error) {
+	pinned, err := t.Pin()
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			held.Close()
+			pinned.Close()
 			return
 		}
 		go func() {
 			<-vm.Done()
-			held.Close()
+			pinned.Close()
 		}()
 	}()
-	i, err := t.read()
+	i, err := t.Read()
 	if err != nil {
 		return nil, err
 	}
-	if i.Version != templateVersion || i.Files[templateMemory].Size != b.qemu.Memory {
-		return nil, damaged(t.file(templateRecord))
+	if i.Version != template.Version || i.Files[template.Memory].Size != b.qemu.Memory {
+		return nil, template.Damaged(t.File(template.Record))
 	}
 	var memory *os.File // the machine's own
 	if b.qemu.SharesMemory() {
-		if memory, err = memoryFile(i.Files[templateMemory].Size); err != nil {
+		if memory, err = memoryFile(i.Files[template.Memory].Size); err != nil {
 			return nil, err
 		}
 		defer memory.Close()
 	}
 	result := make(chan error, 1)
 	go func() { // while the machine starts
-		result <- errors.Join(i.check(t, templateMemory, memory), i.check(t, templateState, nil))
+		result <- errors.Join(i.Check(t, template.Memory, memory), i.Check(t, template.State, nil))
 	}()
 	checked := sync.OnceValue(func() error { return <-result })
 	vm, err = b.load(ctx, t, i, memory, checked)
@@ -105,28 +139,28 @@ func (b boot) fromTemplate(ctx context.Context, t template) (vm *machine, err er
 
 // load starts QEMU and gives it the template's state. The machine stays halted.
 // Memory of its own is filled meanwhile, and is whole when filled returns.
-func (b boot) load(ctx context.Context, t template, i templateInfo, memory *os.File, filled func() error) (*machine, error) {
-	disk, err := os.Open(t.file(api.ScratchDisk))
+func (b boot) load(ctx context.Context, t template.Template, i template.Info, memory *os.File, filled func() error) (*machine, error) {
+	disk, err := os.Open(t.File(api.ScratchDisk))
 	if err != nil {
 		return nil, err
 	}
 	defer disk.Close()
-	is, err := copyBlocks(disk, filepath.Join(b.dir, api.ScratchDisk))
+	is, err := template.CopyBlocks(disk, filepath.Join(b.dir, api.ScratchDisk))
 	if err == nil && is != i.Files[api.ScratchDisk] {
-		err = damaged(disk.Name())
+		err = template.Damaged(disk.Name())
 	}
 	if err != nil {
 		return nil, err
 	}
 	m := b.assemble()
-	m.Type, m.MemoryFile, m.Restore = i.Type, t.file(templateMemory), true
+	m.Type, m.MemoryFile, m.Restore = i.Type, t.File(template.Memory), true
 	if memory != nil {
 		keepIn(&m, memory)
 	}
 	if err := os.WriteFile(m.Initrd, make([]byte, 512), 0o600); err != nil { // the kernel runs already
 		return nil, err
 	}
-	state, err := os.ReadFile(t.file(templateState))
+	state, err := os.ReadFile(t.File(template.State))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +206,7 @@ func (b boot) adopt(ctx context.Context, vm *machine) error {
 	if _, err := rpc.Call(ctx, vm.root, api.CallAdopt, r); err != nil {
 		return err
 	}
-	vm.hello, err = rpc.Call(ctx, vm.hand, api.CallHello, rpc.None{})
+	vm.hello, err = rpc.Call(ctx, vm.containerAgent, api.CallHello, rpc.None{})
 	return err
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // maxMessage bounds a message, so that a stranger cannot make us allocate.
@@ -40,5 +42,5 @@ func ReadMessage(r io.Reader, into any) error {
 	if len(raw) < int(n) {
 		return io.ErrUnexpectedEOF
 	}
-	return json.Unmarshal(raw, into)
+	return core.DecodeJSON(raw, into)
 }

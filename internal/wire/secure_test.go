@@ -127,7 +127,7 @@ func TestAStuckWriteHoldsUpNoEnd(t *testing.T) {
 	}
 	client, _, _ := secured(t, nil)
 	ended := stick(client)
-	if err := client.Close(); err != nil { // as of a last word that was waited for in vain
+	if err := client.Close(); err != nil { // as of a last word that was waited for without success
 		t.Error(err)
 	}
 	<-ended //nolint:errcheck // it was cut off

@@ -31,7 +31,7 @@ func pair(t *testing.T, serve func(*Stream)) (client *Peer, cut func()) {
 		if err != nil {
 			return
 		}
-		p, err := NewPeer(c, false, "client", Watched)
+		p, err := NewPeer(c, false, "client", Prompt)
 		if err != nil {
 			return
 		}
@@ -42,7 +42,7 @@ func pair(t *testing.T, serve func(*Stream)) (client *Peer, cut func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPeer(c, true, "server", Watched)
+	p, err := NewPeer(c, true, "server", Prompt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // The slots that the step of that name moves a job through, and what it has in its
-// volume: a tenth of that is written anew in each.
+// volume: a tenth of that is written again in each.
 const (
 	slotOf   = 10 * time.Minute
 	slotsOf  = 2

@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -100,6 +102,20 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			schema = schema["properties"].(map[string]any)["sites"].(map[string]any)
 		}
 		walk(file, schema)
+	}
+}
+
+// TestEveryStudyIsDocumented: the page of studies has those that bee has, and no others.
+func TestEveryStudyIsDocumented(t *testing.T) {
+	var shown []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ").FindAllStringSubmatch(documents(t)["docs/reference/studies.md"], -1) {
+		if !strings.Contains(m[0], "docker") {
+			shown = append(shown, m[1])
+		}
+	}
+	slices.Sort(shown)
+	if !slices.Equal(shown, studies.Names()) {
+		t.Errorf("the page has %q, bee has %q", shown, studies.Names())
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// TestWhatIsTheUsersStays: a job works on copies of its inputs, and what comes
-// home replaces nothing but earlier results of the same names.
+// TestWhatIsTheUsersStays: a job works on copies of its inputs, and outputs replace nothing
+// but earlier results of the same run.
 func TestWhatIsTheUsersStays(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "inputs: [{from: ./link, to: /work}, {from: ./link, to: /opt/data}]",
-		"outputs: [{from: /work/res, to: .}, {from: '/work/out/*', to: ./stolen}, {from: /work/*/log, to: ./logs}]",
+		"outputs: [{from: /work/res, to: .}, {from: '/work/out/*', to: ./stolen, optional: true}, {from: /work/*/log, to: ./logs}]",
 		"run: 'rm -rf ./*; touch /opt/data/more; mkdir -p res a b; echo new > res/day1; echo a > a/log; echo b > b/log; ln -s $PLACE out'")
 	b.File("precious/month", "of work")
 	b.File("res/notes", "mine")
@@ -25,7 +25,10 @@ func TestWhatIsTheUsersStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Must("run", "-q", "-e", "PLACE="+filepath.Join(b.Work, "precious"), job)
-	for name, want := range map[string]string{"precious/month": "of work", "res/notes": "mine", "res/day1": "new\n", "logs/a/log": "a\n", "logs/b/log": "b\n"} {
+	if beside, err := filepath.Glob(filepath.Join(b.Work, "res", "day1.*")); err != nil || len(beside) != 1 || b.Read(filepath.Join("res", filepath.Base(beside[0]))) != "new\n" {
+		t.Errorf("beside a file that no run wrote is %q, %v", beside, err)
+	}
+	for name, want := range map[string]string{"precious/month": "of work", "res/notes": "mine", "res/day1": "old", "logs/a/log": "a\n", "logs/b/log": "b\n"} {
 		if got := b.Read(name); got != want {
 			t.Errorf("%s holds %q, not %q", name, got, want)
 		}
@@ -37,15 +40,38 @@ func TestWhatIsTheUsersStays(t *testing.T) {
 	}
 }
 
-// TestOutputsThatMatchNothing are told, and cost no result.
+// TestRelativeNamesAreInTheVolume where neither Beefile nor image name a working directory,
+// for the job's commands and for those of `bee exec`.
+func TestRelativeNamesAreInTheVolume(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "setup: echo setup > out.txt", "run: echo run >> out.txt; while [ ! -e go ]; do sleep 0.1; done", "outputs: [{from: /work/out.txt, to: .}]")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, time.Minute, func() error {
+		if r := b.Try("exec", id, "--", "sh", "-c", "grep -q run out.txt && echo exec >> out.txt && pwd"); r.Stdout != "/work\n" {
+			return errors.New(r.Stdout + r.Stderr)
+		}
+		return nil
+	})
+	b.Try("exec", id, "--", "touch", "go") // it may end with the run, before its answer
+	b.Must("logs", "-f", id)
+	if got := b.Read("out.txt"); got != "setup\nrun\nexec\n" {
+		t.Errorf("the output holds %q", got)
+	}
+}
+
+// TestOutputsThatMatchNothing make the run fail, and cost no result.
 func TestOutputsThatMatchNothing(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: '/work/resluts/*', to: ./results}]", "run: 'mkdir results; echo done > results/end'")
 	r := b.Try("run", job)
-	if r.Code != 0 || !strings.Contains(r.Stderr, "nothing was there of the outputs /work/resluts/*") || strings.Contains(r.Stderr, "results are in") {
+	if r.Code != 202 || !strings.Contains(r.Stderr, "/work/resluts/*") || strings.Contains(r.Stderr, "results are in") {
 		t.Errorf("%d: %s", r.Code, r.Stderr)
 	}
-	kept := strings.TrimSpace(r.Stderr[strings.LastIndex(r.Stderr, " ")+1:])
+	dirs, err := filepath.Glob(filepath.Join(b.Dir, "state", "runs", "*", "volume"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("volumes %q, %v", dirs, err)
+	}
+	kept := dirs[0]
 	if raw, err := os.ReadFile(filepath.Join(kept, "results", "end")); err != nil || string(raw) != "done\n" {
 		t.Errorf("%q, %v\n%s", raw, err, r.Stderr)
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestExampleMPI4Py(t *testing.T) {
 	testkit.AsRootToo(t)
-	got := testkit.Example(t, "mpi4py").Read("mpi4py/results/pi.txt")
+	got := testkit.Example(t, "mpi4py").Read("mpi4py/pi.txt")
 	if !strings.HasPrefix(got, "pi = 3.1415926536 by ") || !strings.Contains(got, "lab-0, lab-1") {
 		t.Errorf("got %q", got)
 	}
@@ -27,7 +27,7 @@ func TestTheReadmesFirstBeefile(t *testing.T) {
 	b.CopyExamples("mpi4py/input")
 	b.Must("--sites", "sites.yaml", "check", job)
 	b.Must("--sites", "sites.yaml", "run", job)
-	if got := b.Read("results/pi.txt"); !strings.HasPrefix(got, "pi = 3.1415926536 by ") {
+	if got := b.Read("pi.txt"); !strings.HasPrefix(got, "pi = 3.1415926536 by ") {
 		t.Errorf("got %q", got)
 	}
 	if said := b.Must("show", "pi"); !strings.Contains(said, "lab-1") {
@@ -65,7 +65,7 @@ func TestTheMPITutorial(t *testing.T) {
 }
 
 func TestExampleGROMACS(t *testing.T) {
-	log := testkit.Example(t, "gromacs").Read("gromacs/results/md.log")
+	log := testkit.Example(t, "gromacs").Read("gromacs/md.log")
 	if drift := testkit.Number(t, log, `Conserved energy drift: (\S+) kJ/mol/ps per atom`); math.Abs(drift) > 0.02 {
 		t.Errorf("the conserved energy drifts by %v kJ/mol/ps per atom", drift)
 	}
@@ -75,7 +75,7 @@ func TestExampleGROMACS(t *testing.T) {
 }
 
 func TestExampleLAMMPS(t *testing.T) {
-	log := testkit.Example(t, "lammps").Read("lammps/results/log.lammps")
+	log := testkit.Example(t, "lammps").Read("lammps/log.lammps")
 	first := testkit.Number(t, log, `(?m)^\s+0\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)
 	last := testkit.Number(t, log, `(?m)^\s+500\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)
 	if math.Abs(last-first) > 1e-4*math.Abs(first) {
@@ -87,7 +87,7 @@ func TestExampleLAMMPS(t *testing.T) {
 }
 
 func TestExampleHPCC(t *testing.T) {
-	out := testkit.Example(t, "hpcc").Read("hpcc/results/hpccoutf.txt")
+	out := testkit.Example(t, "hpcc").Read("hpcc/hpccoutf.txt")
 	if procs := testkit.Number(t, out, `CommWorldProcs=(\d+)`); procs != 2 {
 		t.Errorf("it ran on %v processes", procs)
 	}

@@ -46,6 +46,9 @@ containerEdits:
 		t.Errorf("got %q, %v", got, err)
 	}
 	two := b.File("two.yaml", strings.Replace(b.Read("job.yaml"), "gpus: 1", "gpus: 2", 1))
+	if got, err := with("plan", two); err == nil || !strings.Contains(got, "the job wants 2 on each host, this one has 1") || strings.Contains(got, "runs here") {
+		t.Errorf("the plan of two: %q, %v", got, err)
+	}
 	if got, err := with("run", "-q", two); err == nil || !strings.Contains(got, "the job wants 2 on each host, this one has 1") {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -24,7 +24,7 @@ func lammps(steps string) journey {
 		},
 		begun:  []string{"sh", "-c", "ls /data/*.restart"},
 		onward: []string{"test", "-e", "/data/checked.data"},
-		log:    "lammps/results/log.lammps", resumed: "read_restart",
+		log:    "lammps/log.lammps", resumed: "read_restart",
 		finish: func(t *testing.T, b *testkit.Bee) string { return lastStep(t, b, steps) },
 	}
 }
@@ -43,7 +43,7 @@ const sameOrder = "atom_modify  sort 0 0\n"
 // lastStep is what LAMMPS prints of its last step: temperature and energies.
 func lastStep(t *testing.T, b *testkit.Bee, steps string) string {
 	t.Helper()
-	lines := regexp.MustCompile(`(?m)^ +`+steps+`( +[-0-9.]+){4} *$`).FindAllString(b.Read("lammps/results/log.lammps"), -1)
+	lines := regexp.MustCompile(`(?m)^ +`+steps+`( +[-0-9.]+){4} *$`).FindAllString(b.Read("lammps/log.lammps"), -1)
 	if len(lines) != 1 {
 		t.Fatalf("its last step: %q", lines)
 	}

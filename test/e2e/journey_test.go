@@ -49,14 +49,14 @@ func gromacs(steps string) journey {
 			edit(t, b, "gromacs/job.yaml", "-deffnm md\noutputs", "-deffnm md -reprod\nresume: mpirun gmx_mpi -quiet mdrun -deffnm md -reprod -cpi md.cpt\nvolume: /data\ncheckpoint: {grace: 20s, paths: [/data/md.cpt]}\noutputs")
 		},
 		keep: func(t *testing.T, b *testkit.Bee) {
-			if err := os.Rename(filepath.Join(b.Work, "gromacs/results/md.tpr"), filepath.Join(b.Work, "gromacs/input/md.tpr")); err != nil {
+			if err := os.Rename(filepath.Join(b.Work, "gromacs/md.tpr"), filepath.Join(b.Work, "gromacs/input/md.tpr")); err != nil {
 				t.Fatal(err)
 			}
 			b.File("gromacs/job.yaml", regexp.MustCompile(`(?ms)^setup:.*?(^run:)`).ReplaceAllString(b.Read("gromacs/job.yaml"), "$1"))
 		},
 		begun:  []string{"grep", "-q", "Started mdrun", "/data/md.log"},
 		onward: []string{"grep", "-q", "Restarting from checkpoint", "/data/md.log"},
-		log:    "gromacs/results/md.log", resumed: "Restarting from checkpoint",
+		log:    "gromacs/md.log", resumed: "Restarting from checkpoint",
 		finish: energiesAndCoordinates,
 	}
 }
@@ -201,14 +201,14 @@ func edit(t *testing.T, b *testkit.Bee, name, old, text string) {
 // energiesAndCoordinates are the last step's, and those of all atoms.
 func energiesAndCoordinates(t *testing.T, b *testkit.Bee) string {
 	t.Helper()
-	log := b.Read("gromacs/results/md.log")
+	log := b.Read("gromacs/md.log")
 	energies := regexp.MustCompile(`(?s)Energies \(kJ/mol\)\n.*?\n\n`).FindAllString(log, -1)
 	if len(energies) < 3 {
 		t.Fatalf("%d blocks of energies in the log", len(energies))
 	}
 	// The last block is an average over what one process saw.
 	last := energies[len(energies)-2]
-	_, coordinates, _ := strings.Cut(b.Read("gromacs/results/md.gro"), "\n") // without the title
+	_, coordinates, _ := strings.Cut(b.Read("gromacs/md.gro"), "\n") // without the title
 	return last + coordinates
 }
 

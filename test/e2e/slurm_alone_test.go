@@ -136,7 +136,7 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 }
 
 // TestControllersThatDieAroundStaging: whatever they had done, the job runs
-// once, and in the end with nobody there.
+// once, and in the end with no controller there.
 func TestControllersThatDieAroundStaging(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 1, "", "volume: /data", "inputs: [{from: ./in, to: /data}]", "run: 'cat /data/part-* | wc -c; echo x >>/data/times'",
@@ -173,20 +173,20 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	said(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
-	orders, err := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "orders.json"))
-	if err != nil || len(orders) != 1 {
-		t.Fatal(orders, err)
+	specs, err := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "orders.json"))
+	if err != nil || len(specs) != 1 {
+		t.Fatal(specs, err)
 	}
 	// As if it had died just before it put them in force.
-	if err := os.Rename(orders[0], strings.TrimSuffix(orders[0], "json")+"new"); err != nil {
+	if err := os.Rename(specs[0], strings.TrimSuffix(specs[0], "json")+"new"); err != nil {
 		t.Fatal(err)
 	}
 	undrain(t, farm)
-	granted := filepath.Join(filepath.Dir(orders[0]), "granted.json")
+	granted := filepath.Join(filepath.Dir(specs[0]), "granted.json")
 	testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(granted); return err })
 	time.Sleep(2 * time.Second) // in which nothing may start
-	if _, err := os.Stat(filepath.Join(filepath.Dir(orders[0]), "started")); err == nil {
-		t.Error("nodes were started without orders in force")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(specs[0]), "started")); err == nil {
+		t.Error("nodes were started without an enabled launch spec")
 	}
 	b.Must("supervise")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
@@ -229,7 +229,7 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-// TestASlurmJobWithSecretsThatNobodyIsThereFor is given back soon, and asked for again by
+// TestASlurmJobWithSecretsThatNobodyIsThereFor is released soon, and asked for again by
 // `bee supervise`, once it can read them.
 func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 	t.Parallel()

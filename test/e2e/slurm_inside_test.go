@@ -104,7 +104,7 @@ func (i inside) goesOn(id string) {
 	number := i.batch(nil, "resume "+id, "logs --follow "+id)
 	testkit.Eventually(i.t, 20*time.Second, func() error { // by no other command of bee's
 		raw, err := os.ReadFile(filepath.Join(i.b.Work, "batch.log"))
-		if err == nil && !strings.Contains(string(raw), "goes on in the background") {
+		if err == nil && !strings.Contains(string(raw), "continues in the background") {
 			err = errors.New(string(raw))
 		}
 		return err
@@ -153,7 +153,7 @@ func TestAnAllocationThatIsCancelled(t *testing.T) {
 	}
 }
 
-// TestAnAllocationThatIsRequeued: the batch script begins anew, and its `bee run` continues
+// TestAnAllocationThatIsRequeued: the batch script begins again, and its `bee run` continues
 // the run that it had begun.
 func TestAnAllocationThatIsRequeued(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ func TestManyRunsWaitAtOneCluster(t *testing.T) {
 		return nil
 	})
 	testkit.Eventually(t, patience, func() error { // each is followed, and nothing more is brought there
-		if told := strings.Count(b.Must("ps"), "queued"); told != many {
+		if told := strings.Count(b.Must("ps", "--format", "{{.state}}"), "queued\n"); told != many {
 			return fmt.Errorf("%d of %d runs wait", told, many)
 		}
 		return nil

@@ -216,7 +216,7 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestALostSlurmNodeMovesTheRun, which has no checkpoint yet: it begins anew on the next
+// TestALostSlurmNodeMovesTheRun, which has no checkpoint yet: it begins again on the next
 // site.
 func TestALostSlurmNodeMovesTheRun(t *testing.T) {
 	t.Parallel()

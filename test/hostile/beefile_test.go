@@ -40,6 +40,8 @@ func TestAStrangersBeefile(t *testing.T) {
 		"a variable":       {lines: "secrets: {A: {env: HOME}}", asked: true},
 		"an input":         {lines: "inputs: [{from: ../../.ssh, to: /in}]", asked: true},
 		"a link":           {lines: "inputs: [{from: keys, to: /in}]", asked: true},
+		"a remote input":   {lines: "inputs: [{from: 's3://bucket/key', to: /in}]", asked: true},
+		"a remote output":  {lines: "outputs: [{from: /work/x, to: 's3://bucket/key'}]", asked: true},
 		"an output":        {lines: "outputs: [{from: /work/x, to: ../../.ssh}]", asked: true},
 		"a hidden output":  {lines: "outputs: [{from: /work/x, to: .git/hooks}]", asked: true},
 		"a store":          {lines: "checkpoint: {}\nstore: evil.example:x", asked: true},
@@ -76,7 +78,7 @@ func TestAStrangersBeefile(t *testing.T) {
 	}
 }
 
-// TestAStrangersBuild: the image of somebody else's Beefile takes nothing from elsewhere.
+// TestAStrangersBuild: the image of another user's Beefile takes nothing from elsewhere.
 func TestAStrangersBuild(t *testing.T) {
 	b := testkit.NewBee(t)
 	b.File("../.ssh/Dockerfile", "FROM scratch\n")

@@ -54,7 +54,7 @@ func TestAnyCaller(t *testing.T) {
 // TestAnImageIsRunAsDockerRunsIt: what its configuration says and no layer has.
 func TestAnImageIsRunAsDockerRunsIt(t *testing.T) {
 	b := testkit.NewBee(t)
-	image := testkit.Busybox(t, oddConfig())
+	image := testkit.Busybox(t, unusualConfig())
 	job := b.File("job.yaml", "name: odd\nimage: docker-archive:"+image+"\n")
 	if got := b.Must("run", "-q", job); got != "/no/such\n/data\n" {
 		t.Errorf("its command printed %q", got)
@@ -72,7 +72,7 @@ func TestAnImageIsRunAsDockerRunsIt(t *testing.T) {
 	}
 }
 
-func oddConfig() v1.Config {
+func unusualConfig() v1.Config {
 	return v1.Config{
 		Env: []string{"PATH=/none", "PATH=/bin"}, Entrypoint: []string{""}, Cmd: []string{"sh", "-c", "pwd; cd /data && echo x > file && pwd"}, WorkingDir: "/no/such",
 		Volumes: map[string]struct{}{"/data": {}}, StopSignal: "SIGQUIT", User: "app:0", Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "false"}},

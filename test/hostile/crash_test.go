@@ -81,6 +81,7 @@ func finish(t *testing.T, b *testkit.Bee, id string) {
 // controllers of many runs. The guilty run is found and set aside. The others succeed.
 func TestARunThatCrashesItsControllers(t *testing.T) {
 	b, job := busyboxJob(t, waiting, "volume: /data", "workdir: /data")
+	b.Oversubscribe()
 	var ids []string
 	for range 3 {
 		ids = append(ids, strings.TrimSpace(b.Must("run", "-d", job)))

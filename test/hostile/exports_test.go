@@ -197,5 +197,77 @@ func TestLinksInForgedExports(t *testing.T) {
 	noRuns(t, b)
 }
 
+// TestForgedDisksOfAnExport: names of disks become names of files where a machine is
+// restored. Those that no saved machine has are refused before anything is done, in spite
+// of a yes, and so is an export that nothing describes.
+func TestForgedDisksOfAnExport(t *testing.T) {
+	restore := func(t *testing.T, harm func(volume string) error, runs bool) int {
+		t.Helper()
+		b, secret := importer(t)
+		if harm == nil {
+			harm = func(string) error { return nil }
+		}
+		dir := filepath.Join(t.TempDir(), "saved")
+		exportOf(t, dir, nil, nil, nil)
+		if err := os.RemoveAll(filepath.Join(dir, "1.1")); err != nil {
+			t.Fatal(err)
+		}
+		machines(t, dir, func(volume string) {
+			if err := harm(volume); err != nil {
+				t.Fatal(err)
+			}
+		})
+		r := b.Try("vm", "restore", dir, "--trust")
+		if strings.Contains(r.Stderr, "panic") || readFile(t, secret) != "a key\n" {
+			t.Errorf("%+v", r)
+		}
+		if !runs {
+			noRuns(t, b)
+		}
+		return r.Code
+	}
+	const invalid = 201
+	const secret = "/etc/passwd"
+	good := restore(t, nil, true)
+	if good == invalid || good == 0 {
+		t.Fatalf("with disks that can be it ends with %d", good)
+	}
+	disks := func(text string) func(string) error {
+		return func(volume string) error {
+			return os.WriteFile(filepath.Join(volume, "node0", "machine.json"), []byte(`{"version": 3, "accel": "tcg", "disks": [`+text+`]}`), 0o600)
+		}
+	}
+	for name, harm := range map[string]func(string) error{
+		"up":               disks(`{"serial": "../x"}`),
+		"far up":           disks(`{"serial": "../../../../.ssh/authorized_keys"}`),
+		"an absolute path": disks(`{"serial": "` + secret + `"}`),
+		"an option":        disks(`{"serial": "bee-a,file=` + secret + `"}`),
+		"no name":          disks(`{}`),
+		"one of its own":   disks(`{"serial": "initrd"}`),
+		"twice":            disks(`{"serial": "bee-disk0"}, {"serial": "bee-disk0"}`),
+		"many":             disks(strings.Repeat(`{"serial": "bee-disk"}, `, 200000) + `{"serial": "bee-data"}`),
+		"no JSON":          disks(`[`),
+		"a link": func(volume string) error {
+			at := filepath.Join(volume, "node0", "machine.json")
+			return errors.Join(os.Remove(at), os.Symlink(secret, at))
+		},
+		"another node's": func(volume string) error {
+			return errors.Join(
+				os.WriteFile(filepath.Join(volume, "machines.json"), []byte(`{"run": "abcdefgh", "nodes": 2}`), 0o600), os.Mkdir(filepath.Join(volume, "node1"), 0o700),
+				os.WriteFile(filepath.Join(volume, "node1", "machine.json"), []byte(`{"disks": [{"serial": "/etc/passwd"}]}`), 0o600))
+		},
+		"machines without end": func(volume string) error {
+			return os.WriteFile(filepath.Join(volume, "machines.json"), []byte(`{"run": "abcdefgh", "nodes": 9000000000000}`), 0o600)
+		},
+		"machines of nobody": func(volume string) error { return os.Remove(filepath.Join(volume, "machines.json")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code := restore(t, harm, false); code != invalid {
+				t.Errorf("it ends with %d, want %d", code, invalid)
+			}
+		})
+	}
+}
+
 // moved puts a link in the place of what it moves away.
 func moved(from, to string) error { return errors.Join(os.Rename(from, to), os.Symlink(to, from)) }

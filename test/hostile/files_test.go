@@ -25,7 +25,8 @@ func TestSmallFilesOfASiteMayBeAnything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, job := busyboxJob(t, "run: 'exit 4'")
+			// It still runs when its files are looked at: a head that ends puts its true result in place of these.
+			b, job := busyboxJob(t, "run: sleep 600")
 			lies := []hostilesite.Lie{{Of: hostilesite.Head, Call: "watch", Raw: []byte{}}} // bee has to look at the files
 			for _, file := range []string{"result.json", "events.jsonl", "node.log", "output.log"} {
 				lies = append(lies, hostilesite.Lie{Of: hostilesite.Agent, Call: "fetch", Path: "/" + file, Run: `rm -rf "$P"; ` + put})

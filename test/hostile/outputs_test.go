@@ -112,7 +112,7 @@ func TestOutputsThatAreLinks(t *testing.T) {
 // outputs, of inputs or of data that are unloaded.
 func TestAJobThatHidesFilesInAProject(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "run: 'mkdir -p .git/hooks d/.ssh d/ok; echo evil >.git/hooks/post-commit; echo evil >.profile; echo evil >d/.ssh/keys; echo ok >d/ok/f; ls -A in >listed'",
-		`inputs: [{from: "./in/*", to: /work/in/}]`, `outputs: [{from: "/work/*/*", to: .}, {from: "/work/[.]*", to: .}, {from: "/work/?profile", to: .}, {from: /work/listed, to: .}]`)
+		`inputs: [{from: "./in/*", to: /work/in/}]`, `outputs: [{from: "/work/*/*", to: .}, {from: "/work/[.]*", to: ., optional: true}, {from: "/work/?profile", to: ., optional: true}, {from: /work/listed, to: .}]`)
 	b.File(".git/hooks/post-commit", "mine\n")
 	b.File("in/seen", "")
 	b.File("in/.hidden", "")
@@ -150,7 +150,7 @@ func TestAJobThatReplacesHiddenFiles(t *testing.T) {
 	}
 	var runs []struct{ ID string }
 	b.JSON(&runs, "ps", "-a", "--json")
-	want := strings.ReplaceAll("res/.envrc mine res/.envrc.ID evil res/.git/hooks/post-commit mine res/.git.ID/hooks/post-commit evil res/.new new res/log new", "ID", runs[0].ID)
+	want := strings.ReplaceAll("res/.envrc mine res/.envrc.ID evil res/.git/hooks/post-commit mine res/.git.ID/hooks/post-commit evil res/.new new res/log old res/log.ID new", "ID", runs[0].ID)
 	got := tree(t, filepath.Join(b.Work, "project"))
 	if !slices.Equal(slices.Sorted(strings.FieldsSeq(got)), slices.Sorted(strings.FieldsSeq(want))) {
 		t.Errorf("got %q, want %q", got, want)

@@ -61,7 +61,7 @@ func thermo(log string) string {
 // outside gives what LAMMPS prints without virtual machines, computed once.
 func outside(t *testing.T) string {
 	t.Helper()
-	outsideOnce.Do(func() { outsideText = thermo(testkit.Example(t, "lammps").Read("lammps/results/log.lammps")) })
+	outsideOnce.Do(func() { outsideText = thermo(testkit.Example(t, "lammps").Read("lammps/log.lammps")) })
 	if outsideText == "" {
 		t.Fatal("without virtual machines it computed nothing")
 	}
@@ -83,7 +83,7 @@ func TestLAMMPSInVirtualMachines(t *testing.T) {
 	if r := b.Try("--sites", "sites.yaml", "run", "lammps/job.yaml"); r.Code != 0 || strings.Contains(r.Stderr, "unhandled shell") {
 		t.Fatalf("%d: %s", r.Code, r.Stderr)
 	}
-	log := b.Read("lammps/results/log.lammps")
+	log := b.Read("lammps/log.lammps")
 	if inside := thermo(log); inside != outside || inside == "" {
 		t.Errorf("in virtual machines:\n%s\noutside:\n%s", inside, outside)
 	}
@@ -272,7 +272,7 @@ func TestEveryFabric(t *testing.T) {
 			} else if warned := strings.Contains(r.Stderr, "the guests' network is not encrypted"); warned != strings.Contains(c.fabric, "encryption: none") {
 				t.Errorf("of links in clear one is told: %s", r.Stderr)
 			}
-			log := b.Read("lammps/results/log.lammps")
+			log := b.Read("lammps/log.lammps")
 			if inside := thermo(log); !strings.HasPrefix(outside, inside) || strings.Count(inside, "\n") != 2 {
 				t.Errorf("in virtual machines:\n%s\noutside, where it goes on:\n%s", inside, outside)
 			}

@@ -3,20 +3,20 @@ package stats
 // Agreement is how a measurement stands to a published claim.
 type Agreement string
 
-// The agreements. CannotTell includes all that a stand-in measured.
+// The agreements. Undecided includes all that a stand-in measured.
 const (
-	Agrees     Agreement = "agrees"
-	Disagrees  Agreement = "disagrees"
-	CannotTell Agreement = "cannot tell"
+	Agrees    Agreement = "agrees"
+	Disagrees Agreement = "disagrees"
+	Undecided Agreement = "undecided"
 )
 
 // Check compares a finding with a claim: a range of the logarithm of a ratio. It agrees
 // where the 90 % interval lies within the range, and disagrees where the 95 % interval
-// shares nothing with the range. A contrast without a fair measurement cannot tell.
+// shares nothing with the range. A contrast without a fair measurement is undecided.
 func (f *Finding) Check(claim Interval) Agreement {
 	switch f.Verdict {
 	case Failed, Withheld, TooFew:
-		return CannotTell
+		return Undecided
 	}
 	switch {
 	case f.Ninety.Within(claim):
@@ -24,5 +24,5 @@ func (f *Finding) Check(claim Interval) Agreement {
 	case f.NinetyFive.Apart(claim):
 		return Disagrees
 	}
-	return CannotTell
+	return Undecided
 }

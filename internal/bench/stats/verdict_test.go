@@ -102,14 +102,14 @@ func TestClaims(t *testing.T) {
 	}{
 		{"inside", Interval{0.05, 0.12}, Agrees},
 		{"apart", Interval{-0.05, 0.05}, Disagrees},
-		{"at the edge", Interval{0.09, 0.2}, CannotTell},
+		{"at the edge", Interval{0.09, 0.2}, Undecided},
 	} {
 		if got := f.Check(c.claim); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 	f.Verdict = Withheld
-	if got := f.Check(Interval{-1, 1}); got != CannotTell {
+	if got := f.Check(Interval{-1, 1}); got != Undecided {
 		t.Errorf("withheld: %s", got)
 	}
 }

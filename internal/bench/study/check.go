@@ -118,7 +118,7 @@ func (s *Study) checkEnvironments(d *spec.Document) {
 				d.ProblemOfKey(at+".native", "add `runtime: native`", "%s.native: only `runtime: native` runs without a container", at)
 			}
 		}
-		if e.PerHost < 0 || e.Limit.Cores < 0 || e.Limit.Memory < 0 {
+		if e.PerHost < 0 || e.Limit.Memory < 0 {
 			d.ProblemOfKey(at, "", "%s: a number of less than 0 cannot be", at)
 		}
 	}
@@ -254,6 +254,15 @@ func (s *Study) checkComparisons(d *spec.Document) {
 		for name := range c.At {
 			d.OneOf(at+".at."+name, name, append([]string{"key"}, s.Variables...))
 		}
+		if c.Against != "" {
+			d.OneOf(at+".against", c.Against, s.EnvironmentNames)
+		}
+		if c.AgainstMetric != "" {
+			d.OneOf(at+".against_metric", c.AgainstMetric, s.MetricNames)
+		}
+		for name := range c.AgainstAt {
+			d.OneOf(at+".against_at."+name, name, s.Variables)
+		}
 		if c.From == "" {
 			d.Problem(at, "add `from:`, the paper and its figure", "%s: a claim needs its source", at)
 		}
@@ -309,7 +318,15 @@ func (s *Study) checkPoints(d *spec.Document) {
 			if !slices.Contains(p.Environments, s.Baseline) && slices.Contains(s.EnvironmentNames, s.Baseline) {
 				d.ProblemOfKey("when", "", "when: %s has no baseline %q to compare with", p.ID(s.Variables), s.Baseline)
 			}
+			if _, err := s.CopiesAt(&p); err != nil {
+				d.ProblemOfKey("copies.count", "a number, or a variable such as ${n}", "%v", err)
+				return
+			}
 			for _, name := range p.Environments {
+				if _, err := s.CoresAt(&p, name); err != nil {
+					d.ProblemOfKey("environments."+name+".limit.cores", "a number, or a variable such as ${n}", "%v", err)
+					return
+				}
 				s.compose(d, &p, name, used)
 			}
 		}

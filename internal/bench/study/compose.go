@@ -1,8 +1,6 @@
 package study
 
 import (
-	"strings"
-
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -22,8 +20,10 @@ func (s *Study) compose(d *spec.Document, p *Point, environment string, used map
 	for name, v := range p.Values {
 		variables[name] = string(v)
 	}
-	if name := strings.Trim(string(s.Copies.Count), "${}"); variables[name] != "" {
-		used[name] = true
+	for _, v := range []Value{s.Copies.Count, s.Environments[environment].Limit.Cores} {
+		if name, is := v.variable(); is {
+			used[name] = true
+		}
 	}
 	return d.Job("environments."+environment, variables, used, s.Dir, s.base, s.Job.Keys, s.Environments[environment].Keys)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -50,6 +51,51 @@ func (s *Study) Points(ctx context.Context, size string) ([]Point, error) {
 	}
 	return points, nil
 }
+
+// CopiesAt is the number of instances of the job that run together at a point.
+func (s *Study) CopiesAt(p *Point) (int, error) {
+	n, err := p.count(s.Copies.Count)
+	if err != nil {
+		return 0, fmt.Errorf("copies.count: %w", err)
+	}
+	return n, nil
+}
+
+// CoresAt is the number of cores that an environment may use at a point; 0: all.
+func (s *Study) CoresAt(p *Point, environment string) (int, error) {
+	v := s.Environments[environment].Limit.Cores
+	if v == "" {
+		return 0, nil
+	}
+	n, err := p.count(v)
+	if err != nil {
+		return 0, fmt.Errorf("environments.%s.limit.cores: %w", environment, err)
+	}
+	return n, nil
+}
+
+// count is a number, or that of a variable.
+func (p *Point) count(v Value) (int, error) {
+	text := string(v)
+	if name, is := v.variable(); is {
+		text = string(p.Values[name])
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostCount {
+		return 0, fmt.Errorf("%q is no number from 1 to %d", text, mostCount)
+	}
+	return n, nil
+}
+
+// variable is the name of the variable that a value is.
+func (v Value) variable() (string, bool) {
+	name, is := strings.CutPrefix(string(v), "${")
+	name, closed := strings.CutSuffix(name, "}")
+	return name, is && closed
+}
+
+// mostCount bounds copies and cores.
+const mostCount = 4096
 
 // axis is variables whose values go together, one by one.
 type axis struct {

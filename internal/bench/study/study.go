@@ -17,7 +17,9 @@ type Study struct {
 	Title string `yaml:"title"`
 	// Source is the paper or the page that the experiment is from.
 	Source string `yaml:"source"`
-	Job    Job    `yaml:"job"`
+	// StandIn names what is measured in place of what the paper measured; empty: the same.
+	StandIn string `yaml:"stand_in"`
+	Job     Job    `yaml:"job"`
 	// Vary has the values of each variable. A point is one combination of them.
 	Vary map[string][]Value `yaml:"vary"`
 	// Zip names variables whose values go together, one by one, in place of all combinations.
@@ -70,7 +72,8 @@ type Environment struct {
 
 // Limit bounds what an environment may use of a host.
 type Limit struct {
-	Cores  int       `yaml:"cores"`
+	// Cores is a number, or a variable.
+	Cores  Value     `yaml:"cores"`
 	Memory spec.Size `yaml:"memory"`
 }
 

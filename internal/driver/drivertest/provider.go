@@ -35,6 +35,7 @@ type ProviderSuite struct {
 // Run runs the suite.
 func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Probe", s.probe)
+	t.Run("Directories", s.directories)
 	t.Run("Acquire", s.acquire)
 	t.Run("AcquireAtOnce", s.acquireAtOnce)
 	t.Run("Refuse", s.refuse)
@@ -191,9 +192,10 @@ func (s ProviderSuite) acquireAtOnce(t *testing.T) {
 func (s ProviderSuite) refuse(t *testing.T) {
 	p, o := s.New(t), s.owner(t)
 	for name, r := range map[string]driver.Request{
-		"too many hosts": {Owner: o, Nodes: 100_000, Binary: s.Binary},
-		"too many slots": {Owner: o, Nodes: 1, SlotsPerNode: 1 << 20, Binary: s.Binary},
-		"no hosts":       {Owner: o, Binary: s.Binary},
+		"too many hosts":  {Owner: o, Nodes: 100_000, Binary: s.Binary},
+		"too many slots":  {Owner: o, Nodes: 1, SlotsPerNode: 1 << 20, Binary: s.Binary},
+		"too much memory": {Owner: o, Nodes: 1, Memory: 1 << 50, Binary: s.Binary},
+		"no hosts":        {Owner: o, Binary: s.Binary},
 	} {
 		if _, err := p.Acquire(t.Context(), r); err == nil {
 			t.Errorf("%s: was granted", name)
@@ -241,7 +243,7 @@ func (s ProviderSuite) yield(t *testing.T) {
 	check(t, os.WriteFile(local, []byte("saved"), 0o600))
 	check(t, l.Stage(t.Context(), driver.Transfer{Local: local, Remote: filepath.Join(l.Hosts()[0].Dir, "state")}))
 	for range 2 {
-		check(t, y.Yield(t.Context()))
+		check(t, y.LendVolume(t.Context()))
 	}
 	remote := filepath.Join(l.Hosts()[0].Dir, "state")
 	if st, err := l.Status(t.Context()); err != nil || st.Live && !l.Deadline().IsZero() {
@@ -255,12 +257,12 @@ func (s ProviderSuite) yield(t *testing.T) {
 	o.Attempt++
 	next := s.leaseOf(t, p, o)
 	at := filepath.Join(next.Hosts()[0].Dir, "below", "state")
-	if heir := next.VolumeReuse(); heir != nil {
+	if reuser := next.VolumeReuse(); reuser != nil {
 		for range 2 {
-			check(t, heir.Inherit(t.Context(), remote, at))
+			check(t, reuser.ReuseVolume(t.Context(), remote, at))
 		}
-		if err := heir.Inherit(t.Context(), remote, at+"2"); !core.IsKind(err, core.NotFound) {
-			t.Errorf("what is gone is inherited: %v", err)
+		if err := reuser.ReuseVolume(t.Context(), remote, at+"2"); !core.IsKind(err, core.NotFound) {
+			t.Errorf("a volume that is gone is reused: %v", err)
 		}
 	} else {
 		check(t, next.Stage(t.Context(), driver.Transfer{Local: local, Remote: at}))
@@ -338,8 +340,8 @@ func (s ProviderSuite) cancel(t *testing.T) {
 	}
 }
 
-// unattended leaves orders with a site that can carry them out: it does so once
-// they are in force, not before, and with nobody there.
+// unattended stages a launch spec on a site that can execute it: the site does so once
+// they are in force, not before, and with no controller there.
 func (s ProviderSuite) unattended(t *testing.T) {
 	p, o := s.New(t), s.owner(t)
 	l, err := p.Acquire(t.Context(), s.request(o))
@@ -347,14 +349,14 @@ func (s ProviderSuite) unattended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { check(t, l.Release(context.WithoutCancel(t.Context()))) }()
-	orders := func(word string) []byte {
+	launchSpec := func(word string) []byte {
 		raw, err := json.Marshal(slices.Repeat([]string{word}, s.Nodes))
 		check(t, err)
 		return raw
 	}
 	u := l.Autostart()
 	if u != nil {
-		err = u.Entrust(t.Context(), orders("torn"))
+		err = u.StageSpec(t.Context(), launchSpec("torn"))
 	}
 	if u == nil || core.IsKind(err, core.Unsupported) {
 		t.Skip("hosts of this site are there at once, or not at all")
@@ -363,12 +365,12 @@ func (s ProviderSuite) unattended(t *testing.T) {
 	l, err = s.acquired(t, s.New(t), o) // by another, who brings it to its end
 	check(t, err)
 	if _, err := l.Dial(t.Context(), 0, socketPath(l.Hosts()[0])); !core.IsKind(err, core.NotFound) {
-		t.Errorf("with orders that are not in force a node answers: %v", err)
+		t.Errorf("with a launch spec that is not enabled a node answers: %v", err)
 	}
 	u = l.Autostart()
-	check(t, u.Entrust(t.Context(), orders("whole")))
+	check(t, u.StageSpec(t.Context(), launchSpec("whole")))
 	for range 2 {
-		check(t, u.Commit(t.Context()))
+		check(t, u.EnableSpec(t.Context()))
 	}
 	for i, h := range l.Hosts() {
 		if n := s.ask(t, l, i); n.Config != "whole on "+h.Name {
@@ -376,8 +378,8 @@ func (s ProviderSuite) unattended(t *testing.T) {
 		}
 	}
 	check(t, l.Release(t.Context()))
-	if err := u.Commit(t.Context()); !core.IsKind(err, core.NotFound) {
-		t.Errorf("orders of what is released: %v, want not found", err)
+	if err := u.EnableSpec(t.Context()); !core.IsKind(err, core.NotFound) {
+		t.Errorf("launch spec of a released lease: %v, want not found", err)
 	}
 }
 

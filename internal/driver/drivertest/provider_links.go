@@ -117,12 +117,12 @@ func (s ProviderSuite) jobLinks(t *testing.T) {
 	unchanged(l, "after transfers")
 	o.Attempt++
 	if y := l.VolumeReuse(); y != nil {
-		check(t, y.Yield(t.Context()))
+		check(t, y.LendVolume(t.Context()))
 	}
 	next := s.leaseOf(t, p, o)
-	if heir := next.VolumeReuse(); heir != nil && l.VolumeReuse() != nil {
+	if reuser := next.VolumeReuse(); reuser != nil && l.VolumeReuse() != nil {
 		dir := next.Hosts()[0].Dir
-		check(t, heir.Inherit(t.Context(), filepath.Join(l.Hosts()[0].Dir, linksVolume), filepath.Join(dir, linksVolume)))
+		check(t, reuser.ReuseVolume(t.Context(), filepath.Join(l.Hosts()[0].Dir, linksVolume), filepath.Join(dir, linksVolume)))
 	}
 	check(t, l.Release(t.Context()))
 	s.startAs(t, next, 0, config)

@@ -106,12 +106,12 @@ func StandInNode() int {
 	}
 }
 
-// StandInStarter plays what carries orders out: they are the configurations of
+// StandInStarter plays what executes a launch spec, which here is the configurations of
 // stand-in nodes, one for each host. A driver's TestMain hands it over where
 // the driver wants a Starter.
-func StandInStarter(ctx context.Context, l driver.Lease, orders []byte) error {
+func StandInStarter(ctx context.Context, l driver.Lease, launchSpec []byte) error {
 	var configs []string
-	if err := json.Unmarshal(orders, &configs); err != nil {
+	if err := json.Unmarshal(launchSpec, &configs); err != nil {
 		return err
 	}
 	for i, h := range l.Hosts() {

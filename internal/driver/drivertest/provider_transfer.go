@@ -86,7 +86,7 @@ func (s ProviderSuite) matches(t *testing.T) {
 		"one is gone":   {map[string]string{"state": sum("some"), "more": sum("")}, false},
 		"one too many":  {nil, false},
 	} {
-		if same, err := l.Matches(t.Context(), remote, driver.Manifest{Files: c.files}); err != nil || same != c.same {
+		if same, err := l.Matches(t.Context(), remote, driver.Manifest{Files: c.files, Bytes: int64(len("some"))}); err != nil || same != c.same {
 			t.Errorf("%s: %v, %v", name, same, err)
 		}
 	}

@@ -94,11 +94,16 @@ func (s RuntimeSuite) Run(t *testing.T) {
 	run([]test{
 		{"Probe", s.probe},
 		{"User", s.user},
-		{"Odd", s.odd},
+		{"Odd", s.unusual},
 		{"LinksOut", s.linksOut},
 		{"JobLinks", s.jobLinks},
 		{"Mounts", s.mounts},
 		{"Paths", s.paths},
+		{"Cores", s.cores},
+		{"SiteDirectories", s.siteDirectories},
+		{"SiteDirectoryOwner", s.siteDirectoryOwner},
+		{"SiteDirectoryReplaced", s.siteDirectoryReplaced},
+		{"SiteDirectoryBelow", s.siteDirectoryBelow},
 		{"Scratch", s.scratch},
 		{"Filter", s.filter},
 		{"Stop", s.stop},
@@ -352,6 +357,10 @@ func (s RuntimeSuite) exec(t *testing.T) {
 	r = run(t, box, "", driver.Command{Args: []string{"pwd"}, Dir: "/work/new/dir"})
 	if strings.TrimSpace(r.out) != "/work/new/dir" {
 		t.Errorf("working directory %q: %s", r.out, r.err)
+	}
+	r = run(t, box, "", driver.Command{Args: []string{"sh", "-c", "echo kept > exec.txt; cat /work/exec.txt"}, Dir: "/work"})
+	if r.out != "kept\n" {
+		t.Errorf("a relative name in the volume: %+v", r)
 	}
 	if r := run(t, box, "", driver.Command{Args: []string{"/.bee/bee", "version"}}); r.exit.Code != 0 {
 		t.Errorf("/.bee/bee: %+v", r)

@@ -13,7 +13,7 @@ import (
 )
 
 // inherited compares the state that a process starts with with what `podman run` gives:
-// nothing of who started the container, however odd that one is.
+// nothing of who started the container, however unusual that one is.
 func (s RuntimeSuite) inherited(t *testing.T) {
 	ignored := []os.Signal{unix.SIGHUP, unix.SIGPIPE, unix.SIGUSR1, unix.SIGTSTP}
 	signal.Ignore(ignored...)

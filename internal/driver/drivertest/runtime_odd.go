@@ -14,12 +14,12 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// odd has a container of an image that lacks nearly everything and has links in odd
+// unusual has a container of an image that lacks nearly everything and has links in unusual
 // places, whose USER is in group 0, with directories that no layer has: names, resolvers,
 // environment and directories are as in any other.
-func (s RuntimeSuite) odd(t *testing.T) {
+func (s RuntimeSuite) unusual(t *testing.T) {
 	c := s.spec(t)
-	c.Image = oddImage(t, "odd", nil, "etc -> /usr/etc", "usr/etc/hosts -> /run/hosts", "usr/etc/resolv.conf -> ../../../../run/systemd/resolve/stub-resolv.conf", "var -> usr/var")
+	c.Image = unusualImage(t, "odd", nil, "etc -> /usr/etc", "usr/etc/hosts -> /run/hosts", "usr/etc/resolv.conf -> ../../../../run/systemd/resolve/stub-resolv.conf", "var -> usr/var")
 	if err := s.New(t).Prepare(t.Context(), c.Image); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func (s RuntimeSuite) linksOut(t *testing.T) {
 		{"etc/passwd -> " + outside + "/passwd", "etc/hosts -> " + up + "/hosts", "etc/resolv.conf -> " + outside + "/hosts", "a/deep -> " + outside, "work -> a/deep", ".bee/run -> " + up},
 	} {
 		c := s.spec(t)
-		c.Image = oddImage(t, fmt.Sprint("out", i), []string{"etc/", "a/", ".bee/"}, links...)
+		c.Image = unusualImage(t, fmt.Sprint("out", i), []string{"etc/", "a/", ".bee/"}, links...)
 		if err := s.New(t).Prepare(t.Context(), c.Image); err != nil {
 			t.Fatal(err)
 		}
@@ -84,10 +84,10 @@ func (s RuntimeSuite) linksOut(t *testing.T) {
 	}
 }
 
-// oddImage makes an image of one layer: busybox below /usr, a directory that its owner may
+// unusualImage makes an image of one layer: busybox below /usr, a directory that its owner may
 // not write to, and given directories and links ("path -> target"), of which later ones
 // replace those before. It has no accounts, no /tmp, and no places for mounts.
-func oddImage(t *testing.T, called string, dirs []string, links ...string) driver.LocalImage {
+func unusualImage(t *testing.T, called string, dirs []string, links ...string) driver.LocalImage {
 	t.Helper()
 	taken := map[string]bool{}
 	for _, l := range links {

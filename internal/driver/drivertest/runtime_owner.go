@@ -54,7 +54,7 @@ func OwnerMain(rt func() driver.Runtime) {
 		if err != nil {
 			return err
 		}
-		// A process in its own session, that heeds no signal, with a mark to find it by.
+		// A process in its own session, that obeys no signal, with a mark to find it by.
 		_, err = box.Exec(context.Background(), driver.Command{Args: []string{"sh", "-c", "trap '' TERM HUP INT; while :; do sleep 7.25; done", c.Name}, Env: []string{"PATH=/bin"}})
 		return err
 	}()

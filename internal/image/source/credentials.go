@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 )
@@ -112,7 +113,7 @@ func loginPath() string {
 	}
 	for _, path := range []string{
 		in(docker, "config.json"), os.Getenv("REGISTRY_AUTH_FILE"),
-		in(os.Getenv("XDG_RUNTIME_DIR"), "containers/auth.json"), in(config, "containers/auth.json"),
+		in(runtimeDir(), "containers/auth.json"), in(config, "containers/auth.json"),
 	} {
 		if path == "" {
 			continue
@@ -122,6 +123,18 @@ func loginPath() string {
 		}
 	}
 	return ""
+}
+
+// runtimeDir is the user's directory for what lives as long as a login; "": there is none,
+// or, as after su, it is another user's.
+func runtimeDir() string {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	own, err := fsutil.OpenOwn(dir)
+	if err != nil {
+		return ""
+	}
+	own.Close()
+	return dir
 }
 
 // askHelper runs docker-credential-HELPER, whose protocol is that of

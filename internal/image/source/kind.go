@@ -17,7 +17,7 @@ import (
 // type, its name for people, and what to do.
 var kinds = []struct{ prefix, name, remedy string }{ //nolint:gochecknoglobals // a table
 	{"application/vnd.docker.distribution.manifest.v1+", "an image in Docker's old format (schema 1)", "Convert it where an old docker runs: pull the image there, and push it again."},
-	{"application/vnd.sylabs.sif.", "a SIF file of Apptainer or Singularity", "Convert it: `apptainer build --sandbox DIR oras://NAME`, `tar -C DIR -c . | docker import - NAME`, then name it as docker-daemon:NAME; or name the image that the SIF file was made from."},
+	{"application/vnd.sylabs.sif.", "a SIF file of Apptainer or Singularity", "Pull it into a file: `apptainer pull app.sif oras://NAME`, then name it as sif:app.sif; or name the image that the SIF file was made from."},
 	{"application/vnd.cncf.helm.", "a Helm chart", "Name an image of the chart: `helm template` prints them."},
 	{"application/vnd.docker.plugin.", "a plugin of Docker", "Name an image of a container."},
 	{"application/vnd.wasm.", "a WebAssembly module", "Name an image of a container."},
@@ -46,7 +46,7 @@ func fileError(head []byte) *core.Error {
 		magic, name string
 		remedy      string
 	}{
-		{32, "SIF_MAGIC", "a SIF file of Apptainer or Singularity", "Convert it: `apptainer build --sandbox DIR FILE`, `tar -C DIR -c . | docker import - NAME`, then name it as docker-daemon:NAME; or name the image that the SIF file was made from."},
+		{32, "SIF_MAGIC", "a SIF file of Apptainer or Singularity", "Name it as sif:FILE."},
 		{0, "hsqs", "a SquashFS file", "Name the image that it was made from, or `unsquashfs -d DIR FILE`, `tar -C DIR -c . | docker import - NAME`, then name it as docker-daemon:NAME."},
 		{0, "PK\x03\x04", "a zip archive", "Unpack it first."},
 		{0, "QFI\xfb", "a disk image of QEMU", "Name an image of a container."},

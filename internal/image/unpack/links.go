@@ -15,7 +15,7 @@ func (u *Unpacker) linkCopy(source string, dir int, from string, fd int, base, o
 	if last, ok := u.copies[source]; ok {
 		above, name := path.Split(last)
 		if _, at, err := u.dirs.walk(above, nil); err == nil && unix.Linkat(at, name, fd, base, 0) == nil {
-			delete(u.odd, own)
+			delete(u.unusual, own)
 			return nil
 		}
 	}
@@ -26,10 +26,10 @@ func (u *Unpacker) linkCopy(source string, dir int, from string, fd int, base, o
 		u.copies = map[string]string{}
 	}
 	u.copies[source] = own
-	if o, ok := u.odd[source]; ok {
-		u.odd[own] = o
+	if o, ok := u.unusual[source]; ok {
+		u.unusual[own] = o
 	} else {
-		delete(u.odd, own)
+		delete(u.unusual, own)
 	}
 	return nil
 }

@@ -19,14 +19,27 @@ func (u *Unpacker) Blob(ctx context.Context, r io.ReadCloser) (diffID string, er
 	if err != nil {
 		return "", fmt.Errorf("decompress layer: %w", err)
 	}
-	p := newPipeline(z, sha256.New())
+	defer z.Close()
+	return u.Stream(ctx, z, r)
+}
+
+// mostPadding bounds what may follow the archive in a layer, in bytes: programs pad to the
+// size of a tape's block.
+const mostPadding = 64 << 20
+
+// Stream is Blob for a layer that is not compressed. Closing source, from which it comes,
+// has to end a Read.
+func (u *Unpacker) Stream(ctx context.Context, r io.Reader, source io.Closer) (diffID string, err error) {
+	p := newPipeline(r, sha256.New())
 	err = u.Layer(ctx, p)
-	if err == nil {
-		_, err = io.Copy(io.Discard, p) // what tar does not read counts for the digest
+	if err == nil { // what tar does not read counts for the digest
+		var n int64
+		if n, err = io.Copy(io.Discard, io.LimitReader(p, mostPadding+1)); n > mostPadding {
+			err = hostile("the end", fmt.Errorf("more than %d bytes follow the last entry", mostPadding))
+		}
 	}
-	r.Close()
+	source.Close()
 	p.stop()
-	z.Close()
 	if err != nil {
 		return "", err
 	}

@@ -66,18 +66,18 @@ type Unpacker struct {
 	dirs    *dirs
 	// fresh is what the present layer made, and the directories above it, by
 	// canonical path: what its own whiteouts do not hide.
-	fresh map[string]bool
-	buf   []byte
-	odd   map[string]Odd
-	aufs  bool // the layer has files of aufs' own
+	fresh   map[string]bool
+	buf     []byte
+	unusual map[string]Unusual
+	aufs    bool // the layer has files of aufs' own
 	// copies are the names under which hard links go on that no more fit a file.
 	copies map[string]string
 }
 
-// Odd is what the tree itself cannot tell of a file: the owner that a layer
+// Unusual is what the tree itself cannot tell of a file: the owner that a layer
 // names where that is not root (the file belongs to the caller: a container
 // has one id), and a mode by which not even its owner may read it.
-type Odd struct {
+type Unusual struct {
 	UID  int     `json:"u,omitempty"`
 	GID  int     `json:"g,omitempty"`
 	Mode *uint32 `json:"m,omitempty"`
@@ -92,7 +92,7 @@ func New(root string, l Limits) (*Unpacker, error) {
 	// Most images say nothing of their root, which everybody may enter then, as with
 	// docker: by a daemon, and in a machine, it is not of who runs the container.
 	d.meta[""] = meta{mode: 0o755, time: time.Unix(0, 0)}
-	return &Unpacker{root: root, limits: l, umask: umask(), dirs: d, buf: make([]byte, 256<<10), odd: map[string]Odd{}}, nil
+	return &Unpacker{root: root, limits: l, umask: umask(), dirs: d, buf: make([]byte, 256<<10), unusual: map[string]Unusual{}}, nil
 }
 
 // Close frees what New took. The directory stays.
@@ -101,21 +101,21 @@ func (u *Unpacker) Close() { u.dirs.close() }
 // Bytes is the size of all files unpacked so far.
 func (u *Unpacker) Bytes() int64 { return u.bytes }
 
-// Odd gives the files that have something odd, by their paths in the tree.
-func (u *Unpacker) Odd() map[string]Odd { return u.odd }
+// Unusual gives the files that have something unusual, by their paths in the tree.
+func (u *Unpacker) Unusual() map[string]Unusual { return u.unusual }
 
-// note keeps what is odd about a file.
+// note keeps what is unusual about a file.
 func (u *Unpacker) note(h *tar.Header, own string) {
-	o := Odd{UID: h.Uid, GID: h.Gid}
+	o := Unusual{UID: h.Uid, GID: h.Gid}
 	mode := uint32(h.Mode & 0o7777)
 	if h.Typeflag == tar.TypeDir && mode&0o500 != 0o500 || h.Typeflag == tar.TypeReg && mode&0o400 == 0 {
 		o.Mode = &mode
 	}
-	if o == (Odd{}) {
-		delete(u.odd, own)
+	if o == (Unusual{}) {
+		delete(u.unusual, own)
 		return
 	}
-	u.odd[own] = o
+	u.unusual[own] = o
 }
 
 // hostile is the error for an entry that no honest image has.
@@ -232,7 +232,7 @@ func (u *Unpacker) entry(ctx context.Context, h *tar.Header, r io.Reader) error 
 		return u.replace(fd, base, own, func() error { return unix.Mkfifoat(fd, base, uint32(h.Mode&0o777)) })
 	case tar.TypeChar, tar.TypeBlock:
 		// Device nodes cannot be made without root, and no container of ours
-		// needs an image's: /dev is made anew in each. What a lower layer has
+		// needs an image's: /dev is made again in each. What a lower layer has
 		// in its place is hidden all the same.
 		return u.dirs.remove(fd, base, own)
 	}
@@ -309,7 +309,7 @@ func (u *Unpacker) hardLink(h *tar.Header, fd int, base, own string) error {
 	if err != nil {
 		return hostile(h.Name, fmt.Errorf("it is a hard link to %s, which is no file of the image: %w", h.Linkname, err))
 	}
-	delete(u.odd, own) // it is told of the first name
+	delete(u.unusual, own) // it is told of the first name
 	return nil
 }
 

@@ -311,7 +311,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestOddIsToldOfNamesThatStay(t *testing.T) {
+func TestUnusualFilesAreThoseWhoseNamesStay(t *testing.T) {
 	testkit.AsRootToo(t)
 	root := t.TempDir()
 	u, err := New(root, DefaultLimits())
@@ -324,8 +324,8 @@ func TestOddIsToldOfNamesThatStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if odd := u.Odd(); len(odd) != 1 || odd["a"].UID != 1000 || odd["a"].Mode != nil {
-		t.Errorf("got %+v", odd)
+	if unusual := u.Unusual(); len(unusual) != 1 || unusual["a"].UID != 1000 || unusual["a"].Mode != nil {
+		t.Errorf("got %+v", unusual)
 	}
 }
 

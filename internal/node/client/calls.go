@@ -132,8 +132,8 @@ func (r HoldRequest) Check() error {
 
 // Health is what a node tells of itself.
 type Health struct {
-	Rank  int            `json:"rank"`
-	Phase protocol.Phase `json:"phase"`
+	Rank  int        `json:"rank"`
+	Phase core.Phase `json:"phase"`
 	// Running tells whether the node's container runs.
 	Running bool `json:"running"`
 }
@@ -143,7 +143,7 @@ func (h Health) Check() error {
 	if h.Rank < 0 || h.Rank > MaxRank {
 		return invalid("rank", h.Rank)
 	}
-	if h.Phase != "" && !slices.Contains(protocol.Phases(), h.Phase) {
+	if h.Phase != "" && !slices.Contains(core.Phases(), h.Phase) {
 		return invalid("phase", h.Phase)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -32,7 +31,7 @@ func TestChecks(t *testing.T) {
 		{"a negative checkpoint", SaveReply{-3}, false},
 		{"the first snapshot", HoldRequest{1}, true},
 		{"no snapshot", HoldRequest{}, false},
-		{"health", Health{Phase: protocol.PhaseRun}, true},
+		{"health", Health{Phase: core.PhaseRun}, true},
 		{"health before any phase", Health{}, true},
 		{"an unknown phase", Health{Phase: "\x1b[2J"}, false},
 		{"a rank below the first", Health{Rank: -1}, false},

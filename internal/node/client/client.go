@@ -28,24 +28,24 @@ type Client struct{ peer *rpc.Peer }
 // does not answer for some seconds counts as lost; but where the connection goes
 // over another one, which is watched by itself, and is filled by what else goes
 // over it, only after minutes.
-func New(conn net.Conn) (*Client, error) { return newClient(conn, vigilOver(conn)) }
+func New(conn net.Conn) (*Client, error) { return newClient(conn, livenessOver(conn)) }
 
-func vigilOver(conn net.Conn) wire.Vigil {
+func livenessOver(conn net.Conn) wire.Liveness {
 	for around, is := conn.(interface{ NetConn() net.Conn }); is; around, is = conn.(interface{ NetConn() net.Conn }) {
 		conn = around.NetConn()
 	}
 	switch conn.(type) {
 	case *wire.Stream, *rpc.Stream:
-		return wire.Patient
+		return wire.Tolerant
 	}
-	return wire.Watched
+	return wire.Prompt
 }
 
 // NewLocal is New for a node of this host, which is waited for however long it
 // is silent: so a client that is stopped and goes on later loses nothing.
-func NewLocal(conn net.Conn) (*Client, error) { return newClient(conn, wire.Trusting) }
+func NewLocal(conn net.Conn) (*Client, error) { return newClient(conn, wire.Local) }
 
-func newClient(conn net.Conn, v wire.Vigil) (*Client, error) {
+func newClient(conn net.Conn, v wire.Liveness) (*Client, error) {
 	peer, err := rpc.Dial(conn, "the node", v, Protocol)
 	if err != nil {
 		conn.Close()

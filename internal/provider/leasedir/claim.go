@@ -97,9 +97,9 @@ func Aside(dir, base string, o core.Owner) (string, error) {
 	return filepath.Join(dir, MadeName), nil
 }
 
-// Inherit moves a tree from the directory of one lease to that of another. One that
+// ReuseVolume moves a tree from the directory of one lease to that of another. One that
 // has been moved already, and nobody heard of it, is not missed.
-func Inherit(from, to string) error {
+func ReuseVolume(from, to string) error {
 	err := os.MkdirAll(filepath.Dir(to), 0o700)
 	if err == nil {
 		err = treesync.Move(from, to)

@@ -23,7 +23,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: r.Owner, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
+	l := &lease{kind: p.kind(), owner: r.Owner, ledger: p.s.Ledger, base: p.base, dir: p.kind().Dir(p.base, r.Owner), argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return nil, err
@@ -31,18 +31,21 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	defer unlock()
 	if l.details, err = readDetails(l.dir); err == nil {
 		if s, err := l.Status(ctx); err == nil && s.Live {
-			return l, nil
+			return l, l.hold(true)
 		} else if err != nil {
 			return nil, err
 		}
 	} else if !core.IsKind(err, core.NotFound) {
 		return nil, err
 	}
-	// Nothing, the half of a lease, or a dead one: begin anew.
+	// Nothing, the half of a lease, or a dead one: begin again.
 	if err := l.destroy(ctx); err != nil {
 		return nil, err
 	}
 	l.details = details{Binary: r.Binary, Emulated: p.s.EmulatedHosts > 0}
+	if err := p.reserve(l, r); err != nil {
+		return nil, leasedir.Undo(ctx, err, l.dir, l.owner, l.destroy)
+	}
 	if err := p.make(ctx, l, r); err != nil {
 		return nil, leasedir.Undo(ctx, err, l.dir, l.owner, l.destroy)
 	}
@@ -121,8 +124,10 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	return works, "", err
 }
 
-// Queue implements driver.Provider.
-func (p *provider) Queue() driver.SiteQueue { return nil }
+// Directories implements driver.Provider.
+func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) ([]string, error) {
+	return leasedir.Directories(ctx, wanted, p.s.Variable)
+}
 
 // probe tries what Acquire would need, and leaves nothing.
 func (p *provider) probe(ctx context.Context, f *driver.Facts) error {
@@ -163,11 +168,11 @@ func (p *provider) Recover(_ context.Context, h core.Handle) (driver.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{kind: p.kind(), owner: h.Owner, base: base, dir: dir, argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
+	l := &lease{kind: p.kind(), owner: h.Owner, ledger: p.s.Ledger, base: base, dir: dir, argv: p.s.NodeArgv, hasImage: p.s.HasImage, tryRuntime: p.TryRuntime}
 	if l.details, err = readDetails(l.dir); err != nil && !core.IsKind(err, core.NotFound) {
 		return nil, err
 	}
-	return l, nil
+	return l, l.hold(false)
 }
 
 // List gives every lease of the owner's, whole or not.

@@ -180,7 +180,7 @@ func TestHostsEnd(t *testing.T) {
 	if err := r.Fetch(t.Context(), driver.Transfer{Remote: l.Hosts()[0].Dir + "/result", Local: t.TempDir() + "/r"}); err != nil {
 		t.Error(err)
 	}
-	// Acquire makes it anew.
+	// Acquire makes it again.
 	l, err = p.Acquire(t.Context(), driver.Request{Owner: o, Nodes: 2})
 	if err != nil {
 		t.Fatal(err)

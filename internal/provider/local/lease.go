@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -23,6 +24,7 @@ type lease struct {
 	base    string
 	dir     string // the lease's own
 	argv    []string
+	ledger  reservation.Ledger
 	details details
 
 	hasImage   func(cache, id string) bool
@@ -77,8 +79,8 @@ func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string
 }
 
 // Matches implements driver.Lease.
-func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return store.Matches(tree, m)
+func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
+	return store.Matches(ctx, tree, m)
 }
 
 // KeepsFiles implements driver.Lease.
@@ -145,8 +147,8 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	return nil
 }
 
-// Yield implements driver.VolumeReuse: it ends what is left of the nodes.
-func (l *lease) Yield(ctx context.Context) error {
+// LendVolume implements driver.VolumeReuse: it ends what is left of the nodes.
+func (l *lease) LendVolume(ctx context.Context) error {
 	unlock, err := leasedir.Lock(ctx, l.dir, false)
 	if err != nil {
 		return err
@@ -167,8 +169,10 @@ func (l *lease) Yield(ctx context.Context) error {
 	return writeDetails(l.dir, l.details)
 }
 
-// Inherit implements driver.VolumeReuse.
-func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
+// ReuseVolume implements driver.VolumeReuse.
+func (l *lease) ReuseVolume(_ context.Context, from, to string) error {
+	return leasedir.ReuseVolume(from, to)
+}
 
 // Release ends the nodes or the emulated hosts, then removes the run's
 // directory, and the lease's own last.
@@ -193,5 +197,6 @@ func (l *lease) end(ctx context.Context) error {
 	if err := emulate.Destroy(ctx, l.dir); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: "end the emulated hosts of", Object: l.owner.String(), Err: err}
 	}
+	l.drop()
 	return nil
 }

@@ -177,7 +177,7 @@ func TestNodesOfManyHostsUseOneProcessorEach(t *testing.T) {
 
 func nodeLog(l driver.Lease) string { return filepath.Join(l.Hosts()[0].Dir, "node.log") }
 
-// A node that does not heed SIGTERM is killed.
+// A node that does not obey SIGTERM is killed.
 func TestStubbornNode(t *testing.T) {
 	dir := scratch(t)
 	p, err := New(Settings{Scratch: dir, NodeArgv: []string{"/bin/sh", "-c", "trap '' TERM; sleep 1000 & while :; do sleep 1; done"}})

@@ -17,7 +17,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
+	"github.com/bee-hpc/bee/internal/reservation"
 )
 
 // Settings of a site of this provider.
@@ -51,6 +53,16 @@ type Settings struct {
 	// TryRuntime names the runtime that works on this host, of that name or, for "auto",
 	// of all; nil: it is never known.
 	TryRuntime func(ctx context.Context, name string) (string, error)
+	// GPUs returns an error where this host has fewer GPUs, or for -1 none; nil: not known.
+	GPUs func(number int) error
+	// Variable finds the variables of the user's account; nil: those of this process.
+	Variable environ.Lookup
+	// Ledger is where runs of this user reserve what they need of this machine; "": nowhere.
+	Ledger reservation.Ledger
+	// Runs is the most runs at a time; 0: no limit. Oversubscribe has runs begin though their
+	// cores and memory are not free.
+	Runs          int
+	Oversubscribe bool
 	// NodeArgv is the command of a node; default: the bee binary, "node".
 	NodeArgv []string
 }
@@ -151,6 +163,9 @@ func (p *provider) fits(r driver.Request) error {
 	}
 	if r.SlotsPerNode > p.s.Slots {
 		return refuse("Ask for fewer, or raise `slots` at the site.", "the job wants %d slots on each node, and the site has %d", r.SlotsPerNode, p.s.Slots)
+	}
+	if all := core.HostMemory(); r.Memory > all/int64(r.Nodes) && all > 0 && !p.s.Oversubscribe {
+		return refuse("Lower `memory:`, or name another site.", "the job wants %d MiB of memory, and this machine has %d MiB", int64(r.Nodes)*(r.Memory>>20), all>>20)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
+	"github.com/bee-hpc/bee/internal/reservation"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,7 @@ const stopGrace = 3 * time.Second
 // the lease's directory.
 const markVariable = "BEE_LEASE"
 
-// Launch starts a node. The node gets its orders only after its process was
+// Launch starts a node. The node gets its configuration only after its process was
 // recorded: were we killed in between, it would read an early end and give up.
 func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 	if err := l.checkHost("launch node on", c.Host); err != nil {
@@ -42,6 +43,9 @@ func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
 	}
 	h := l.details.Hosts[c.Host]
 	err := os.MkdirAll(filepath.Dir(c.Log), 0o700)
+	if err == nil {
+		err = l.hold(true)
+	}
 	switch {
 	case err != nil:
 	case l.details.Emulated:
@@ -71,6 +75,9 @@ func (l *lease) mark() string { return markVariable + "=" + l.dir }
 // that its work spreads over several costs it something, and gains nothing.
 func (l *lease) env() []string {
 	env := append(os.Environ(), l.mark())
+	if l.ledger != "" && l.details.Reserved != "" {
+		env = append(env, reservation.Variable+"="+l.ledger.Path(l.details.Reserved))
+	}
 	if l.details.Emulated && len(l.details.Hosts) > runtime.NumCPU() {
 		env = append(env, "GOMAXPROCS=1")
 	}
@@ -111,7 +118,7 @@ func (l *lease) launchHere(ctx context.Context, h core.Host, c driver.NodeComman
 	return l.order(ctx, h, c, cmd, stdin)
 }
 
-// order records a node that has been started, and gives it its orders.
+// order records a node that has been started, and sends its configuration.
 func (l *lease) order(ctx context.Context, h core.Host, c driver.NodeCommand, cmd *exec.Cmd, stdin io.WriteCloser) error {
 	id, err := procid.Of(cmd.Process.Pid)
 	if err == nil {
@@ -219,7 +226,7 @@ func (l *lease) stopNode(ctx context.Context, path string) error {
 	}
 	id, err := procid.Parse(string(raw))
 	if err != nil {
-		return nil // a torn record: the node got no orders and has ended
+		return nil // a torn record: the node got no configuration and has ended
 	}
 	found, err := id.Signal(unix.SIGTERM)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
+	"github.com/bee-hpc/bee/internal/reservation"
 )
 
 // leasesDir holds one directory for each lease, in <scratch>/bee.
@@ -28,6 +29,9 @@ type details struct {
 	Hosts    []core.Host `json:"hosts"`
 	Emulated bool        `json:"emulated,omitempty"`
 	Binary   string      `json:"binary,omitempty"`
+	// Reserved is the name in the ledger of what the lease takes, which is Promise.
+	Reserved string               `json:"reserved,omitempty"`
+	Promise  *reservation.Promise `json:"promise,omitempty"`
 }
 
 // prepare makes the directories that all leases of the site lie in.

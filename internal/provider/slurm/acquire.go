@@ -45,10 +45,10 @@ const (
 	scriptName   = "job.sh"
 	logName      = "job.log"
 	draftName    = "orders.new"  // what to start without a controller, not in force
-	ordersName   = "orders.json" // the same in force
+	specName     = "orders.json" // the same in force
 	startedName  = "started"     // made when nodes are started, by whomever
 	attendedName = "attended"    // all is there, and whoever asked for the nodes will start them
-	missedName   = "missed"      // the nodes were given back as nobody used them
+	missedName   = "missed"      // the nodes were released as nobody used them
 	hopeName     = "hope"        // touched while files are still being brought
 	verdictName  = "verdict"     // why the agents gave the nodes back, for people
 	binaryName   = "bee"
@@ -125,7 +125,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 			return l, nil
 		}
 	}
-	// Nothing, the half of a lease, or a dead one: begin anew.
+	// Nothing, the half of a lease, or a dead one: begin again.
 	if err := l.destroy(ctx); err != nil {
 		return nil, err
 	}
@@ -242,11 +242,15 @@ func (p *provider) options(dir string, r driver.Request) []string {
 	if slots > 0 {
 		o = append(o, "--cpus-per-task="+strconv.Itoa(slots))
 	}
-	if slots == 0 || p.s.Exclusive {
+	whole := slots == 0 || p.s.Exclusive
+	if whole {
 		o = append(o, "--exclusive")
-		if !p.asksFor("--mem") {
-			o = append(o, "--mem=0") // all that the nodes have
-		}
+	}
+	switch {
+	case r.Memory > 0:
+		o = append(o, "--mem="+strconv.FormatInt(mebibytes(r.Memory), 10))
+	case whole && !p.asksFor("--mem"):
+		o = append(o, "--mem=0") // all that the nodes have
 	}
 	if p.s.Slot > 0 {
 		o = append(o, "--time="+minutes(p.s.Slot))
@@ -270,7 +274,14 @@ func (p *provider) options(dir string, r driver.Request) []string {
 			o = append(o, "--"+set.option+"="+set.value)
 		}
 	}
-	return append(o, p.s.Options...)
+	return append(o, slices.DeleteFunc(slices.Clone(p.s.Options), func(own string) bool { return r.Memory > 0 && isMemory(own) })...)
+}
+
+// isMemory reports whether an option of sbatch asks for memory: a job's own comes first, and
+// of these sbatch takes one only.
+func isMemory(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	return name == "--mem" || name == "--mem-per-cpu" || name == "--mem-per-gpu"
 }
 
 // asksFor tells whether the site's own flags have one that begins so.
@@ -392,7 +403,7 @@ func readJSON(path string, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(raw, into)
+	return core.DecodeJSON(raw, into)
 }
 
 // readIfThere is readJSON for a file that may not be there. With an error it is not known
@@ -405,5 +416,5 @@ func readIfThere(path string, into any) (there bool, err error) {
 	if err != nil {
 		return false, &core.Error{Kind: core.Transient, Op: "read", Object: path, Err: err, Remedy: "Is the file system of the site's `scratch` mounted, and does it answer?"}
 	}
-	return json.Unmarshal(raw, into) == nil, nil
+	return core.DecodeJSON(raw, into) == nil, nil
 }

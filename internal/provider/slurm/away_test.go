@@ -118,9 +118,9 @@ func TestNothingIsConcludedWhileTheScratchDoesNotAnswer(t *testing.T) {
 		"ready":   func(ctx context.Context) error { _, err := l.Ready(ctx); return err },
 		"status":  func(ctx context.Context) error { _, err := l.Status(ctx); return err },
 		"release": l.Release,
-		"commit":  l.Commit,
+		"commit":  l.EnableSpec,
 		"attend":  l.Attend,
-		"yield":   l.Yield,
+		"yield":   l.LendVolume,
 		"end":     l.endJobs,
 	}
 	check := func(t *testing.T, back func()) {

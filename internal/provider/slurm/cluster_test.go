@@ -16,7 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
@@ -174,7 +174,7 @@ func TestWhatSitesDo(t *testing.T) {
 	t.Run("one login", func(t *testing.T) {
 		scontrol(t, f, "update", "nodename=ALL", "state=drain", "reason=tests")
 		defer scontrol(t, f, "update", "nodename=ALL", "state=resume")
-		before, logins := sessions(t), &ssh.Logins{}
+		before, logins := sessions(t), &sshlink.Logins{}
 		ours := func() []int {
 			return slices.DeleteFunc(sessions(t), func(pid int) bool { return slices.Contains(before, pid) })
 		}

@@ -71,7 +71,7 @@ func explain(name, words string, err error) error {
 		{"Invalid qos", "Name a QOS that your account may use: `slurm: {qos: …}`.", core.Unsupported},
 		{"SubmitJob", "You have as many jobs queued as your account or QOS may; wait until some are done.", core.Busy},
 		{"accounting/QOS policy", "Ask for less time, or fewer nodes or cores, or name another account or QOS: `slurm: {account: …, qos: …}`; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` tell what they allow.", core.Unsupported},
-		{"time limit", "Set the site's `slot` to what the partition allows (`sinfo -o '%P %l'`).", core.Unsupported},
+		{"time limit", "Set the job's `time`, or the site's `slot`, to what the partition allows (`sinfo -o '%P %l'`).", core.Unsupported},
 		{"node configuration is not available", "Ask for fewer nodes or cores, or check the site's constraint and gres.", core.Unsupported},
 		{"feature specification", "Name what nodes have at the site: `slurm: {constraint: …}`; `sinfo -o '%P %f'` lists it.", core.Unsupported},
 		{"(gres) specification", "Name what nodes have at the site: `slurm: {gres: …}`; `sinfo -o '%P %G'` lists it.", core.Unsupported},
@@ -102,7 +102,7 @@ func oneLine(name, words string) string {
 
 // version gives Slurm's, or nothing.
 func (p *provider) version(ctx context.Context) string {
-	out, _ := p.s.Queue.recall(ctx, settled, "sinfo", "--version")
+	out, _ := p.s.Queue.cachedCall(ctx, settled, "sinfo", "--version")
 	_, number, _ := strings.Cut(strings.TrimSpace(out), " ") // slurm 23.11.4, or slurm-wlm 22.05.8
 	return number
 }

@@ -58,7 +58,7 @@ func (p *provider) late(ctx context.Context, at time.Time) driver.Waiting {
 		return w
 	}
 	w.Reason = "its nodes are taken until then, or promised to jobs that come first"
-	out, err := p.s.Queue.recall(ctx, settled, "scontrol", "--oneliner", "show", "reservation")
+	out, err := p.s.Queue.cachedCall(ctx, settled, "scontrol", "--oneliner", "show", "reservation")
 	if err != nil {
 		return w
 	}
@@ -126,7 +126,7 @@ func (r reservation) delays(at time.Time, own string) string {
 	case r.name == own || !near(r.end):
 		return ""
 	case r.start.After(time.Now()):
-		return fmt.Sprintf("%s begins at %s, before the job could end, and is over then: a shorter `slot`, or a `min_slot`, may let it start before", what, r.start.Local().Format("2006-01-02 15:04"))
+		return fmt.Sprintf("%s begins at %s, before the job could end, and is over then: a shorter `time`, or a `min_slot`, may let it start before", what, r.start.Local().Format("2006-01-02 15:04"))
 	}
 	return what + " is over then"
 }

@@ -34,7 +34,7 @@ const HostArg = "slurm-host"
 // brought, or where its start alone is to come, for which there has to be a
 // controller, that looks at its queue every 30 seconds at least; how long it stays
 // when its node has ended, and how long a node may take to clear up. An allocation
-// that nobody uses is given back.
+// that nobody uses is released.
 const (
 	idleTimeout   = 15 * time.Minute
 	attendTimeout = 2 * time.Minute
@@ -75,7 +75,7 @@ type agent struct {
 	mu   sync.Mutex
 	node *exec.Cmd
 	done chan struct{} // closed when the node has ended
-	// bound is set when orders are about to be carried out, tired when nothing
+	// bound is set when a launch spec is about to be executed, tired when nothing
 	// is to be started any more.
 	bound, tired bool
 }
@@ -227,7 +227,7 @@ func (a *agent) notice() {
 	a.node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 }
 
-// released tells whether the lease was given back. Where the scratch does not answer, it
+// released tells whether the lease was released. Where the scratch does not answer, it
 // was not: a job that is told of a preemption has time for its checkpoint, and one that is
 // ended for good loses nothing by being told so.
 func (a *agent) released() bool {
@@ -242,7 +242,7 @@ func (a *agent) accept(l net.Listener) {
 		if conn.(*tls.Conn).HandshakeContext(context.Background()) != nil || !known() {
 			return // a stranger
 		}
-		peer, err := rpc.NewPeer(conn, false, "the controller", wire.Watched, protocol)
+		peer, err := rpc.NewPeer(conn, false, "the controller", wire.Prompt, protocol)
 		if err != nil {
 			return
 		}

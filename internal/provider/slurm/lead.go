@@ -17,9 +17,9 @@ import (
 )
 
 // lead is the first agent's further part. It finds the other agents and writes
-// down what was granted; then it has the nodes started as soon as orders for it
+// down what was granted; then it has the nodes started as soon as a launch spec for it
 // are in force, with a controller there or not. A job that will not do its work
-// is given back at once.
+// is released at once.
 func (a *agent) lead(ctx context.Context) {
 	l, err := a.lease()
 	if err == nil {
@@ -78,15 +78,15 @@ func (a *agent) leadOver(ctx context.Context, l *lease) error {
 	if err := writeJSON(filepath.Join(a.dir, grantedName), l.terms); err != nil {
 		return err
 	}
-	orders, err := a.orders(ctx)
-	if err != nil || orders == nil || !a.bind() {
+	launchSpec, err := a.launchSpec(ctx)
+	if err != nil || launchSpec == nil || !a.bind() {
 		return err
 	}
 	if err := a.mark(); err != nil {
 		return err
 	}
 	a.log.Info("starting the nodes")
-	return a.start(ctx, l, orders)
+	return a.start(ctx, l, launchSpec)
 }
 
 // judge writes down, for people who come later, why this job has done nothing.
@@ -136,7 +136,7 @@ func (a *agent) gather(ctx context.Context, n int) (list []announcement, err err
 }
 
 // spanTimeout is for how long Slurm is asked for the job's times. Without its
-// word the slot of the orders counts, and the notice that Slurm gives.
+// word the slot of the launch spec counts, and the notice that Slurm gives.
 const spanTimeout = time.Minute
 
 // span gives when the job began and when it has to end.
@@ -160,15 +160,15 @@ func (a *agent) span(ctx context.Context) (start, end time.Time) {
 	return start, end
 }
 
-// orders waits until there are orders in force, or a controller starts the
+// launchSpec waits until there is an enabled launch spec, or a controller starts the
 // nodes by itself: then nil.
-func (a *agent) orders(ctx context.Context) (raw []byte, err error) {
+func (a *agent) launchSpec(ctx context.Context) (raw []byte, err error) {
 	err = a.await(ctx, func() (bool, error) {
 		if a.launched() {
 			return true, nil
 		}
 		var rerr error
-		raw, rerr = fsutil.ReadFile(a.dir, ordersName, mostRecord)
+		raw, rerr = fsutil.ReadFile(a.dir, specName, mostRecord)
 		if fsutil.Spoiled(rerr) {
 			return false, rerr
 		}

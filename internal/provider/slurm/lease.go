@@ -96,8 +96,8 @@ func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
 // Matches implements driver.Lease.
-func (l *lease) Matches(_ context.Context, tree string, m driver.Manifest) (bool, error) {
-	return store.Matches(tree, m)
+func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
+	return store.Matches(ctx, tree, m)
 }
 
 // KeepsFiles implements driver.Lease: they lie in the shared scratch.
@@ -275,8 +275,8 @@ func (l *lease) Release(ctx context.Context) error {
 	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
 }
 
-// Yield implements driver.VolumeReuse: it ends the job, and leaves its files.
-func (l *lease) Yield(ctx context.Context) error {
+// LendVolume implements driver.VolumeReuse: it ends the job, and leaves its files.
+func (l *lease) LendVolume(ctx context.Context) error {
 	unlock, err := leasedir.Lock(ctx, l.dir, true)
 	if err != nil {
 		return err
@@ -301,8 +301,10 @@ func (l *lease) Yield(ctx context.Context) error {
 	return writeJSON(filepath.Join(l.dir, detailsName), l.details)
 }
 
-// Inherit implements driver.VolumeReuse, in the shared scratch.
-func (l *lease) Inherit(_ context.Context, from, to string) error { return leasedir.Inherit(from, to) }
+// ReuseVolume implements driver.VolumeReuse, in the shared scratch.
+func (l *lease) ReuseVolume(_ context.Context, from, to string) error {
+	return leasedir.ReuseVolume(from, to)
+}
 
 // destroy ends the job and removes everything but the lease's own directory,
 // which it empties. The caller holds the lock.
@@ -413,16 +415,15 @@ func (l *lease) endAgents(ctx context.Context) {
 	wg.Wait()
 }
 
-// poll asks again and again, less and less often, until it is done.
+// poll asks until it is done, less and less often.
 func poll(ctx context.Context, done func() (bool, error)) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	backoff := fsutil.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
+	for {
 		if is, err := done(); is || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := backoff.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (p *provider) regulate(ctx context.Context, age time.Duration, rooms []room
 
 // settings gives those of all partitions.
 func (p *provider) settings(ctx context.Context, age time.Duration) (map[string]map[string]string, error) {
-	out, err := p.s.Queue.recall(ctx, age, "scontrol", "--oneliner", "show", "partition")
+	out, err := p.s.Queue.cachedCall(ctx, age, "scontrol", "--oneliner", "show", "partition")
 	all := map[string]map[string]string{}
 	for line := range strings.Lines(out) {
 		set := pairs(strings.Fields(line))
@@ -76,9 +76,9 @@ func (p *provider) limits(ctx context.Context, age time.Duration, cluster string
 	if err != nil {
 		return l, err
 	}
-	accounts, err1 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+cluster,
+	accounts, err1 := p.s.Queue.cachedCall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "user", "where", "name="+me.Username, "withassoc", "cluster="+cluster,
 		"format=account,defaultaccount,partition,maxwall,defaultqos")
-	levels, err2 := p.s.Queue.recall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags,gracetime,preemptmode,preempt")
+	levels, err2 := p.s.Queue.cachedCall(ctx, age, "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,flags,gracetime,preemptmode,preempt")
 	for _, f := range fields(accounts, 5) {
 		l.accounts = append(l.accounts, association{f[0], f[1], f[2], f[3], f[4]})
 	}
@@ -136,7 +136,7 @@ func (l limits) longest(own *association, ofPartition, ofJob string) (time.Durat
 
 // config is what `scontrol show config` tells.
 func (p *provider) config(ctx context.Context, age time.Duration) (map[string]string, error) {
-	out, err := p.s.Queue.recall(ctx, age, "scontrol", "show", "config")
+	out, err := p.s.Queue.cachedCall(ctx, age, "scontrol", "show", "config")
 	if err != nil {
 		return nil, err
 	}

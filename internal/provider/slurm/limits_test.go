@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 )
@@ -35,7 +35,7 @@ func TestAccountsHaveLimits(t *testing.T) {
 	f.Account(t, "geo", "qos=normal,short,long,above,humble,shared,urgent,equals,within", "maxwall=30")
 	scontrol(t, f, "create", "partitionname=ruled", "nodes=ALL", "qos=short", "maxtime=1-0")
 
-	logins := &ssh.Logins{}
+	logins := &sshlink.Logins{}
 	at := func(s Settings) driver.Provider { return siteAmong(t, f, s, logins) }
 
 	t.Run("asked for once, for all", func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestAccountsHaveLimits(t *testing.T) {
 			s     Settings
 			words string // of the reason, or none
 		}{
-			"the default account":      {Settings{Slot: 40 * time.Minute}, "its slot of 40m0s is longer than account phys allows, 30m0s"},
+			"the default account":      {Settings{Slot: 40 * time.Minute}, "an attempt of 40m0s is longer than account phys allows, 30m0s"},
 			"in time":                  {Settings{Slot: 30 * time.Minute}, ""},
 			"a QOS":                    {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "longer than QOS short allows, 5m0s"},
 			"a QOS that allows more":   {Settings{Slot: 40 * time.Minute, Account: "math", Options: []string{"--qos=long"}}, ""},
@@ -108,7 +108,7 @@ func TestAccountsHaveLimits(t *testing.T) {
 			s     Settings
 			words string
 		}{
-			"account": {Settings{Slot: 40 * time.Minute}, "more time than its account or QOS allows a job: lower the site's `slot` (AssocMaxWallDurationPerJobLimit)"},
+			"account": {Settings{Slot: 40 * time.Minute}, "more time than its account or QOS allows a job: lower the job's `time`, or the site's `slot` (AssocMaxWallDurationPerJobLimit)"},
 			"qos":     {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "(QOSMaxWallDurationPerJobLimit)"},
 			"ruled":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, "(QOSMaxWallDurationPerJobLimit)"},
 			"over":    {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, "(QOSMaxWallDurationPerJobLimit)"},

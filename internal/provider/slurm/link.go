@@ -88,7 +88,7 @@ func (l *lease) connect(ctx context.Context, host int) (*rpc.Peer, error) {
 			errs = append(errs, err)
 			continue
 		}
-		return rpc.Dial(conn, t.Hosts[host].Name, wire.Watched, protocol)
+		return rpc.Dial(conn, t.Hosts[host].Name, wire.Prompt, protocol)
 	}
 	return nil, &core.Error{
 		Kind: core.Transient, Op: "reach the agent on", Object: t.Hosts[host].Name, Err: errors.Join(errs...),

@@ -19,12 +19,12 @@ type Queue struct {
 	turn  sync.Mutex // held while squeue runs
 	rests time.Time  // until then
 
-	mu    sync.Mutex
-	next  *look // that has not begun
-	asked map[string]time.Time
-	doors chan struct{} // see enter
+	mu      sync.Mutex
+	next    *look // that has not begun
+	asked   map[string]time.Time
+	permits chan struct{} // see enter
 
-	answers map[string]*answer // by command, see recall
+	answers map[string]*answer // by command, see cachedCall
 }
 
 // look is one squeue.
@@ -53,14 +53,14 @@ func (q *Queue) enter(ctx context.Context) (leave func(), err error) {
 		return func() {}, nil
 	}
 	q.mu.Lock()
-	if q.doors == nil {
-		q.doors = make(chan struct{}, fewEnter)
+	if q.permits == nil {
+		q.permits = make(chan struct{}, fewEnter)
 	}
-	doors := q.doors
+	permits := q.permits
 	q.mu.Unlock()
 	select {
-	case doors <- struct{}{}:
-		return func() { <-doors }, nil
+	case permits <- struct{}{}:
+		return func() { <-permits }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,8 +76,8 @@ func (p *provider) takes(r room) error {
 		}
 	case p.s.Job == "" && r.limit > 0 && p.s.Slot > r.limit:
 		return &core.Error{
-			Kind: core.Unsupported, Err: fmt.Errorf("its slot of %s is longer than %s allows, %s", p.s.Slot, r.giver(), r.limit),
-			Remedy: fmt.Sprintf("Lower the site's `slot` to %s.", r.limit),
+			Kind: core.Unsupported, Err: fmt.Errorf("an attempt of %s is longer than %s allows, %s", p.s.Slot, r.giver(), r.limit),
+			Remedy: fmt.Sprintf("Lower the job's `time`, or the site's `slot`, to %s.", r.limit),
 		}
 	}
 	return nil
@@ -87,7 +88,7 @@ func (p *provider) holds(room room, r driver.Request) error {
 	refuse := func(remedy, format string, a ...any) error {
 		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf(format, a...), Remedy: remedy}
 	}
-	slots, memory := max(r.SlotsPerNode, p.s.Slots), p.memory()
+	slots, memory := max(r.SlotsPerNode, p.s.Slots), cmp.Or(mebibytes(r.Memory), p.memory())
 	all, wide, fit := room.nodes(0, 0), room.nodes(slots, 0), room.nodes(slots, memory)
 	switch {
 	case r.Nodes > all && p.s.Job != "":
@@ -95,11 +96,11 @@ func (p *provider) holds(room room, r driver.Request) error {
 	case r.Nodes > all:
 		return refuse("Lower `nodes:`, or name a larger partition at the site.", "the job wants %d nodes, and partition %s has %d", r.Nodes, room.partition, all)
 	case wide == 0:
-		return refuse("Lower `ranks_per_node:`, or the site's `slots`.", "the job wants %d slots on each node, and the nodes of partition %s have %d cores", slots, room.partition, room.most())
+		return refuse("Lower `cores:` or `ranks_per_node:`, or the site's `slots`.", "the job wants %d slots on each node, and the nodes of partition %s have %d cores", slots, room.partition, room.most())
 	case r.Nodes > wide:
-		return refuse("Lower `nodes:`, `ranks_per_node:`, or the site's `slots`.", "the job wants %d nodes with %d slots each, and partition %s has %d with so many cores", r.Nodes, slots, room.partition, wide)
+		return refuse("Lower `nodes:`, `cores:` or `ranks_per_node:`, or the site's `slots`.", "the job wants %d nodes with %d slots each, and partition %s has %d with so many cores", r.Nodes, slots, room.partition, wide)
 	case r.Nodes > fit:
-		return refuse("Lower `nodes:`, or `--mem` in the site's `slurm: {options: …}`.", "the job wants %d nodes with %d MiB of memory each, and partition %s has %d that do", r.Nodes, memory, room.partition, fit)
+		return refuse("Lower `nodes:` or `memory:`, or `--mem` in the site's `slurm: {options: …}`.", "the job wants %d nodes with %d MiB of memory each, and partition %s has %d that do", r.Nodes, memory, room.partition, fit)
 	}
 	return nil
 }
@@ -147,6 +148,9 @@ func (p *provider) option(name string) string {
 	return ""
 }
 
+// mebibytes rounds up.
+func mebibytes(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
+
 // memory is what the site's own options ask for on each node, in MiB; 0: nothing,
 // or what only sbatch understands.
 func (p *provider) memory() int64 {
@@ -175,7 +179,7 @@ func (p *provider) rooms(ctx context.Context, age time.Duration) ([]room, error)
 		return []room{r}, err
 	}
 	// Exact: else nodes that differ are one group, with the least that any has.
-	out, err := p.s.Queue.recall(ctx, age, "sinfo", "--noheader", "--exact", "--format=%P|%a|%l|%D|%c|%m")
+	out, err := p.s.Queue.cachedCall(ctx, age, "sinfo", "--noheader", "--exact", "--format=%P|%a|%l|%D|%c|%m")
 	if err != nil {
 		return nil, err
 	}

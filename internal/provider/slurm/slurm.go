@@ -22,6 +22,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
 
@@ -50,6 +51,8 @@ type Settings struct {
 	Queue *Queue `json:"-"`
 	// HasImage asks the image cache in a directory.
 	HasImage func(cache, id string) bool `json:"-"`
+	// Variable finds the variables of the user's account; nil: those of this process.
+	Variable environ.Lookup `json:"-"`
 	// HostArgv and NodeArgv are the commands of a host's agent and of a node;
 	// default: the bee binary's.
 	HostArgv, NodeArgv []string
@@ -151,6 +154,11 @@ func (p *provider) try() error {
 // TryRuntime implements driver.Provider: before they are asked for there are no hosts.
 func (p *provider) TryRuntime(context.Context, string) (works, host string, err error) {
 	return "", "", nil
+}
+
+// Directories implements driver.Provider, as far as the login node sees.
+func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) ([]string, error) {
+	return leasedir.Directories(ctx, wanted, p.s.Variable)
 }
 
 // Queue implements driver.Provider.

@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 			os.Exit(hostMain(os.Args[2:], drivertest.StandInStarter, 4*time.Second, 2*time.Second))
 		case HostArg:
 			os.Exit(HostMain(os.Args[2:], drivertest.StandInStarter))
-		case ssh.RemoteArg:
+		case sshlink.RemoteArg:
 			queue := &Queue{}
 			os.Exit(ssh.Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
@@ -66,11 +67,11 @@ func TestMain(m *testing.M) {
 // as it has a network of its own.
 func site(t testing.TB, f *slurmfarm.Farm, s Settings) driver.Provider {
 	t.Helper()
-	return siteAmong(t, f, s, &ssh.Logins{})
+	return siteAmong(t, f, s, &sshlink.Logins{})
 }
 
 // siteAmong is site with a connection that others may have too.
-func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) driver.Provider {
+func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *sshlink.Logins) driver.Provider {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -115,7 +116,7 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *ssh.Logins) 
 func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
 	f := slurmfarm.StartFor(t, drivertest.Stray(), 2)
-	logins := &ssh.Logins{}
+	logins := &sshlink.Logins{}
 	drivertest.ProviderSuite{Nodes: 2, Agents: true, New: func(t testing.TB) driver.Provider { return siteAmong(t, f, Settings{}, logins) }}.Run(t)
 	if out, err := f.Do("squeue", "--noheader"); err != nil || strings.TrimSpace(out) != "" {
 		t.Errorf("left in the queue: %v\n%s", err, out)
@@ -149,9 +150,9 @@ func TestJobWithoutARecord(t *testing.T) {
 	}
 }
 
-// TestAJobWithoutOrdersIsGivenBack: nobody brought what it needs, and whoever
+// TestAJobWithoutALaunchSpecIsReleased: nobody brought what it needs, and whoever
 // comes too late reads so in plain words.
-func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
+func TestAJobWithoutALaunchSpecIsReleased(t *testing.T) {
 	f := slurmfarm.Start(t, 2)
 	self, err := os.Executable()
 	if err != nil {
@@ -163,7 +164,7 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Autostart().Entrust(t.Context(), []byte("not in force")); err != nil {
+	if err := l.Autostart().StageSpec(t.Context(), []byte("not in force")); err != nil {
 		t.Error(err)
 	}
 	verdict := filepath.Join(f.Dir, "scratch", "bee", leasesDir, leasedir.Name(owner), verdictName)
@@ -187,7 +188,7 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 		}
 		return err
 	})
-	if err := l.Autostart().Commit(t.Context()); err != nil {
+	if err := l.Autostart().EnableSpec(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if w, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
@@ -200,7 +201,7 @@ func TestAJobWithoutOrdersIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestAJobThatWaitsForItsControllerAlone is given back much sooner: nothing more has to be
+// TestAJobThatWaitsForItsControllerAlone is released much sooner: nothing more has to be
 // brought.
 func TestAJobThatWaitsForItsControllerAlone(t *testing.T) {
 	f := slurmfarm.Start(t, 2)
@@ -330,6 +331,7 @@ func TestUnlikeNodes(t *testing.T) {
 		"memory of some":    {Settings{Options: []string{"--mem=100G"}}, driver.Request{Nodes: 4}, ""},
 		"memory of few":     {Settings{Options: []string{"--mem=200G"}}, driver.Request{Nodes: 5}, "5 nodes with 204800 MiB of memory each, and partition thin has 4 that do"},
 		"all of the memory": {Settings{Options: []string{"--mem=0"}}, driver.Request{Nodes: 12}, ""},
+		"memory of a job":   {Settings{Options: []string{"--mem=1G"}}, driver.Request{Nodes: 5, Memory: 200 << 30}, "5 nodes with 204800 MiB of memory each, and partition thin has 4 that do"},
 	} {
 		p := &provider{s: c.s}
 		_, err := fitting(rooms, func(room room) error {
@@ -403,6 +405,16 @@ func TestOptions(t *testing.T) {
 			Settings{Exclusive: true, Gres: "gpu:a100:1", Options: []string{"--mem=4G", "--mail-type=END"}},
 			driver.Request{Nodes: 1, GPUs: 1},
 			"--nodes=1 --ntasks-per-node=1 --exclusive --gres=gpu:a100:1 --mem=4G --mail-type=END",
+		},
+		"memory of the job": {
+			Settings{Options: []string{"--mem-per-cpu=4G", "--mem-bind=local"}},
+			driver.Request{Nodes: 1, SlotsPerNode: 2, Memory: 3<<30 + 1},
+			"--nodes=1 --ntasks-per-node=1 --cpus-per-task=2 --mem=3073 --mem-bind=local",
+		},
+		"memory alone": {
+			Settings{Options: []string{"--mem=4G"}},
+			driver.Request{Nodes: 1, Memory: 1 << 30},
+			"--nodes=1 --ntasks-per-node=1 --exclusive --mem=1024",
 		},
 	} {
 		c.r.Owner = owner

@@ -42,8 +42,8 @@ func TestFilesOfALeaseMayBeAnything(t *testing.T) {
 		return fmt.Sprint(err)
 	})
 	testkit.Spoil(t, announcementPath(l.dir, 0), func(*testing.T) string { return fmt.Sprint(l.announced()) })
-	testkit.Spoil(t, path(ordersName), func(t *testing.T) string {
-		raw, err := (&agent{dir: l.dir, log: slog.New(slog.DiscardHandler)}).orders(t.Context())
+	testkit.Spoil(t, path(specName), func(t *testing.T) string {
+		raw, err := (&agent{dir: l.dir, log: slog.New(slog.DiscardHandler)}).launchSpec(t.Context())
 		if err == nil {
 			t.Error("there is no error")
 		}

@@ -93,11 +93,11 @@ func (j *job) waiting() string {
 	}
 	switch {
 	case strings.Contains(strings.ToLower(j.reason), "maint"): // Slurm says so of any reservation
-		return "nodes are reserved, mostly for maintenance, before it could end: a shorter `slot`, or a `min_slot`, may let it start before"
+		return "nodes are reserved, mostly for maintenance, before it could end: a shorter `time`, or a `min_slot`, may let it start before"
 	case strings.HasPrefix(j.reason, "ReqNodeNotAvail"), strings.HasPrefix(j.reason, "Nodes required for job are DOWN"):
 		return "nodes that it needs are down, drained or reserved, maybe for maintenance"
 	case j.oversized() && strings.Contains(j.reason, "Wall"):
-		return "it asks for more time than its account or QOS allows a job: lower the site's `slot` (" + j.reason + ")"
+		return "it asks for more time than its account or QOS allows a job: lower the job's `time`, or the site's `slot` (" + j.reason + ")"
 	case j.oversized() && strings.HasSuffix(j.reason, unsatisfied):
 		return "it asks for less than its QOS demands of a job (" + j.reason + ")"
 	case j.oversized():

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
@@ -26,7 +27,7 @@ type lease struct {
 	owner core.Owner
 	h     handle
 	mu    sync.Mutex
-	links []*link
+	links []*sshlink.Link
 	// hosts and deadline are the agents' word; see refresh.
 	hosts    []core.Host
 	deadline time.Time
@@ -81,17 +82,17 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	return g.Waiting, nil
 }
 
-// Entrust implements driver.Autostart, where the login node's provider does.
-func (l *lease) Entrust(ctx context.Context, orders []byte) error {
+// StageSpec implements driver.Autostart, where the login node's provider does.
+func (l *lease) StageSpec(ctx context.Context, launchSpec []byte) error {
 	c := l.call(0, 0)
-	c.Config = orders
-	_, err := ask(ctx, l, 0, callEntrust, c)
+	c.Config = launchSpec
+	_, err := ask(ctx, l, 0, callStageSpec, c)
 	return err
 }
 
-// Commit implements driver.Autostart.
-func (l *lease) Commit(ctx context.Context) error {
-	_, err := ask(ctx, l, 0, callCommit, l.call(0, 0))
+// EnableSpec implements driver.Autostart.
+func (l *lease) EnableSpec(ctx context.Context) error {
+	_, err := ask(ctx, l, 0, callEnableSpec, l.call(0, 0))
 	return err
 }
 
@@ -167,15 +168,15 @@ func (l *lease) Hosts() []core.Host { return l.hosts }
 // Deadline implements driver.Lease: machines behind ssh alone have none.
 func (l *lease) Deadline() time.Time { return l.deadline }
 
-// link gives the connection to an agent, made anew where it broke.
-func (l *lease) link(ctx context.Context, i int) (*link, error) {
+// link gives the connection to an agent, made again where it broke.
+func (l *lease) link(ctx context.Context, i int) (*sshlink.Link, error) {
 	l.mu.Lock()
 	k := l.links[i]
 	l.mu.Unlock()
-	if k.usable() {
+	if k.Usable() {
 		return k, nil
 	}
-	fresh, err := l.p.connect(ctx, l.h.Hosts[i])
+	fresh, err := l.p.ssh.Connect(ctx, l.h.Hosts[i])
 	if err != nil {
 		return nil, err
 	}
@@ -204,15 +205,7 @@ func ask[Resp any](ctx context.Context, l *lease, i int, m rpc.Method[call, Resp
 		return none, err
 	}
 	reply, err := rpc.Call(ctx, k.Peer, m, c)
-	return reply, transient(err)
-}
-
-// transient tells a line that broke from a host that says no.
-func transient(err error) error {
-	if core.IsKind(err, core.Lost) {
-		return &core.Error{Kind: core.Transient, Err: err}
-	}
-	return err
+	return reply, sshlink.Transient(err)
 }
 
 // TryRuntime implements driver.Lease. A login node is none of its hosts.
@@ -297,12 +290,12 @@ func (l *lease) open(ctx, stream context.Context, host int, m rpc.Method[call, r
 		return nil, err
 	}
 	s, _, err := rpc.Open(stream, k.Peer, m, c)
-	return s, transient(err)
+	return s, sshlink.Transient(err)
 }
 
 // line gives the connection to a host's agent, and a call about the host, completed by
 // fill.
-func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*link, call, error) {
+func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*sshlink.Link, call, error) {
 	i, inner, err := l.far(host)
 	if err != nil {
 		return nil, call{}, err
@@ -358,9 +351,9 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 		known, err = treesync.ReadKnown(in)
 	}
 	if err != nil {
-		return transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "copy to " + l.hosts[t.Host].Name, Object: t.Local, Err: err})
 	}
-	return transient(treesync.Deliver(in, func(w io.Writer) error {
+	return sshlink.Transient(treesync.Deliver(in, func(w io.Writer) error {
 		return treesync.SendOver(ctx, w, t.Local, known, t.Progress)
 	}))
 }
@@ -389,7 +382,7 @@ type incoming struct {
 func (in *incoming) Outcome() error {
 	failed, err := rpc.Receive[rpc.Failure](in.Stream, rpc.DefaultSize)
 	if err != nil {
-		return transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
 	}
 	if err := failed.Err(); err != nil {
 		return &core.Error{Kind: core.KindOf(err), Op: in.op, Object: in.object, Err: err}
@@ -401,7 +394,7 @@ func (in *incoming) Outcome() error {
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	var basis *treesync.Basis
 	if t.Again {
-		basis = basisOf(ctx, t.Local, t.Before)
+		basis = sshlink.BasisOf(ctx, t.Local, t.Before)
 	} else {
 		basis, _ = treesync.BasisLeft(ctx, t.Local) // nil where it cannot be found out: then all of it travels
 	}
@@ -412,19 +405,17 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	}
 	s, err := rpc.Begin(ctx, k.Peer, callFetch, c)
 	if err != nil {
-		return transient(err)
+		return sshlink.Transient(err)
 	}
 	defer s.Close()
 	told := basis.Tell(ctx, s)
 	if _, err := rpc.Answered[rpc.None](s); err != nil {
-		return transient(err)
+		return sshlink.Transient(err)
 	}
 	if told != nil {
-		return transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: told})
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: told})
 	}
-	var r readProgress
-	r.Reader, r.told = s, t.Progress
-	return treesync.ReceiveOver(ctx, &r, t.Local, basis)
+	return treesync.ReceiveOver(ctx, &sshlink.ProgressReader{Reader: s, Told: t.Progress}, t.Local, basis)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that
@@ -454,6 +445,6 @@ func (l *lease) Release(ctx context.Context) error {
 func (l *lease) Disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	closeAll(l.links)
+	sshlink.CloseAll(l.links)
 	clear(l.links)
 }

@@ -18,9 +18,7 @@ func TestABrokenFetchGoesOn(t *testing.T) {
 	fetch := driver.Transfer{Remote: filepath.Join(s.tree.path, "state"), Local: filepath.Join(results, "state")}
 	fetch.Progress = func(done int64) {
 		if done > size*5/8 {
-			s.lease.mu.Lock()
-			defer s.lease.mu.Unlock()
-			s.lease.links[0].cmd.Process.Kill()
+			kill(t, clients(t, "h0")...)
 		}
 	}
 	if err := s.lease.Fetch(t.Context(), fetch); !core.IsKind(err, core.Lost) {

@@ -5,16 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
-	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/treesync"
-	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/bee-hpc/bee/internal/sshlink"
 )
 
 // Agent is what `bee remote` needs on a host: the provider to speak for there. The agent
@@ -25,9 +21,8 @@ type Agent struct {
 	Provider func(site json.RawMessage, account environ.Lookup) (driver.Provider, error)
 	account  environ.Lookup
 	// Store opens the store in a directory of this host.
-	Store    func(dir string) driver.Store
-	meetings *meetings
-	wide     *wire.Lanes // the connection
+	Store      func(dir string) driver.Store
+	rendezvous *sshlink.RendezvousTable
 }
 
 type call struct {
@@ -43,7 +38,9 @@ type call struct {
 	Image   string          `json:"image,omitempty"`
 	Runtime string          `json:"runtime,omitempty"`
 	Config  []byte          `json:"config,omitempty"`
-	// Via names a meeting over whose connection a tree goes, in place of the call's stream.
+	// Directories are those that a job mounts.
+	Directories []driver.Directory `json:"directories,omitempty"`
+	// Via names a rendezvous over whose connection a tree goes, in place of the call's stream.
 	Via string `json:"via,omitempty"`
 }
 
@@ -93,36 +90,9 @@ type facts struct {
 	Arch string `json:"arch"`
 }
 
-// Main is `bee remote`: it serves one controller over standard input and
-// output, until that goes away.
+// Main is `bee remote`: it serves one controller over standard input and output, until that
+// is gone.
 func (a Agent) Main() int {
 	a.account = environ.Enter()
-	widen(os.Stdin)
-	widen(os.Stdout)
-	fmt.Println("BEE " + here)
-	a.wide = wire.NewLanes(stdio{}, false)
-	peer, err := rpc.NewPeer(a.wide, false, "the controller", wire.Watched, protocol)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "bee remote: %v\n", err)
-		return 1
-	}
-	a.meetings = &meetings{made: map[string]net.Conn{}}
-	peer.Serve(context.Background(), a.server(), rpc.Caller{Role: rpc.Controller, Rank: -1}) //nolint:errcheck // its end is ours
-	return 0
-}
-
-type stdio struct{}
-
-func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
-func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
-func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
-
-// basisOf is what there is of a file already; where that cannot be found out,
-// nothing: then all of it travels.
-func basisOf(ctx context.Context, path string, others ...string) *treesync.Basis {
-	basis, err := treesync.NewBasis(ctx, path, others...)
-	if err != nil {
-		return nil
-	}
-	return basis
+	return sshlink.Serve(a.register)
 }

@@ -11,24 +11,20 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/sshlink"
+	"github.com/bee-hpc/bee/internal/sshlink/storecall"
 	"github.com/bee-hpc/bee/internal/store"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
-// server gives the calls that the agent answers.
-func (a Agent) server() *rpc.Server {
-	s := rpc.NewServer(nil)
-	rpc.HandleStream(s, callLanes, a.offerLanes)
-	rpc.HandleStream(s, callLane, beLane)
-	rpc.HandleStream(s, callMeet, a.meetings.hold)
-	rpc.HandleStream(s, callStore, a.serveStore)
-	rpc.HandleStream(s, callStoreKeep, a.storeKeep)
-	rpc.HandleStream(s, callStoreRestore, a.storeRestore)
+// register adds the calls about sites, leases and stores to an agent's.
+func (a Agent) register(s *rpc.Server, m *sshlink.RendezvousTable) {
+	a.rendezvous = m
+	storecall.Agent{Store: a.Store, RendezvousTable: m}.Register(s)
 	a.onSite(s)
 	a.onLease(s)
 	a.onFiles(s)
-	return s
 }
 
 // onSite adds the calls about a site.
@@ -55,6 +51,13 @@ func (a Agent) onSite(s *rpc.Server) {
 		}
 		name, _, err := p.TryRuntime(ctx, c.Runtime)
 		return runtimeName(name), err
+	})
+	rpc.Handle(s, callDirs, func(ctx context.Context, _ rpc.Caller, c call) (directories, error) {
+		p, err := a.Provider(c.Site, a.account)
+		if err != nil {
+			return nil, err
+		}
+		return p.Directories(ctx, c.Directories)
 	})
 	rpc.HandleStream(s, callAcquire, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[granted]) error {
 		p, err := a.Provider(c.Site, a.account)
@@ -137,28 +140,28 @@ func (a Agent) onLease(s *rpc.Server) {
 		return func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
 			as := l.Autostart()
 			if as == nil {
-				return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "leave orders", Err: errors.New("this site starts nothing by itself")}
+				return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "stage a launch spec", Err: errors.New("this site starts nothing by itself")}
 			}
 			return done(do(ctx, as, c))
 		}
 	}
-	handleLease(a, s, callEntrust, autostart(func(ctx context.Context, as driver.Autostart, c call) error { return as.Entrust(ctx, c.Config) }))
-	handleLease(a, s, callCommit, autostart(func(ctx context.Context, as driver.Autostart, _ call) error { return as.Commit(ctx) }))
+	handleLease(a, s, callStageSpec, autostart(func(ctx context.Context, as driver.Autostart, c call) error { return as.StageSpec(ctx, c.Config) }))
+	handleLease(a, s, callEnableSpec, autostart(func(ctx context.Context, as driver.Autostart, _ call) error { return as.EnableSpec(ctx) }))
 	handleLease(a, s, callAttend, autostart(func(ctx context.Context, as driver.Autostart, _ call) error { return as.Attend(ctx) }))
-	handleLease(a, s, callYield, func(ctx context.Context, l driver.Lease, c call) (granted, error) {
+	handleLease(a, s, callLendVolume, func(ctx context.Context, l driver.Lease, c call) (granted, error) {
 		reuse := l.VolumeReuse()
 		if reuse == nil {
 			return granted{}, &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
 		}
-		err := reuse.Yield(ctx)
+		err := reuse.LendVolume(ctx)
 		return granted{Handle: l.Handle(), Hosts: l.Hosts()}, err
 	})
-	handleLease(a, s, callInherit, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
+	handleLease(a, s, callReuseVolume, func(ctx context.Context, l driver.Lease, c call) (rpc.None, error) {
 		reuse := l.VolumeReuse()
 		if reuse == nil {
 			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot")}
 		}
-		return done(reuse.Inherit(ctx, c.From, c.Path))
+		return done(reuse.ReuseVolume(ctx, c.From, c.Path))
 	})
 	rpc.Handle(s, callRelease, func(ctx context.Context, _ rpc.Caller, c call) (rpc.None, error) {
 		l, err := a.lease(ctx, c)
@@ -200,18 +203,18 @@ func (a Agent) onFiles(s *rpc.Server) {
 		return wire.Splice(to, conn)
 	})
 	rpc.HandleStream(s, callStage, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
-		w, err := a.wayOnLease(ctx, c, to.Stream)
+		w, err := a.routeOnLease(ctx, c, to.Stream)
 		if err != nil {
 			return err
 		}
-		basis := basisOf(ctx, c.Path)
+		basis := sshlink.BasisOf(ctx, c.Path)
 		if err := to.Reply(rpc.None{}); err != nil {
 			return err
 		}
-		return rpc.Send(to, rpc.Fail(w.receive(ctx, c.Path, basis)), rpc.DefaultSize)
+		return rpc.Send(to, rpc.Fail(w.Receive(ctx, c.Path, basis)), rpc.DefaultSize)
 	})
 	rpc.HandleStream(s, callFetch, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
-		w, err := a.wayOnLease(ctx, c, to.Stream)
+		w, err := a.routeOnLease(ctx, c, to.Stream)
 		if err != nil {
 			return err
 		}
@@ -226,13 +229,13 @@ func (a Agent) onFiles(s *rpc.Server) {
 		if err := to.Reply(rpc.None{}); err != nil {
 			return err
 		}
-		return w.send(ctx, from)
+		return w.Send(ctx, from)
 	})
 }
 
-// wayOnLease gives what the tree of a call about a lease travels over.
-func (a Agent) wayOnLease(ctx context.Context, c call, s *rpc.Stream) (*way, error) {
-	w, err := a.meetings.way(s, c.Via)
+// routeOnLease returns the route of the tree of a call about a lease.
+func (a Agent) routeOnLease(ctx context.Context, c call, s *rpc.Stream) (*sshlink.Route, error) {
+	w, err := a.rendezvous.Route(s, c.Via)
 	if err != nil {
 		return nil, err
 	}

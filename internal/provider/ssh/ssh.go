@@ -1,13 +1,6 @@
-// Package ssh is the provider for machines that the user reaches by ssh. It
-// needs nothing on them but a login: the bee binary is brought along. On each
-// host an agent, `bee remote`, does what the provider of a single machine
-// does; one ssh connection per host carries all calls and streams.
-//
-// The same serves for any provider that has to work on a login node: there the
-// agent has that provider, with all the hosts that it gets (NewLogin).
-//
-// The system's OpenSSH client makes the connections, so that the user's whole
-// configuration counts: keys, agent, known hosts, jumps, aliases.
+// Package ssh is the provider for machines that the user reaches by ssh. On each host the
+// agent has the provider of a single machine. A provider of clusters works on a login node
+// likewise: there the agent has that one, with all the hosts of its leases (NewLogin).
 package ssh
 
 import (
@@ -23,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/sshlink"
 )
 
 // Settings of a site of this provider.
@@ -39,7 +33,7 @@ type Settings struct {
 	BinaryFor func(arch string) (string, error)
 	// Logins, if not nil, has the connections to login nodes that others of this
 	// process have too.
-	Logins *Logins
+	Logins *sshlink.Logins
 	// Client is the ssh program; default "ssh".
 	Client string
 	// Progress, if not nil, is told how many bytes of the binary have gone to a host
@@ -48,34 +42,26 @@ type Settings struct {
 }
 
 type provider struct {
-	s Settings
+	s   Settings
+	ssh *sshlink.Client
 	// info, if set, is that of the provider behind the only host, a login node.
-	info  *driver.Info
-	mu    sync.Mutex
-	known map[string]binary // by architecture
-	// packed are binaries, by path, that were sent compressed.
-	packed map[string][]byte
-	// spare are connections, by host, that may be wanted again.
-	spare map[string]*link
-	// answered are the hosts that a login to has succeeded.
-	answered sync.Map
-	// configs of hosts that were spoken to.
-	configs configs
-	laning  laning
+	info *driver.Info
 }
 
 // atOnce bounds how many hosts are spoken to at a time.
 const atOnce = 32
 
-// New gives the provider of a site.
+// link returns the settings of links to hosts that compute, which others have no use for.
+func (s Settings) link() sshlink.Settings {
+	return sshlink.Settings{Program: s.Client, Options: s.Options, BinaryFor: s.BinaryFor, Progress: s.Progress}
+}
+
+// New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	if len(s.Hosts) == 0 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: errors.New("it has no hosts")}
 	}
-	if s.Client == "" {
-		s.Client = "ssh"
-	}
-	return &provider{s: s, laning: opensshLaning()}, nil
+	return &provider{s: s, ssh: sshlink.New(s.link())}, nil
 }
 
 // NewLogin gives a provider that works on the one host of the settings, a
@@ -88,9 +74,12 @@ func NewLogin(s Settings, inside driver.Info) (driver.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	inside.Summary += " behind " + NameOf(s.Hosts[0])
-	p.(*provider).info = &inside
-	return p, nil
+	inside.Summary += " behind " + sshlink.NameOf(s.Hosts[0])
+	shared := s.link()
+	shared.Logins = s.Logins
+	login := p.(*provider)
+	login.ssh, login.info = sshlink.New(shared), &inside
+	return login, nil
 }
 
 // Info implements driver.Provider.
@@ -105,24 +94,16 @@ func (p *provider) Info() driver.Info {
 	return driver.Info{Name: "ssh", Summary: summary}
 }
 
-// NameOf is the name of a host without user and port.
-func NameOf(host string) string {
-	if _, after, ok := strings.Cut(host, "@"); ok {
-		return after
-	}
-	return host
-}
-
 // call is the base of all calls to a host.
 func (p *provider) call(host string) call { return call{Site: p.s.Site(host)} }
 
 // Probe asks the first host; the others are asked when they are wanted.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
-	l, err := p.connect(ctx, p.s.Hosts[0])
+	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
 	if err != nil {
 		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
 	}
-	defer p.keep(l)
+	defer p.ssh.Keep(l)
 	f, err := rpc.Call(ctx, l.Peer, callFacts, p.call(p.s.Hosts[0]))
 	if err != nil {
 		return driver.Facts{}, err
@@ -135,15 +116,15 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 
 // Echo implements driver.Provider on the first host.
 func (p *provider) Echo(ctx context.Context, data []byte) ([]byte, error) {
-	l, err := p.connect(ctx, p.s.Hosts[0])
+	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
 	if err != nil {
 		return nil, err
 	}
-	defer p.keep(l)
+	defer p.ssh.Keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Config = data
 	got, err := rpc.Call(ctx, l.Peer, callEcho, c)
-	return got, transient(err)
+	return got, sshlink.Transient(err)
 }
 
 // TryRuntime implements driver.Provider on the first host; behind a login node
@@ -152,7 +133,7 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	if p.info != nil {
 		return "", "", nil
 	}
-	l, err := p.connect(ctx, p.s.Hosts[0])
+	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
 	if err != nil {
 		return "", "", err
 	}
@@ -160,28 +141,47 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	c := p.call(p.s.Hosts[0])
 	c.Runtime = name
 	found, err := rpc.Call(ctx, l.Peer, callRuntime, c)
-	return string(found), NameOf(p.s.Hosts[0]), transient(err)
+	return string(found), sshlink.NameOf(p.s.Hosts[0]), sshlink.Transient(err)
 }
 
-// Queue implements driver.Provider: hosts of a rack are there at once.
-func (p *provider) Queue() driver.SiteQueue {
-	if p.info == nil {
-		return nil
+// Directories implements driver.Provider on the first host. Hosts that are granted later
+// find them for themselves.
+func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) ([]string, error) {
+	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
+	if err != nil {
+		return nil, err
 	}
-	return p
+	defer p.ssh.Keep(l)
+	c := p.call(p.s.Hosts[0])
+	c.Directories = wanted
+	found, err := rpc.Call(ctx, l.Peer, callDirs, c)
+	if err != nil {
+		return nil, sshlink.Transient(err)
+	}
+	if len(found) != len(wanted) {
+		return nil, &core.Error{Kind: core.Lost, Op: "check", Object: "directories of " + sshlink.NameOf(p.s.Hosts[0]), Err: fmt.Errorf("their number is %d, expected %d", len(found), len(wanted))}
+	}
+	return found, nil
 }
 
-// Forecast implements driver.SiteQueue for a login node.
+// Queue implements driver.Provider: hosts of a rack are there at once, unless other runs use
+// them.
+func (p *provider) Queue() driver.SiteQueue { return p }
+
+// Forecast implements driver.SiteQueue.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
-	l, err := p.connect(ctx, p.s.Hosts[0])
+	if p.info == nil {
+		return p.forecast(ctx, r)
+	}
+	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
 	if err != nil {
 		return w, err
 	}
-	defer p.keep(l)
+	defer p.ssh.Keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Request = r
 	found, err := rpc.Call(ctx, l.Peer, callForecast, c)
-	return driver.Waiting(found), transient(err)
+	return driver.Waiting(found), sshlink.Transient(err)
 }
 
 // handle is what a lease keeps in its handle.
@@ -209,50 +209,16 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 			Err: fmt.Errorf("the job wants %d nodes, the site has %d hosts", r.Nodes, len(p.s.Hosts)), Remedy: "Lower `nodes:`, or add hosts to the site.",
 		}
 	}
-	l := &lease{p: p, owner: r.Owner}
-	got := make([]*link, len(p.s.Hosts))
+	got := make([]*sshlink.Link, len(p.s.Hosts))
 	errs := make([]error, len(p.s.Hosts))
-	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.again(ctx, p.s.Hosts[i]) })
-	for i, k := range got {
-		if k == nil {
-			continue
-		}
-		if len(l.links) == r.Nodes {
-			p.keep(k)
-			continue
-		}
-		l.links, l.h.Hosts = append(l.links, k), append(l.h.Hosts, p.s.Hosts[i])
-	}
+	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.ssh.Again(ctx, p.s.Hosts[i]) })
+	l, err := p.take(ctx, r, got, errs)
 	fail := func(err error) (driver.Lease, error) {
 		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
 		return nil, err
 	}
-	if len(l.links) < r.Nodes {
-		return fail(&core.Error{
-			Kind: kindOfAll(errs), Op: "use site", Object: p.s.Name, Remedy: core.Remedy(firstOf(errs)),
-			Err: fmt.Errorf("only %d of the %d hosts that the job wants can be used: %w", len(l.links), r.Nodes, together(p.s.Hosts, errs)),
-		})
-	}
-	l.h.Leases, l.h.Known = make([]core.Handle, r.Nodes), make([]core.Host, r.Nodes)
-	made := make([]error, r.Nodes)
-	p.each(r.Nodes, func(i int) {
-		c := p.call(l.h.Hosts[i])
-		c.Request = driver.Request{Owner: r.Owner, Nodes: 1, SlotsPerNode: r.SlotsPerNode, GPUs: r.GPUs}
-		var g granted
-		if g, made[i] = rpc.Call(ctx, l.links[i].Peer, callAcquire, c); made[i] == nil {
-			l.h.Leases[i], g.Waiting.Ready = g.Handle, true
-			if made[i] = g.matches(r.Owner, 1, nil, time.Time{}); made[i] != nil {
-				return
-			}
-			h := g.Hosts[0]
-			h.Index, h.Name, h.Addrs = i, NameOf(l.h.Hosts[i]), nil
-			l.h.Known[i] = h
-		}
-	})
-	for i, err := range made {
-		if err != nil {
-			return fail(&core.Error{Kind: core.KindOf(err), Op: "use host", Object: l.h.Hosts[i], Err: err, Remedy: core.Remedy(err)})
-		}
+	if err != nil {
+		return fail(err)
 	}
 	l.hosts = l.h.Known
 	if err := l.share(ctx); err != nil {
@@ -264,7 +230,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 // acquireBehind gets a lease of the provider on the login node.
 func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	host := p.s.Hosts[0]
-	k, err := p.again(ctx, host)
+	k, err := p.ssh.Again(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -273,9 +239,9 @@ func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.
 	g, err := rpc.Call(ctx, k.Peer, callAcquire, c)
 	if err != nil {
 		k.Close()
-		return nil, transient(err)
+		return nil, sshlink.Transient(err)
 	}
-	l := &lease{p: p, owner: r.Owner, links: []*link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}, Nodes: r.Nodes}, hosts: g.Hosts, deadline: g.Deadline}
+	l := &lease{p: p, owner: r.Owner, links: []*sshlink.Link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}, Nodes: r.Nodes}, hosts: g.Hosts, deadline: g.Deadline}
 	if err := g.matches(r.Owner, r.Nodes, nil, time.Time{}); err != nil {
 		l.hosts = nil
 		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
@@ -306,7 +272,7 @@ func together(hosts []string, errs []error) error {
 		if err == nil {
 			continue
 		}
-		own := regexp.MustCompile(`[0-9]+|\b` + regexp.QuoteMeta(NameOf(hosts[i])) + `\b`) // the host's name, and its address
+		own := regexp.MustCompile(`[0-9]+|\b` + regexp.QuoteMeta(sshlink.NameOf(hosts[i])) + `\b`) // the host's name, and its address
 		what := own.ReplaceAllString(err.Error(), "")
 		at, known := alike[what]
 		if !known {
@@ -314,7 +280,7 @@ func together(hosts []string, errs []error) error {
 			joined, others = append(joined, err), append(others, nil)
 			continue
 		}
-		others[at] = append(others[at], NameOf(hosts[i]))
+		others[at] = append(others[at], sshlink.NameOf(hosts[i]))
 	}
 	for i, names := range others {
 		if more := len(names) - namedHosts; more > 0 {
@@ -369,7 +335,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if len(l.h.Hosts) == 0 || len(l.h.Leases) != len(l.h.Hosts) {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has %d hosts and %d leases", len(l.h.Hosts), len(l.h.Leases))}
 	}
-	l.links, l.hosts = make([]*link, len(l.h.Hosts)), l.h.Known
+	l.links, l.hosts = make([]*sshlink.Link, len(l.h.Hosts)), l.h.Known
 	if p.info != nil {
 		// What is known of it is kept on the login node.
 		if err := l.refresh(ctx); err != nil {
@@ -401,7 +367,7 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 	)
 	p.each(len(p.s.Hosts), func(i int) {
 		host := p.s.Hosts[i]
-		k, err := p.connect(ctx, host)
+		k, err := p.ssh.Connect(ctx, host)
 		if err != nil {
 			errs[i] = err
 			return
@@ -423,7 +389,7 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 			}
 			h.Hosts, h.Leases = append(h.Hosts, host), append(h.Leases, f)
 			if p.info == nil {
-				h.Known = append(h.Known, core.Host{Name: NameOf(host), Index: len(h.Known)})
+				h.Known = append(h.Known, core.Host{Name: sshlink.NameOf(host), Index: len(h.Known)})
 			}
 		}
 	})

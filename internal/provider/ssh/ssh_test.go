@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ import (
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/sshlink"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
@@ -36,9 +39,9 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case nodeArg:
 			os.Exit(drivertest.StandInNode())
-		case RemoteArg:
+		case sshlink.RemoteArg:
 			os.Exit(Agent{
-				Store: inDirectory,
+				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{
 						NodeArgv: []string{"/proc/self/exe", nodeArg}, TryRuntime: standInRuntime,
@@ -175,146 +178,6 @@ func TestWhatIsAtHomeDoesNotTravelAgain(t *testing.T) {
 	}
 }
 
-func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
-	f := sshfarm.Start(t, 1)
-	p := site(t, f, "h0").(*provider)
-	var told, all int64
-	p.s.Progress = func(what string, done, total int64) {
-		if what != "bringing bee to h0" || done < told {
-			t.Errorf("%s: %d of %d after %d", what, done, total, told)
-		}
-		told, all = done, total
-	}
-	installed := func() []string {
-		found, err := filepath.Glob(f.There(filepath.Join(f.Dir, "cache", "bee", "bin", "*")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
-	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
-		t.Fatalf("%+v, %v", facts, err)
-	}
-	first := installed()
-	if len(first) != 1 {
-		t.Fatalf("installed: %v", first)
-	}
-	if all == 0 || told != all {
-		t.Errorf("told of %d of %d bytes", told, all)
-	}
-	told, all = 0, 0
-	before, err := os.Stat(first[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
-		t.Fatalf("%+v, %v", facts, err)
-	}
-	after, err := os.Stat(first[0])
-	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) || all > 0 {
-		t.Errorf("the binary was sent again: %v", err)
-	}
-}
-
-// TestOneLoginServesWhatFollows: who looks whether a site can be used often uses it
-// next. A connection that has died meanwhile is not taken for one.
-func TestOneLoginServesWhatFollows(t *testing.T) {
-	f := sshfarm.Start(t, 1)
-	p := site(t, f, "h0").(*provider)
-	probed := func() *link {
-		t.Helper()
-		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
-			t.Fatalf("%+v, %v", facts, err)
-		}
-		return p.spare["h0"]
-	}
-	acquired := func(run string) *link {
-		t.Helper()
-		l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: run, Attempt: 1}, Nodes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Release(context.Background()) })
-		return l.(*lease).links[0]
-	}
-	first := probed()
-	if acquired("one") != first {
-		t.Error("another login was made")
-	}
-	second := probed()
-	if second == first {
-		t.Fatal("a connection in use was given to another")
-	}
-	second.cmd.Process.Kill()
-	<-second.Done()
-	if acquired("two") == second {
-		t.Error("a dead connection was used")
-	}
-}
-
-// TestCopiesThatCannotBeUsedAreReplaced: what lies in a host's cache under the name of
-// this binary may have come to any harm, and other versions lie beside it.
-func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
-	f := sshfarm.Start(t, 1)
-	p := site(t, f, "h0").(*provider)
-	binaries, err := p.binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := f.There(filepath.Join(f.Dir, "cache", "bee", "bin"))
-	path := filepath.Join(dir, "bee-"+binaries[runtime.GOARCH].sum)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	harmed := bytes.Repeat([]byte("\n"), len(whole)) // as long as it shall be
-	for _, c := range []struct {
-		name string
-		data []byte
-		mode os.FileMode
-	}{
-		{"empty", nil, 0o700},
-		{"cut short early", whole[:4096], 0o700},
-		{"cut short late", whole[:len(whole)/4*3], 0o700},
-		{"other content", harmed, 0o700},
-		{"not executable", whole, 0o600},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, c.data, c.mode)); err != nil {
-				t.Fatal(err)
-			}
-			facts, err := p.Probe(t.Context())
-			if err != nil || !facts.Usable {
-				t.Fatalf("%+v, %v", facts, err)
-			}
-			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
-				t.Errorf("it was not replaced: %d bytes, %v", len(got), err)
-			}
-		})
-	}
-	versions := map[string]bool{"bee-recent": true, "bee-forgotten": false}
-	for name, stays := range versions {
-		used := time.Now()
-		if !stays {
-			used = used.AddDate(-1, 0, 0)
-		}
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), whole[:10], 0o700), os.Chtimes(filepath.Join(dir, name), used, used), os.Chmod(path, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
-		t.Fatalf("%+v, %v", facts, err)
-	}
-	for name, stays := range versions {
-		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestHostThatIsDownIsPassedOver(t *testing.T) {
 	f := sshfarm.Start(t, 3)
 	if err := f.Kill(t.Context(), 1); err != nil {
@@ -372,7 +235,7 @@ func TestBrokenLineIsDialledAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Release(context.WithoutCancel(t.Context()))
-	l.(*lease).links[0].cmd.Process.Kill()
+	kill(t, clients(t, "h0")...)
 	testkit.Eventually(t, 20*time.Second, func() error {
 		_, err := l.Status(t.Context())
 		return err
@@ -404,10 +267,46 @@ func TestStagingThatFailsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestCommandLine(t *testing.T) {
-	got := strings.Join(sshCommand("ann@n1", map[string]string{"ConnectTimeout": "3", "ProxyJump": "gate"}, "exec x"), " ")
-	want := "ssh -o BatchMode=yes -o ClearAllForwardings=yes -o ConnectTimeout=3 -o EscapeChar=none -o ForwardX11=no -o LogLevel=ERROR -o PermitLocalCommand=no -o ProxyJump=gate -o RequestTTY=no -o ServerAliveCountMax=3 -o ServerAliveInterval=5 -o Tunnel=no -o VisualHostKey=no -- ann@n1 exec x"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+// TestOneLoginServesWhatFollows: who looks whether a site can be used often uses it
+// next. A connection that has died meanwhile is not taken for one.
+func TestOneLoginServesWhatFollows(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := site(t, f, "h0").(*provider)
+	probe := func() []int {
+		t.Helper()
+		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable {
+			t.Fatalf("%+v, %v", facts, err)
+		}
+		return clients(t, "h0")
+	}
+	acquire := func(run string) []int {
+		t.Helper()
+		l, err := p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: run, Attempt: 1}, Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Release(context.Background()) })
+		return clients(t, "h0")
+	}
+	first := probe()
+	if len(first) != 1 {
+		t.Fatalf("a look has %d logins", len(first))
+	}
+	if now := acquire("one"); !slices.Equal(now, first) {
+		t.Errorf("another login was made: %v after %v", now, first)
+	}
+	second := slices.DeleteFunc(probe(), func(pid int) bool { return pid == first[0] })
+	if len(second) != 1 {
+		t.Fatalf("beside a connection in use, a look has %d logins", len(second))
+	}
+	kill(t, second...)
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if now := clients(t, "h0"); slices.Contains(now, second[0]) {
+			return errors.New("it has not ended")
+		}
+		return nil
+	})
+	if now := acquire("two"); len(now) != 2 || slices.Contains(now, second[0]) {
+		t.Errorf("a dead connection was used: %v", now)
 	}
 }

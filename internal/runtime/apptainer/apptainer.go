@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
 
 const name = "apptainer"
@@ -73,7 +74,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	return r.launcher.Run(ctx, command.Launch{
 		Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
-		Driver: name, RunDir: s.RunDir, Remove: func(context.Context) error { return nil },
+		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Remove: func(context.Context) error { return nil },
 	})
 }
 
@@ -120,7 +121,7 @@ func execCommand(program string, s driver.ContainerSpec, hosts string) []string 
 		argv = append(argv, "--mount", bindOption(m))
 	}
 	argv = append(argv, "--mount", bindOption(driver.Mount{Source: hosts, Target: "/etc/hosts", ReadOnly: true}))
-	return append(argv, s.Image.Tree, command.InsideBinary, "init")
+	return append(argv, s.Image.Tree, command.InsideBinary, pid1.Command)
 }
 
 // bindOption is the value of --mount, where Apptainer says "ro".

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	s := driver.ContainerSpec{Hostname: "h0", Image: driver.LocalImage{Tree: "/tree"}, Mounts: []driver.Mount{{Source: "/s,1", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}}}
 	common := "apptainer --silent exec --userns --pid --no-init --cleanenv --no-eval --no-home --no-mount cwd,tmp,hostfs,bind-paths --writable-tmpfs --no-privs --pwd / "
-	rest := `--uts --hostname h0 --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,ro --mount type=bind,source=/hosts,target=/etc/hosts,ro /tree /.bee/bee init`
+	rest := `--uts --hostname h0 --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,ro --mount type=bind,source=/hosts,target=/etc/hosts,ro /tree /.bee/bee container-init`
 	for name, test := range map[string]struct {
 		root bool
 		want string

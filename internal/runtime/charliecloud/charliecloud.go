@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/runtime/command"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
@@ -83,7 +84,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		env = append(env, "PATH="+os.Getenv("PATH"))
 	}
 	return r.launcher.Run(ctx, command.Launch{
-		Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts,
 		// The program is the ancestor of all: killing it is enough.
 		Remove: func(context.Context) error { return nil }, Clean: l.remove,
 	})
@@ -110,7 +111,7 @@ func hasPath(env []string) bool {
 // layers are the directories of a container's root, in its state directory.
 type layers struct{ top, upper, work, root string }
 
-// point is where the i-th mount is bound read-only.
+// point is where the i-th mount is bound for ch-run.
 func (l layers) point(i int) string { return filepath.Join(l.top, "bind"+strconv.Itoa(i)) }
 
 func (l layers) remove() error {
@@ -141,7 +142,7 @@ func prepare(s driver.ContainerSpec) (layers, error) {
 			return l, err
 		}
 		targets[m.Target] = info.IsDir()
-		if m.ReadOnly {
+		if boundBefore(m) {
 			if err := makePoint(l.point(i), info.IsDir()); err != nil {
 				return l, err
 			}
@@ -246,18 +247,26 @@ func inside(tree, target string) string {
 
 // wrapper makes the root in the namespaces around ch-run. Its arguments are
 // the overlay's options, the tree, the upper directory, the root, the number
-// of read-only binds, and for each of them its source and where to bind it, for
-// ch-run knows no such binds; then the command.
+// of binds, and for each of them ro or rw, its source and where to bind it, for
+// ch-run knows no read-only binds, nor sources with a colon; then the command. Read-only
+// is also what is mounted below a source. The flags that a mount has stay: without those of
+// the host the kernel refuses (mount_namespaces(7), locked flags).
 const wrapper = `set -e
+below() {
+  while read -r _ _ _ _ point flags _; do
+    case $point in *\\*) point=$(printf %b "$point");; esac
+    case $point in "$1"|"$1"/*) mount -o "remount,bind,ro${flags#r?}" "$point";; esac
+  done </proc/self/mountinfo
+}
 options=$1 tree=$2 upper=$3 root=$4 count=$5; shift 5
 if ! mount -t overlay -o "$options" overlay "$root" 2>/dev/null; then
   cp -a "$tree/." "$root/" && cp -a "$upper/." "$root/"
   mount --bind "$root" "$root"
 fi
 while [ "$count" -gt 0 ]; do
-  mount --bind "$1" "$2"
-  mount -o remount,bind,ro "$2"
-  shift 2; count=$((count - 1))
+  mount --rbind "$2" "$3"
+  if [ "$1" = ro ]; then below "$3"; fi
+  shift 3; count=$((count - 1))
 done
 exec "$@"`
 
@@ -269,17 +278,17 @@ func startCommand(program string, s driver.ContainerSpec, h command.Host, l laye
 		"unshare", "--user", "--map-root-user", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
 		"/bin/sh", "-c", wrapper, "bee-charliecloud", options, s.Image.Tree, l.upper, l.root,
 	}
-	var readOnly, binds []string
+	var before, binds []string
 	for i, m := range s.Mounts {
 		source := m.Source
-		if m.ReadOnly {
+		if boundBefore(m) {
 			source = l.point(i)
-			readOnly = append(readOnly, m.Source, source)
+			before = append(before, access(m), m.Source, source)
 		}
 		binds = append(binds, "--bind", source+":"+inside(s.Image.Tree, m.Target))
 	}
-	argv = append(argv, strconv.Itoa(len(readOnly)/2))
-	argv = append(argv, readOnly...)
+	argv = append(argv, strconv.Itoa(len(before)/3))
+	argv = append(argv, before...)
 	uid, gid := s.IDs(h.UID, h.GID)
 	argv = append(argv, "setpriv", "--no-new-privs", program, "--write", "--private-tmp", "--uid", strconv.Itoa(uid), "--gid", strconv.Itoa(gid), "--cd", "/")
 	if s.User != nil { // whom the image's own accounts know
@@ -287,7 +296,17 @@ func startCommand(program string, s driver.ContainerSpec, h command.Host, l laye
 	}
 	argv = append(argv, binds...)
 	argv = append(argv, "--bind", filepath.Join(s.StateDir, "hosts")+":/etc/hosts")
-	return append(argv, l.root, "--", command.InsideBinary, "init")
+	return append(argv, l.root, "--", command.InsideBinary, pid1.Command)
+}
+
+// boundBefore reports whether the wrapper binds a mount, and ch-run what that has bound.
+func boundBefore(m driver.Mount) bool { return m.ReadOnly || m.Dir != nil }
+
+func access(m driver.Mount) string {
+	if m.ReadOnly {
+		return "ro"
+	}
+	return "rw"
 }
 
 // escape keeps separators of mount options out of paths.

@@ -46,8 +46,8 @@ func TestCommandLine(t *testing.T) {
 			s.Root, s.User = test.root, test.user
 			got := strings.Join(startCommand("ch-run", s, command.Host{UID: 1000, GID: 100}, l), " ")
 			got = strings.Replace(got, wrapper, "WRAPPER", 1)
-			want := `unshare --user --map-root-user --mount --propagation=private --pid --fork --kill-child --mount-proc -- /bin/sh -c WRAPPER bee-charliecloud lowerdir=/no/tree\:1,upperdir=/t/write,workdir=/t/work,userxattr /no/tree:1 /t/write /t/root 1 /in /t/bind1 ` +
-				`setpriv --no-new-privs ch-run --write --private-tmp ` + test.ids + ` --cd / ` + test.own + `--bind /s:/work --bind /t/bind1:/data --bind /state/hosts:/etc/hosts /t/root -- /.bee/bee init`
+			want := `unshare --user --map-root-user --mount --propagation=private --pid --fork --kill-child --mount-proc -- /bin/sh -c WRAPPER bee-charliecloud lowerdir=/no/tree\:1,upperdir=/t/write,workdir=/t/work,userxattr /no/tree:1 /t/write /t/root 1 ro /in /t/bind1 ` +
+				`setpriv --no-new-privs ch-run --write --private-tmp ` + test.ids + ` --cd / ` + test.own + `--bind /s:/work --bind /t/bind1:/data --bind /state/hosts:/etc/hosts /t/root -- /.bee/bee container-init`
 			drivertest.Same(t, want, got)
 		})
 	}

@@ -60,6 +60,9 @@ type Launch struct {
 	Driver string
 	// RunDir is where init finds who waits for it.
 	RunDir string
+	// Mounts are the container's. Of those with a Dir init finds out, before Run or Hold
+	// returns, whether it has them as it shall.
+	Mounts []driver.Mount
 	// Teardown is the time that the program gets for its own clean-up after the
 	// container's last process has ended; no less than 2 s.
 	Teardown time.Duration

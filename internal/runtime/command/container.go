@@ -22,13 +22,13 @@ type container struct {
 
 // Hold has start run a container, and takes hold of its init.
 func Hold(ctx context.Context, s Launch, start func() (Program, error)) (driver.Container, error) {
-	door, err := pid1.Open(s.RunDir)
+	listener, err := pid1.Open(s.RunDir)
 	if err != nil {
 		return nil, errors.Join(StartError(s, err), s.clean())
 	}
 	p, err := start()
 	if err != nil {
-		door.Close()
+		listener.Close()
 		return nil, errors.Join(err, s.clean())
 	}
 	c := &container{l: s, program: p, done: make(chan struct{})}
@@ -36,8 +36,11 @@ func Hold(ctx context.Context, s Launch, start func() (Program, error)) (driver.
 		defer close(c.done)
 		c.exit = p.Wait()
 	}()
-	if c.client, err = door.Await(ctx, c.done); err != nil {
+	if c.client, err = listener.Await(ctx, c.done); err != nil {
 		return nil, errors.Join(c.failed(ctx, err), s.clean())
+	}
+	if err := c.client.CheckMounts(ctx, s.Mounts); err != nil {
+		return nil, errors.Join(&core.Error{Kind: core.KindOf(err), Op: "start " + s.Driver + " container", Object: s.Name, Err: err, Remedy: core.Remedy(err)}, c.Stop(context.WithoutCancel(ctx), teardown))
 	}
 	return c, nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/hostdir"
+	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,7 +87,16 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	s.Mounts = mounts
 	sources := []*string{&s.Image.Tree}
 	for i := range mounts {
-		sources = append(sources, &mounts[i].Source)
+		if mounts[i].Dir == nil {
+			sources = append(sources, &mounts[i].Source)
+		}
+	}
+	for i := range mounts {
+		if dir := mounts[i].Dir; dir != nil {
+			if mounts[i].Source, err = hostdir.Real(dir); err != nil {
+				return s, h, err
+			}
+		}
 	}
 	for _, source := range sources {
 		// The program may look from elsewhere (a daemon): links are followed here.
@@ -192,7 +203,7 @@ func InitOptions(s driver.ContainerSpec, h Host, env []string) (argv []string) {
 	for _, m := range s.Mounts {
 		argv = append(argv, "--mount", MountOption(m))
 	}
-	return append(argv, "--entrypoint", InsideBinary, s.Image.ArchiveTag, "init")
+	return append(argv, "--entrypoint", InsideBinary, s.Image.ArchiveTag, pid1.Command)
 }
 
 // ExtraHosts turns lines of /etc/hosts into values of --add-host.
@@ -212,7 +223,7 @@ const longestLine = 60_000
 
 // EnvFile writes an environment in the state directory, kept off command lines,
 // which everyone on the host can read. Values of several lines, and long ones, fit no
-// such file and are given back.
+// such file and are released.
 func EnvFile(s driver.ContainerSpec) (path string, rest []string, err error) {
 	path = filepath.Join(s.StateDir, "env")
 	var b strings.Builder

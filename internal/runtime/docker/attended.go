@@ -53,7 +53,7 @@ type mount struct {
 // creation is what runCommand says to docker's command line, memlock in bytes.
 func (r *Runtime) creation(s driver.ContainerSpec, h command.Host, memlock int64) creation {
 	c := creation{
-		Image: s.Image.ArchiveTag, Hostname: s.Hostname, User: user(s, h), WorkingDir: "/", Entrypoint: []string{command.InsideBinary}, Cmd: []string{"init"}, Env: s.Env,
+		Image: s.Image.ArchiveTag, Hostname: s.Hostname, User: user(s, h), WorkingDir: "/", Entrypoint: []string{command.InsideBinary}, Cmd: []string{pid1.Command}, Env: s.Env,
 		Labels: map[string]string{command.Label: s.Owner.String()}, AttachStdout: true, AttachStderr: true,
 	}
 	c.Healthcheck.Test = []string{"NONE"}

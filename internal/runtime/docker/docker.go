@@ -88,7 +88,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start docker container", Object: spec.Name, Err: err}
 	}
 	launch := command.Launch{
-		Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Teardown: teardown,
+		Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Teardown: teardown,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	}
 	start := r.byEngine(s, h, launch)

@@ -139,7 +139,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
 	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --workdir=/ "
-	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 container-init`
 	for name, test := range map[string]struct {
 		root    bool
 		memlock int64
@@ -165,7 +165,7 @@ func TestCommandLines(t *testing.T) {
 		}
 		return string(raw)
 	}
-	inside := `{"Image":"bee.local/image:1","Hostname":"h0","User":"%s","WorkingDir":"/","Entrypoint":["/.bee/bee"],"Cmd":["init"],"Env":["A=1"],"Labels":{"bee.owner":"u/r/2"},` +
+	inside := `{"Image":"bee.local/image:1","Hostname":"h0","User":"%s","WorkingDir":"/","Entrypoint":["/.bee/bee"],"Cmd":["container-init"],"Env":["A=1"],"Labels":{"bee.owner":"u/r/2"},` +
 		`"Healthcheck":{"Test":["NONE"]},"AttachStdout":true,"AttachStderr":true,"HostConfig":{"NetworkMode":"host","IpcMode":"host","PidsLimit":-1,"LogConfig":{"Type":"none"},` +
 		`"SecurityOpt":["no-new-privileges","label=disable","seccomp=unconfined"],"CapDrop":%s,"Ulimits":[{"Name":"memlock","Soft":8192,"Hard":8192}],"ExtraHosts":["h1:10.0.0.2"],` +
 		`"Devices":[{"PathOnHost":"/dev/kfd","PathInContainer":"/dev/kfd","CgroupPermissions":"rwm"}],` +
@@ -174,7 +174,7 @@ func TestCommandLines(t *testing.T) {
 	s.Root = false
 	drivertest.Same(t, fmt.Sprintf(inside, "1000:100", `["ALL"]`), asked())
 	s.User = &core.Account{UID: 1234, GID: 1235}
-	mapped := strings.Replace(inside, `["init"]`, `["init","as","1234:1235"]`, 1)
+	mapped := strings.Replace(inside, `["container-init"]`, `["container-init","as","1234:1235"]`, 1)
 	drivertest.Same(t, fmt.Sprintf(mapped, "1000:100", `["ALL"]`), asked())
 	h.UID, h.GID = 0, 0
 	drivertest.Same(t, fmt.Sprintf(mapped, "0:0", `["ALL"],"CapAdd":["SETFCAP"]`), asked())

@@ -29,7 +29,7 @@ func as(ids string, args []string) (int, error) {
 	if err := errors.Join(err, gerr); err != nil {
 		return 1, err
 	}
-	c := exec.Command("/proc/self/exe", append([]string{"init"}, args...)...) //nolint:noctx // it lives as long as the container
+	c := exec.Command("/proc/self/exe", append([]string{Command}, args...)...) //nolint:noctx // it lives as long as the container
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,

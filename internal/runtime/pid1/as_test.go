@@ -18,11 +18,11 @@ import (
 func TestInitAsAnother(t *testing.T) {
 	testkit.AsRootToo(t)
 	dir := t.TempDir()
-	door, err := Open(dir)
+	listener, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	init := exec.Command(testkit.Binary(t), "init", As, IDs(1234, 1235), dir)
+	init := exec.Command(testkit.Binary(t), Command, As, IDs(1234, 1235), dir)
 	init.Stderr = os.Stderr
 	if err := init.Start(); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestInitAsAnother(t *testing.T) {
 		close(ended)
 	}()
 	defer init.Process.Kill()
-	client, err := door.Await(t.Context(), ended)
+	client, err := listener.Await(t.Context(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}

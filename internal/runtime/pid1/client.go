@@ -25,8 +25,8 @@ type Client struct {
 	used core.Exit     // of all that has run in the container, once done is closed
 }
 
-// Door is where a node waits for the init of a container that it is about to start.
-type Door struct {
+// InitListener is where a node waits for the init of a container that it is about to start.
+type InitListener struct {
 	l       net.Listener
 	path    string
 	arrived chan *net.UnixConn
@@ -34,13 +34,13 @@ type Door struct {
 
 // Open makes the socket in a container's run directory (as the host sees it). The
 // container is started then.
-func Open(runDir string) (*Door, error) {
+func Open(runDir string) (*InitListener, error) {
 	path := filepath.Join(runDir, SocketName)
 	l, err := wire.ListenUnix(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{l: l, path: path, arrived: make(chan *net.UnixConn)}
+	d := &InitListener{l: l, path: path, arrived: make(chan *net.UnixConn)}
 	go func() {
 		var g wire.Gate
 		g.Serve(l, func(c net.Conn, known func() bool) {
@@ -54,9 +54,9 @@ func Open(runDir string) (*Door, error) {
 }
 
 // Close ends the wait, and removes the socket.
-func (d *Door) Close() {
+func (d *InitListener) Close() {
 	d.l.Close()
-	os.Remove(d.path) //nolint:errcheck // who finds it finds nobody there
+	os.Remove(d.path) //nolint:errcheck // who finds it finds no controller there
 	go func() {
 		for c := range d.arrived { // only the first is init
 			c.Close()
@@ -65,8 +65,8 @@ func (d *Door) Close() {
 }
 
 // Await waits until init has come, or the context ends; ended, if not nil, is closed
-// when the container ends, so that nobody waits for it. The door is closed then.
-func (d *Door) Await(ctx context.Context, ended <-chan struct{}) (*Client, error) {
+// when the container ends, so that nobody waits for it. The listener is closed then.
+func (d *InitListener) Await(ctx context.Context, ended <-chan struct{}) (*Client, error) {
 	defer d.Close()
 	select {
 	case c := <-d.arrived:

@@ -30,18 +30,22 @@ type server struct {
 	endOnce   sync.Once
 }
 
-// Main is `bee init`: it serves the node that waits at the socket in the run directory
+// Command is the argument by which the bee binary knows that it is the first process of a
+// container. It is no word that people type.
+const Command = "container-init"
+
+// Main is that process: it serves the node that waits at the socket in the run directory
 // (its last argument, by default /.bee/run) until the container has to end.
 func Main(args []string) int {
 	if len(args) > 1 && args[0] == As {
 		code, err := as(args[1], args[2:])
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+			fmt.Fprintf(os.Stderr, "bee: first process of the container: %v\n", err)
 		}
 		return code
 	}
 	if err := Fresh(); err != nil {
-		fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+		fmt.Fprintf(os.Stderr, "bee: first process of the container: %v\n", err)
 		return 1
 	}
 	dir := "/.bee/run"
@@ -53,7 +57,7 @@ func Main(args []string) int {
 		err = Serve(c)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "bee init: %v\n", err)
+		fmt.Fprintf(os.Stderr, "bee: first process of the container: %v\n", err)
 		return 1
 	}
 	return 0
@@ -75,6 +79,9 @@ func Serve(node *net.UnixConn) error {
 		debug.FreeOSMemory()
 	})
 	defer small.Stop()
+	if err := limitCores(); err != nil {
+		return err
+	}
 	s := &server{processes: map[int]chan core.Exit{}, end: make(chan struct{})}
 	// Where the runtime gives no PID namespace, orphans shall still come to us.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

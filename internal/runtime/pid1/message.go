@@ -1,10 +1,10 @@
-// Package pid1 is the first process of every container, `bee init`, and the
+// Package pid1 is the first process of every container, and the
 // client by which the node has it start others. It runs inside the container,
 // so that starting a process there costs one fork, needs no setns, and is the
 // same whatever runtime made the container. It reaps orphans, forwards
 // signals, and ends everything when the node that holds it dies.
 //
-// It knows nothing of images and mounts, and of namespaces only that of users, where
+// It knows nothing of images, and of namespaces only that of users, where
 // nobody else makes one.
 package pid1
 
@@ -33,6 +33,8 @@ type request struct {
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
 	TTY  bool     `json:"tty,omitempty"`
+	// Mounts, if there are any, are checked in place of a start.
+	Mounts []mounted `json:"mounts,omitempty"`
 	// Files tells which of stdin, stdout and stderr come along as descriptors.
 	Files [3]bool `json:"files"`
 }

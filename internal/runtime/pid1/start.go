@@ -27,6 +27,14 @@ func (s *server) serve(c *net.UnixConn) {
 	if err != nil {
 		return
 	}
+	if len(r.Mounts) > 0 {
+		answer := report{Started: true}
+		if err := checkMounts(r.Mounts); err != nil {
+			answer = report{Error: err.Error()}
+		}
+		send(c, answer) //nolint:errcheck // a client that is gone needs no answer
+		return
+	}
 	pid, ended, err := s.start(&r, in)
 	if err != nil {
 		send(c, report{Error: err.Error(), Code: codeOf(err)}) //nolint:errcheck // a client that is gone needs no answer

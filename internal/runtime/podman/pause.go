@@ -7,26 +7,35 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
-// pauses are the places where podman notes the process that holds an ordinary user's
-// namespaces for the next podman: it starts one for whatever it is asked, and leaves
+// pauses are the directories in which podman notes the process that holds an ordinary
+// user's namespaces for the next podman: it starts one for whatever it is asked, and leaves
 // it behind.
 func pauses() []string {
 	uid := os.Getuid()
-	var files []string
+	var dirs []string
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", uid), filepath.Join(os.TempDir(), fmt.Sprintf("podman-run-%d", uid))} {
 		if dir != "" {
-			files = append(files, filepath.Join(dir, "libpod/tmp/pause.pid"))
+			dirs = append(dirs, dir)
 		}
 	}
-	return files
+	return dirs
 }
 
-// pause gives that process; 0: there is none.
-func pause(file string) int {
-	raw, err := os.ReadFile(file)
+const pauseFile = "libpod/tmp/pause.pid"
+
+// pause gives that process; 0: there is none. A note of another user's does not count: in
+// /tmp he may have been first.
+func pause(dir string) int {
+	own, err := fsutil.OpenOwn(dir)
+	if err != nil {
+		return 0
+	}
+	defer own.Close()
+	raw, err := own.ReadFile(pauseFile, 64)
 	if err != nil {
 		return 0
 	}
@@ -45,14 +54,17 @@ func pause(file string) int {
 // as podman itself does, where there was none before.
 func leavingNoPause(do func()) {
 	before := map[string]int{}
-	for _, file := range pauses() {
-		before[file] = pause(file)
+	for _, dir := range pauses() {
+		before[dir] = pause(dir)
 	}
 	do()
-	for _, file := range pauses() {
-		if pid := pause(file); pid != 0 && before[file] == 0 {
+	for _, dir := range pauses() {
+		if pid := pause(dir); pid != 0 && before[dir] == 0 {
 			unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // gone is success
-			os.Remove(file)              //nolint:errcheck // podman knows a stale one
+			if own, err := fsutil.OpenOwn(dir); err == nil {
+				own.RemoveAll(pauseFile) //nolint:errcheck // podman knows a stale one
+				own.Close()
+			}
 		}
 	}
 }

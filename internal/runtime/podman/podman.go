@@ -73,7 +73,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		return nil, err
 	}
 	return r.launcher.Run(ctx, command.Launch{
-		Argv: runCommand(r.o.Program, s, h, ids, filter, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir,
+		Argv: runCommand(r.o.Program, s, h, ids, filter, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	})
 }

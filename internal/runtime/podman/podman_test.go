@@ -93,7 +93,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/infiniband"}}
 	common := "podman run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --pid=private --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --workdir=/ --env-file /e --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json "
-	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 init`
+	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 container-init`
 	for name, test := range map[string]struct {
 		change func(*driver.ContainerSpec, *command.Host)
 		want   string

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -41,24 +42,39 @@ func ChildMain() int {
 }
 
 func (s *setup) enter(ready, node *os.File) error {
+	if !s.Loader {
+		if err := s.enterRoot(); err != nil {
+			return err
+		}
+	}
+	if s.ProbeOnly {
+		ready.WriteString("ready") //nolint:errcheck // who started us has gone, then
+		return nil
+	}
+	return s.serve(ready, node)
+}
+
+// enterRoot makes the root directory and enters it.
+func (s *setup) enterRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	root, err := s.mountRoot()
+	makeRoot := s.mountRoot
+	if s.Native {
+		makeRoot = s.skeleton
+	}
+	root, err := makeRoot()
 	if err != nil {
 		return err
 	}
 	if s.ProbeOnly {
-		if err := errors.Join(mountProc(root), pivot(root)); err != nil {
-			return err
-		}
-		ready.WriteString("ready") //nolint:errcheck // who started us has gone, then
-		return nil
+		return errors.Join(mountProc(root), pivot(root))
 	}
-	steps := []struct {
+	type step struct {
 		what string
 		do   func(string) error
-	}{
+	}
+	steps := []step{
 		{"mount /proc", mountProc},
 		{"mount /sys", mountSys},
 		{"shield the kernel", s.shield},
@@ -68,6 +84,13 @@ func (s *setup) enter(ready, node *os.File) error {
 		{"make directories", s.makeDirs},
 		{"mount", s.mountAll},
 		{"enter the root", pivot},
+	}
+	if s.Native { // the host's own in place of what a container gets
+		steps = slices.Concat([]step{
+			{"bind /proc", func(root string) error { return bindHost(root, "/proc") }},
+			{"bind /sys", func(root string) error { return bindHost(root, "/sys") }},
+			{"bind /dev", func(root string) error { return bindHost(root, "/dev") }},
+		}, steps[4:])
 	}
 	for _, step := range steps {
 		if err := step.do(root); err != nil {
@@ -79,6 +102,11 @@ func (s *setup) enter(ready, node *os.File) error {
 			return fmt.Errorf("set hostname: %w", err)
 		}
 	}
+	return nil
+}
+
+// serve starts processes for the node, until it goes.
+func (s *setup) serve(ready, node *os.File) error {
 	c, err := net.FileConn(node)
 	if err != nil {
 		return fmt.Errorf("take the node's connection: %w", err)
@@ -88,8 +116,10 @@ func (s *setup) enter(ready, node *os.File) error {
 	if !is {
 		return errors.New("take the node's connection: not a unix socket")
 	}
-	if err := dropPrivileges(); err != nil {
-		return err
+	if !s.Native {
+		if err := dropPrivileges(); err != nil {
+			return err
+		}
 	}
 	if s.TimerSlack > 0 {
 		if err := onAllThreads("timer slack", unix.PR_SET_TIMERSLACK, uintptr(s.TimerSlack)); err != nil {
@@ -240,21 +270,8 @@ func (s *setup) makeDirs(root string) error {
 
 func (s *setup) mountAll(root string) error {
 	for _, m := range s.Mounts {
-		info, err := os.Stat(m.Source)
-		if err != nil {
+		if err := m.mountAt(root); err != nil {
 			return err
-		}
-		target, err := inside(root, m.Target, info.IsDir())
-		if err != nil {
-			return err
-		}
-		if err := unix.Mount(m.Source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return fmt.Errorf("%s: %w", m.Target, err)
-		}
-		if m.ReadOnly {
-			if err := readOnly(target); err != nil {
-				return fmt.Errorf("%s: make read-only: %w", m.Target, err)
-			}
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ import (
 
 func TestMain(m *testing.M) {
 	drivertest.OwnerMain(func() driver.Runtime {
+		if os.Getenv("BEE_TEST_OWNER_NATIVE") != "" {
+			return rootless.Native(rootless.Options{Binary: os.Getenv("BEE_TEST_OWNER_BINARY")})
+		}
 		return rootless.New(rootless.Options{Binary: os.Getenv("BEE_TEST_OWNER_BINARY")})
 	})
 	os.Exit(m.Run())
@@ -25,6 +28,9 @@ func TestConformance(t *testing.T) {
 	for _, upper := range []rootless.Upper{"", rootless.FuseOverlay, rootless.Copy} {
 		t.Run("upper "+string(upper), func(t *testing.T) {
 			s := drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime {
+				if os.Getenv("BEE_TEST_OWNER_NATIVE") != "" {
+					return rootless.Native(rootless.Options{Binary: os.Getenv("BEE_TEST_OWNER_BINARY")})
+				}
 				return rootless.New(rootless.Options{Binary: binary, Upper: upper})
 			}, Binary: binary, AtOnce: 16, Inherits: true, Scratch: upper != rootless.Copy}
 			if upper == rootless.FuseOverlay {

@@ -142,6 +142,12 @@ func (r *Runtime) spawn(ctx context.Context, s setup, node *os.File) (*exec.Cmd,
 		Pdeathsig:   syscall.SIGKILL,
 		Setsid:      true,
 	}
+	switch {
+	case s.Loader:
+		c.SysProcAttr = loaderAttributes()
+	case s.Native:
+		c.SysProcAttr = nativeAttributes()
+	}
 	r.onForkThread(func() { err = c.Start() })
 	configR.Close()
 	readyW.Close()
@@ -175,6 +181,10 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, err
 	}
+	return r.start(ctx, spec, s)
+}
+
+func (r *Runtime) start(ctx context.Context, spec driver.ContainerSpec, s setup) (driver.Container, error) {
 	// The usual way is taken at once; only where it fails are the others tried.
 	known := r.known()
 	s.Upper = cmp.Or(known, Overlay)

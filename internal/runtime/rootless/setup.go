@@ -16,24 +16,28 @@ import (
 
 // setup is what the child needs to make itself a container.
 type setup struct {
-	Tree        string         `json:"tree"`
-	Hostname    string         `json:"hostname"`
-	Env         []string       `json:"env"`
-	Mounts      []driver.Mount `json:"mounts"`
-	Dirs        []string       `json:"dirs"`
-	Hosts       []string       `json:"hosts"`
-	StateDir    string         `json:"state_dir"`
-	DiskScratch bool           `json:"disk_scratch"`
-	Binary      string         `json:"binary"`
-	RunDir      string         `json:"run_dir"`
-	Upper       Upper          `json:"upper"`
-	Devices     []string       `json:"devices"`
-	Seccomp     bool           `json:"seccomp"`
-	TimerSlack  time.Duration  `json:"timer_slack,omitempty"`
+	Tree        string        `json:"tree"`
+	Hostname    string        `json:"hostname"`
+	Env         []string      `json:"env"`
+	Mounts      []bind        `json:"mounts"`
+	Dirs        []string      `json:"dirs"`
+	Hosts       []string      `json:"hosts"`
+	StateDir    string        `json:"state_dir"`
+	DiskScratch bool          `json:"disk_scratch"`
+	Binary      string        `json:"binary"`
+	RunDir      string        `json:"run_dir"`
+	Upper       Upper         `json:"upper"`
+	Devices     []string      `json:"devices"`
+	Seccomp     bool          `json:"seccomp"`
+	TimerSlack  time.Duration `json:"timer_slack,omitempty"`
 	// User is whom the processes are inside.
 	User core.Account `json:"user"`
 	// HostRoot tells that the container's files are root's on the host.
 	HostRoot bool `json:"host_root,omitempty"`
+	// Native asks for the bare host in place of a container.
+	Native bool `json:"native,omitempty"`
+	// Loader, with Native, asks for no root directory and no mounts of its own.
+	Loader bool `json:"loader,omitempty"`
 	// ProbeOnly makes the child try everything on an empty tree and exit.
 	ProbeOnly bool `json:"probe_only,omitempty"`
 }
@@ -57,11 +61,19 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	}
 	out.Tree, out.StateDir, out.RunDir, out.Binary = abs(s.Image.Tree), abs(s.StateDir), abs(s.RunDir), abs(s.Binary)
 	for _, m := range s.Mounts {
+		if m.Dir != nil {
+			opened, err := openedMount(m)
+			if err != nil {
+				return out, err
+			}
+			out.Mounts = append(out.Mounts, opened)
+			continue
+		}
 		m.Source = abs(m.Source)
 		if _, err := os.Stat(m.Source); err != nil {
 			return out, &core.Error{Kind: core.NotFound, Op: "mount", Object: m.Source, Err: err}
 		}
-		out.Mounts = append(out.Mounts, m)
+		out.Mounts = append(out.Mounts, bind{Mount: m})
 	}
 	out.Devices = infiniband()
 	gpus, gerr := devices.Host{}.Find(s.GPUs)
@@ -70,7 +82,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	}
 	out.Devices = append(out.Devices, gpus.Devices...)
 	for inside, path := range gpus.Files {
-		out.Mounts = append(out.Mounts, driver.Mount{Source: abs(path), Target: inside, ReadOnly: true})
+		out.Mounts = append(out.Mounts, bind{Mount: driver.Mount{Source: abs(path), Target: inside, ReadOnly: true}})
 	}
 	return out, err
 }

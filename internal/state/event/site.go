@@ -30,7 +30,8 @@ const (
 // SiteSkipped is a site that was not used.
 type SiteSkipped Skip
 
-// NoSite is a round in which no site could take the run. Until is the next one.
+// NoSite is a round in which no site could take the run. Until is the next one; zero:
+// it waits for other runs of its user.
 type NoSite struct {
 	Sites []Skip    `json:"sites"`
 	Until time.Time `json:"until,omitzero"`

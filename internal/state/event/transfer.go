@@ -52,7 +52,7 @@ type CheckpointChanged struct {
 	Place string `json:"place"`
 }
 
-// CheckpointsDamaged has a run begin anew, as no checkpoint is undamaged.
+// CheckpointsDamaged has a run begin again, as no checkpoint is undamaged.
 type CheckpointsDamaged struct{}
 
 // CheckpointsRemoved are checkpoints that a run which succeeded does not need.
@@ -137,9 +137,11 @@ type OutputsMissing struct {
 	Volume  string       `json:"volume,omitempty"`
 }
 
-// OutputRenamed is an output whose place was taken.
+// OutputRenamed is an output whose place was taken. More files of the same output are beside
+// others, too.
 type OutputRenamed struct {
 	Path string `json:"path"`
+	More int    `json:"more,omitempty"`
 }
 
 // HiddenRenamed are hidden files below an output that were moved beside files of others.

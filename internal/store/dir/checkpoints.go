@@ -37,14 +37,38 @@ func (d Checkpoints) Volume(g driver.Generation) string {
 }
 
 // Check implements driver.Checkpoints.
-func (d Checkpoints) Check(_ context.Context, k driver.Checkpoint) error {
-	if k.Broken || d.plain(k.Generation) != nil {
-		return driver.ErrDamaged
+func (d Checkpoints) Check(ctx context.Context, k driver.Checkpoint) error {
+	own, err := d.open(ctx, k)
+	if err == nil {
+		err = own.Close()
 	}
-	if same, err := store.Matches(d.Volume(k.Generation), k.Manifest); err != nil || !same {
-		return errors.Join(driver.ErrDamaged, err)
+	return err
+}
+
+// open opens the directory of a checkpoint that is whole. No link leads there.
+func (d Checkpoints) open(ctx context.Context, k driver.Checkpoint) (*fsutil.Root, error) {
+	if k.Broken {
+		return nil, driver.ErrDamaged
 	}
-	return nil
+	root, err := fsutil.OpenRoot(string(d))
+	if err != nil {
+		return nil, errors.Join(driver.ErrDamaged, err)
+	}
+	defer root.Close()
+	own, err := root.Sub(k.Generation.String())
+	if err != nil {
+		return nil, errors.Join(driver.ErrDamaged, err)
+	}
+	volume, err := own.Sub(volumeName)
+	if err == nil {
+		defer volume.Close()
+		var same bool
+		if same, err = store.MatchesIn(ctx, volume, k.Manifest); err == nil && same {
+			return own, nil
+		}
+	}
+	own.Close()
+	return nil, errors.Join(driver.ErrDamaged, err)
 }
 
 // plain finds out whether a checkpoint, if it is there, lies in directories of the store:
@@ -190,7 +214,8 @@ func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, fro
 	}
 	d.Between()
 	m = driver.Manifest{Attempt: g.Attempt, Site: site, Taken: time.Now()}
-	is, err := store.Read(volume)
+	// What has come is kept, also if its attempt has ended meanwhile.
+	is, err := store.Read(context.WithoutCancel(ctx), volume)
 	if err != nil {
 		return m, false, err
 	}
@@ -217,12 +242,18 @@ func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, fro
 	return m, true, errors.Join(d.forgetOld(ctx), d.forgetCut(g))
 }
 
-// Restore implements driver.Checkpoints.
+// Restore implements driver.Checkpoints. The directory that was compared is the one that is
+// sent, whatever takes its place meanwhile.
 func (d Checkpoints) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
-	if err := d.Check(ctx, k); err != nil {
+	own, err := d.open(ctx, k)
+	if err != nil {
 		return err
 	}
-	return to.Stage(ctx, d.Volume(k.Generation))
+	defer own.Close()
+	if err := to.Stage(ctx, filepath.Join(own.Pinned(), volumeName)); err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: "restore", Object: d.Volume(k.Generation), Err: err, Remedy: core.Remedy(err)}
+	}
+	return nil
 }
 
 // Note implements driver.Checkpoints.
@@ -288,7 +319,7 @@ var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknogl
 func (d Checkpoints) manifest(g driver.Generation) (driver.Manifest, error) {
 	var m driver.Manifest
 	raw, err := fsutil.ReadFile(string(d), filepath.Join(g.String(), manifestName), store.MostManifest)
-	if err == nil && json.Unmarshal(raw, &m) != nil {
+	if err == nil && core.DecodeJSON(raw, &m) != nil {
 		err = errManifest
 	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || fsutil.Spoiled(err) {

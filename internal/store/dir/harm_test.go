@@ -41,6 +41,7 @@ func harmed(secret string) map[string]func(own string) error {
 		"a file is a link to it":       moved("2", volumeName, "state"),
 		"a file is a FIFO":             fifo("2", volumeName, "state"),
 		"a file is a device":           link("/dev/zero", "2", volumeName, "state"),
+		"a file is larger than a disk": func(own string) error { return os.Truncate(filepath.Join(own, "2", volumeName, "state"), 15<<40) },
 		"a directory is a link":        link(secret, "2", volumeName, "below"),
 		"a directory is a link to it":  moved("2", volumeName, "below"),
 		"the volume is a link":         link(secret, "2", volumeName),

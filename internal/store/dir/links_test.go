@@ -83,3 +83,48 @@ func TestAVolumeThatIsALinkIsNotRestored(t *testing.T) {
 		t.Errorf("restored: %v", err)
 	}
 }
+
+// swapping is a sink that does something before it takes a tree.
+type swapping struct {
+	store.Tree
+	swap func() error
+}
+
+func (s swapping) Stage(ctx context.Context, from string) error {
+	return errors.Join(s.swap(), s.Tree.Stage(ctx, from))
+}
+
+// TestALinkThatComesWhileACheckpointIsRestored leads nowhere: what was compared is sent.
+func TestALinkThatComesWhileACheckpointIsRestored(t *testing.T) {
+	for name, c := range map[string]struct {
+		swapped string // below the store
+		goes    bool   // what was compared is still reached
+	}{"the run": {"", true}, "the checkpoint": {"1", true}, "the volume": {"1/" + volumeName, false}} {
+		t.Run(name, func(t *testing.T) {
+			dir, aside := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "aside")
+			keep(t, dir, driver.Generation{Attempt: 1}, "first")
+			out, untouched := victim(t)
+			if err := os.MkdirAll(filepath.Join(out, "1", volumeName), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			defer untouched()
+			defer os.RemoveAll(filepath.Join(out, "1"))
+			list, err := Checkpoints(dir).List(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%v, %v", list, err)
+			}
+			to := filepath.Join(t.TempDir(), "to")
+			at := filepath.Join(dir, c.swapped)
+			err = Checkpoints(dir).Restore(t.Context(), list[0], swapping{store.Tree(to), func() error {
+				return errors.Join(os.Rename(at, aside), os.Symlink(filepath.Join(out, c.swapped), at))
+			}})
+			if (err == nil) != c.goes {
+				t.Errorf("restored: %v", err)
+			}
+			info, serr := os.Lstat(to)
+			if _, merr := os.Lstat(filepath.Join(to, "mine")); merr == nil || (serr == nil) != c.goes || c.goes && !info.IsDir() {
+				t.Errorf("there is %v, %v", info, serr)
+			}
+		})
+	}
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // Store is the store in a directory, of a disk or of a shared file system:
-// each run has one below it. It has to be there: one that is made anew where its
+// each run has one below it. It has to be there: one that is made again where its
 // file system is not mounted would hide what the store holds.
 type Store string
 
@@ -46,8 +46,8 @@ func (r Store) Close() error { return nil }
 // may change it.
 func (r Store) ChecksContent() bool { return false }
 
-// Meeter implements driver.Store.
-func (r Store) Meeter() driver.Meeter { return nil }
+// Connector implements driver.Store.
+func (r Store) Connector() driver.Connector { return nil }
 
 // SharedDirectory implements driver.Store.
 func (r Store) SharedDirectory() driver.SharedDirectory { return r }

@@ -63,8 +63,8 @@ func (p *bucket) ChecksContent() bool { return true }
 // SharedDirectory implements driver.Store.
 func (p *bucket) SharedDirectory() driver.SharedDirectory { return nil }
 
-// Meeter implements driver.Store.
-func (p *bucket) Meeter() driver.Meeter { return nil }
+// Connector implements driver.Store.
+func (p *bucket) Connector() driver.Connector { return nil }
 
 // Run implements driver.Store.
 func (p *bucket) Run(name string) driver.Checkpoints { return &checkpoints{p, name + "/"} }

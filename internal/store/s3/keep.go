@@ -96,7 +96,7 @@ func (s *checkpoints) receive(ctx context.Context, m *manifest, there *stock, bi
 	defer tree.Close()
 	up, upCtx := errgroup.WithContext(ctx)
 	up.SetLimit(uploads)
-	stop := context.AfterFunc(upCtx, func() { tree.Close() }) // so that nobody waits for more of it in vain
+	stop := context.AfterFunc(upCtx, func() { tree.Close() }) // so that nobody waits for more of it without success
 	defer stop()
 	names := make([]treesync.Name, 0, len(there.at))
 	for name := range there.at {
@@ -129,7 +129,7 @@ func (s *checkpoints) receive(ctx context.Context, m *manifest, there *stock, bi
 // uploads is how many objects are sent at a time, each from memory.
 const uploads = 4
 
-// filler is the shelf on which a tree's data are put: packs.
+// filler is the store on which a tree's data are put: packs.
 type filler struct {
 	*checkpoints
 	ctx   context.Context //nolint:containedctx // of one receive
@@ -142,10 +142,10 @@ type filler struct {
 	live  map[uint32]int64 // bytes used of each pack
 }
 
-// Begin implements treesync.Shelf.
+// Begin implements treesync.ChunkSink.
 func (f *filler) Begin(bits int) { f.bits = bits }
 
-// Put implements treesync.Shelf.
+// Put implements treesync.ChunkSink.
 func (f *filler) Put(name treesync.Name, data []byte) error {
 	if f.seen[name] {
 		return nil
@@ -168,7 +168,7 @@ func (f *filler) Put(name treesync.Name, data []byte) error {
 	return f.ctx.Err()
 }
 
-// File implements treesync.Shelf.
+// File implements treesync.ChunkSink.
 func (f *filler) File(path string, digest [sha256.Size]byte, size int64) {
 	f.m.Files[path] = hex.EncodeToString(digest[:])
 	f.m.Bytes += size

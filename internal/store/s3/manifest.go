@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
@@ -46,7 +47,7 @@ func (m *manifest) format() ([]byte, error) {
 func parseManifest(g driver.Generation, raw []byte) manifest {
 	m := manifest{generation: g}
 	i := bytes.LastIndexByte(raw, '\n')
-	if i < 0 || string(raw[i+1:]) != digest(raw[:i]) || json.Unmarshal(raw[:i], &m) != nil || m.Version != manifestVersion {
+	if i < 0 || string(raw[i+1:]) != digest(raw[:i]) || core.DecodeJSON(raw[:i], &m) != nil || m.Version != manifestVersion {
 		m = manifest{generation: g, broken: true}
 		m.Attempt = g.Attempt
 		return m

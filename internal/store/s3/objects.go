@@ -6,18 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/store"
 )
 
@@ -37,43 +33,15 @@ type S3 struct {
 
 // NewS3 finds the way to a bucket; it does not try it.
 func NewS3(ctx context.Context, s Settings) (*S3, error) {
-	options := []func(*config.LoadOptions) error{
-		config.WithRetryer(func() aws.Retryer {
-			return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), tries), 10*time.Second)
-		}),
-		// Servers other than AWS's own mostly do not know the newer checksums;
-		// what is stored is named after its digest anyway.
-		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
-		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
-	}
-	if s.Region != "" {
-		options = append(options, config.WithRegion(s.Region))
-	}
-	if s.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(s.Profile))
-	}
-	c, err := config.LoadDefaultConfig(ctx, options...)
+	client, err := s3client.New(ctx, s3client.Settings{Bucket: s.Bucket, Endpoint: s.Endpoint, Region: s.Region, Profile: s.Profile})
 	if err != nil {
-		return nil, &core.Error{
-			Kind: core.Invalid, Op: "read the settings for S3 of", Object: s.Bucket, Err: err,
-			Remedy: "Check AWS_PROFILE, ~/.aws/config and ~/.aws/credentials.",
-		}
+		return nil, err
 	}
-	if c.Region == "" {
-		c.Region = "us-east-1" // as most servers want that are not AWS's own
-	}
-	client := s3.NewFromConfig(c, func(o *s3.Options) {
-		if s.Endpoint != "" {
-			o.BaseEndpoint = &s.Endpoint
-		}
-		// A server of one's own rarely has a name for each bucket.
-		o.UsePathStyle = o.BaseEndpoint != nil && !strings.Contains(*o.BaseEndpoint, ".amazonaws.com")
-	})
 	return &S3{client, s}, nil
 }
 
 // tries is how often a call is made that fails for a passing reason.
-const tries = 5
+const tries = s3client.Tries
 
 func (b *S3) key(name string) *string {
 	if b.s.Prefix != "" {
@@ -93,10 +61,10 @@ func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, 
 	in, most := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}, int64(mostObject)
 	switch {
 	case from < 0:
-		most = -from
+		most = min(most, -from)
 		in.Range = aws.String(fmt.Sprintf("bytes=%d", from))
 	case length > 0:
-		most = length
+		most = min(most, length)
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", from, from+length-1))
 	}
 	for try := 1; ; try++ {
@@ -185,47 +153,4 @@ func (b *S3) tooMany() error {
 	return &core.Error{Kind: core.Invalid, Op: "list the bucket", Object: b.s.Bucket, Err: errors.New("it has more in it than bee can have made"), Remedy: "Use a prefix of its own for bee: s3://BUCKET/PREFIX."}
 }
 
-// explain gives an error of the client's a kind and a remedy.
-func (b *S3) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := &core.Error{Kind: core.Permanent, Op: op + " the bucket", Object: b.s.Bucket, Err: brief(err)}
-	code, status := "", 0
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		code = api.ErrorCode()
-	}
-	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
-		status = response.HTTPStatusCode()
-	}
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case code == "NoSuchKey":
-		e.Kind = core.NotFound
-	case code == "NoSuchBucket":
-		e.Kind, e.Remedy = core.Invalid, "Make the bucket, or check its name and the endpoint (AWS_ENDPOINT_URL)."
-	case code == "QuotaExceeded", code == "StorageFull", code == "XMinioStorageFull", status == http.StatusInsufficientStorage:
-		e.Remedy = "Free some space in the bucket, or ask for a larger quota."
-	case code == "AccessDenied", code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "ExpiredToken", status == http.StatusForbidden, status == http.StatusUnauthorized:
-		e.Remedy = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and ~/.aws/credentials, and what they may do with this bucket."
-	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
-		e.Remedy = "No credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws/credentials."
-	case status == http.StatusNotFound:
-		e.Kind = core.NotFound
-	case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
-		e.Kind, e.Remedy = core.Transient, "Does the endpoint answer (AWS_ENDPOINT_URL)?"
-	}
-	return e
-}
-
-// brief takes away what the client puts around the cause.
-func brief(err error) error {
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
-	}
-	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
-		return op.Err
-	}
-	return err
-}
+func (b *S3) explain(op string, err error) error { return s3client.Explain(op, b.s.Bucket, err) }

@@ -67,7 +67,7 @@ func parseIndex(name string, size int64, tail []byte) (index []byte, need int64,
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[len(tail)-footBytes:]))
 	whole := n*int64(entryBytes) + int64(footBytes)
-	if whole > size {
+	if whole > size || size > mostObject {
 		return wrong()
 	}
 	if whole > int64(len(tail)) {
@@ -75,6 +75,10 @@ func parseIndex(name string, size int64, tail []byte) (index []byte, need int64,
 	}
 	index = tail[int64(len(tail))-whole : len(tail)-footBytes]
 	if name != fmt.Sprintf("%d-%s", bitsOf(name), digest(index)) {
+		return wrong()
+	}
+	// Only then has each chunk a place in the pack.
+	if eachEntry(index, func(treesync.Name, uint32, uint32) {}) != size-whole {
 		return wrong()
 	}
 	return index, 0, nil

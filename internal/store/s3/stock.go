@@ -16,6 +16,10 @@ import (
 // atOnce bounds how many objects are got at a time.
 const atOnce = 8
 
+// mostChunks bounds the chunks of a run's packs: those of its checkpoints together have
+// fewer, however large its volume is (see chunk.BitsFor).
+const mostChunks = 1 << 25
+
 // firstTail is how much of a pack's end is got first: mostly all of its index.
 const firstTail = 128 << 10
 
@@ -44,6 +48,9 @@ func (s *checkpoints) load(ctx context.Context, list []object, strict bool) (*st
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if len(k.at)+len(index)/entryBytes > mostChunks {
+				return damaged("there are more chunks than a run has", o.Name)
+			}
 			eachEntry(index, func(name treesync.Name, offset, length uint32) { k.at[name] = chunkAt{uint32(i), offset, length} })
 			return nil
 		})
@@ -52,6 +59,9 @@ func (s *checkpoints) load(ctx context.Context, list []object, strict bool) (*st
 }
 
 func (s *checkpoints) index(ctx context.Context, o object) ([]byte, error) {
+	if o.Size < int64(footBytes) || o.Size > mostObject {
+		return nil, damaged("a pack is not of a size that it can have", o.Name)
+	}
 	need := int64(firstTail)
 	for {
 		tail, err := s.objects.Get(ctx, s.prefix+packs+o.Name, -min(need, o.Size), 0)
@@ -85,7 +95,7 @@ type stretch struct {
 	places   []int // of the names that it holds
 }
 
-// gap is how much is rather got in vain than asked for in two parts.
+// gap is how much is rather read without need than asked for in two parts.
 const gap = 256 << 10
 
 // Get implements treesync.Stock.

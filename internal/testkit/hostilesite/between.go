@@ -71,8 +71,8 @@ func (b *between) run(ctx context.Context) error {
 		}
 	}
 	fmt.Println("BEE have " + runtime.GOARCH + "\nBEE here")
-	far := wire.NewLanes(pipe{lines, in, out}, true)
-	near := wire.NewLanes(pipe{os.Stdin, os.Stdout, os.Stdin}, false)
+	far := wire.NewConnPool(pipe{lines, in, out}, true)
+	near := wire.NewConnPool(pipe{os.Stdin, os.Stdout, os.Stdin}, false)
 	b.between(ctx, Agent, near, far) //nolint:errcheck // its end is ours
 	return agent.Wait()
 }
@@ -89,12 +89,12 @@ func (b *between) between(ctx context.Context, of string, near, far io.ReadWrite
 	if err := errors.Join(<-greeted, <-greeted); err != nil {
 		return err
 	}
-	site, err := wire.NewPeer(far, true, "the site", wire.Patient)
+	site, err := wire.NewPeer(far, true, "the site", wire.Tolerant)
 	if err != nil {
 		return err
 	}
 	defer site.Close()
-	user, err := wire.NewPeer(near, false, "bee", wire.Patient)
+	user, err := wire.NewPeer(near, false, "bee", wire.Tolerant)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (b *between) pass(ctx context.Context, of string, to *wire.Peer, s *wire.St
 		b.learn(params)
 	}
 	if method == "lanes" {
-		return refuse(s, "no lanes here")
+		return refuse(s, "no pool here")
 	}
 	if err := b.lies.before(ctx, of, method, about.Path, b.dir); err != nil {
 		return refuse(s, err.Error())

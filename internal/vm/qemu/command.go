@@ -101,6 +101,8 @@ type Share struct {
 	Path, Tag string
 	ReadOnly  bool
 	Server    []string
+	// Dir, where it is set, is the directory, opened: Path is of no use then.
+	Dir *os.File
 
 	socket *os.File // of the server, while the machine starts
 }
@@ -168,11 +170,15 @@ func (m Machine) Command() ([]string, []*os.File) {
 	for i, s := range m.Shares {
 		id := "share" + strconv.Itoa(i)
 		if s.socket != nil {
-			b.add("-chardev", "socket,id="+id+",fd="+b.fd(s.socket), "-device", "vhost-user-fs-pci,queue-size=1024,chardev="+id+",tag="+s.Tag+m.rings())
+			b.add("-chardev", "socket,id="+id+",fd="+b.fd(s.socket), "-device", "vhost-user-fs-pci,queue-size=1024,chardev="+id+",tag="+s.Tag+sharePlace(i)+m.rings())
 			continue
 		}
-		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(s.Path),
-			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag)
+		path := s.Path
+		if s.Dir != nil {
+			path = "/proc/self/fd/" + b.fd(s.Dir)
+		}
+		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(path),
+			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag+sharePlace(i))
 	}
 	if m.Control != nil {
 		b.add("-chardev", "socket,id=qmp,fd="+b.fd(m.Control), "-mon", "chardev=qmp,mode=control")
@@ -185,6 +191,20 @@ func (m Machine) Command() ([]string, []*os.File) {
 	}
 	b.add(m.Extra...)
 	return b.argv, b.files
+}
+
+// MostShares is the number of shares that a machine has room for: they have the last
+// slots of its PCI bus, and all other devices the slots below.
+const (
+	MostShares   = shareSlots * functions
+	shareSlots   = 6
+	functions    = 8    // of a slot
+	lastFreeSlot = 0x1e // the board has 0x1f
+)
+
+// sharePlace has several shares be functions of one slot, as a bus has only 32 slots.
+func sharePlace(i int) string {
+	return fmt.Sprintf(",addr=%#x.%d,multifunction=on", lastFreeSlot-i/functions, i%functions)
 }
 
 // SharesMemory tells whether others map the machine's memory: who has the other

@@ -2,6 +2,9 @@ package qemu
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,7 +25,7 @@ func TestCommand(t *testing.T) {
 		"-drive if=none,id=disk2,format=raw,file.locking=off,cache=writeback,discard=unmap,readonly=off,file=d -device virtio-blk-pci,drive=disk2,serial=three,werror=report,rerror=report " +
 		"-netdev user,id=net0,ipv6=off,restrict=off -device virtio-net-pci,netdev=net0,romfile= " +
 		"-netdev dgram,id=net1,local.type=fd,local.str=4 -device virtio-net-pci,netdev=net1,romfile=,host_mtu=65280,mac=02:be:e0:00:00:01 " +
-		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t " +
+		"-fsdev local,id=share0,security_model=none,multidevs=remap,readonly=on,path=/a -device virtio-9p-pci,fsdev=share0,mount_tag=t,addr=0x1e.0,multifunction=on " +
 		"-chardev socket,id=qmp,fd=5 -mon chardev=qmp,mode=control -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 	if got := strings.Join(argv, " "); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -34,7 +37,7 @@ func TestCommand(t *testing.T) {
 	got := strings.Join(argv, " ")
 	shared, _ := Machine{Accel: "tcg", Program: []string{"qemu"}, Topology: Topology{1, 1, 1}, Shares: []Share{{Path: "/a", Tag: "t", Server: []string{"s"}, socket: f}}}.Command()
 	got += strings.Join(shared, " ")
-	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,vectors=0", "graphics=off,memory-backend=pc.ram", "graphics=off,accel=kvm,memory-backend=pc.ram", "memory-backend-memfd,id=pc.ram,size=1073741824,share=on,hugetlb=on,prealloc=on"} {
+	for _, want := range []string{"-chardev socket,id=share0,fd=3 -device vhost-user-fs-pci,queue-size=1024,chardev=share0,tag=t,addr=0x1e.0,multifunction=on,vectors=0", "graphics=off,memory-backend=pc.ram", "graphics=off,accel=kvm,memory-backend=pc.ram", "memory-backend-memfd,id=pc.ram,size=1073741824,share=on,hugetlb=on,prealloc=on"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
@@ -43,4 +46,18 @@ func TestCommand(t *testing.T) {
 	if got := strings.Join(argv, " "); !strings.Contains(got, "memory-backend-file,id=pc.ram,size=1073741824,mem-path=/m,,1,share=off") || !strings.Contains(got, "memory-backend=pc.ram") {
 		t.Errorf("memory from a file: %s", got)
 	}
+}
+
+// TestManyShares has as many devices as a machine has at most.
+func TestManyShares(t *testing.T) {
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "disk")
+	if err := os.WriteFile(disk, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := Machine{Nets: make([]Net, 2), Disks: slices.Repeat([]Disk{{File: disk, ReadOnly: true}}, 21)} // one for the ports, which are missing
+	for i := range MostShares {
+		m.Shares = append(m.Shares, Share{Path: dir, Tag: "t" + strconv.Itoa(i), ReadOnly: true})
+	}
+	bare(t, m) // which fails where QEMU has no place for one
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/vm/reservation"
+	"github.com/bee-hpc/bee/internal/reservation"
 )
 
 // FreeMemory is how much memory, in bytes, this host can give guests: what is

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/vm/reservation"
+	"github.com/bee-hpc/bee/internal/reservation"
 )
 
 // host writes the files of a made-up host.

@@ -77,7 +77,7 @@ func (m *Machine) serve() (servers []*ShareServer, err error) {
 		if share.Server == nil {
 			continue
 		}
-		s, err := StartShareServer(share.Server, share.Path)
+		s, err := share.serve()
 		if err != nil {
 			for _, s := range servers {
 				s.Socket.Close()

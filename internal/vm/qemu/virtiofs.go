@@ -71,10 +71,21 @@ type ShareServer struct {
 // serverFD is the number in a server of the socket that it listens on.
 const serverFD = "3"
 
+// dirFD is the number in a server of a directory that it inherits.
+const dirFD = "4"
+
+// serve starts the server of a share.
+func (s Share) serve() (*ShareServer, error) {
+	if s.Dir == nil {
+		return StartShareServer(s.Server, s.Path)
+	}
+	return StartShareServer(s.Server, "/proc/self/fd/"+dirFD+"/.", s.Dir) // which is no link, as virtiofsd wants
+}
+
 // StartShareServer starts a server by BEE's binary, ServerCommand and the
 // command of virtiofsd. The process runs as the user, to whom what guests write
 // belongs. It ends when this process does, or when its connection is closed.
-func StartShareServer(command []string, dir string) (*ShareServer, error) {
+func StartShareServer(command []string, dir string, inherited ...*os.File) (*ShareServer, error) {
 	place, err := fsutil.TempDir("", "bee-share-")
 	if err != nil {
 		return nil, err
@@ -95,7 +106,7 @@ func StartShareServer(command []string, dir string) (*ShareServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := run(slices.Concat(command, serverOptions(dir)), []*os.File{theirs}, ownNamespace(), "")
+	p, err := run(slices.Concat(command, serverOptions(dir)), append([]*os.File{theirs}, inherited...), ownNamespace(), "")
 	if err != nil {
 		socket.Close()
 		return nil, fmt.Errorf("start virtiofsd: %w", err)
@@ -145,6 +156,11 @@ func tryShareServer(command []string) error {
 	}
 	defer s.Kill()
 	defer s.Socket.Close()
+	return s.try()
+}
+
+// try returns why a server does not serve.
+func (s *ShareServer) try() error {
 	c, err := net.FileConn(s.Socket)
 	if err != nil {
 		return err

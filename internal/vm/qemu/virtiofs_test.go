@@ -43,6 +43,33 @@ func TestShareServer(t *testing.T) {
 	}
 }
 
+// TestAShareByItsDescriptor: whatever has taken the place of the directory since.
+func TestAShareByItsDescriptor(t *testing.T) {
+	command, dir := virtiofsd(t), filepath.Join(t.TempDir(), "data, all")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Share{Dir: f, Server: command}.serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	defer s.Socket.Close()
+	if err := s.try(); err != nil {
+		t.Error(err)
+	}
+	m := Machine{Shares: []Share{{Dir: f, Tag: "t", ReadOnly: true}}}
+	bare(t, m) // which fails where QEMU cannot open the directory
+}
+
 // A machine ends with the server of its share, and the server with the machine.
 func TestMachineAndServerEndTogether(t *testing.T) {
 	m := Machine{Shares: []Share{{Path: t.TempDir(), Tag: "t", Server: virtiofsd(t)}}}

@@ -158,8 +158,8 @@ func beSwitch(raw string) error {
 	}
 	go o.accept(f, l, id)
 	for _, above := range fabric.Above(o.Kind, o.Host) {
-		for lane := range o.Lanes {
-			if err := o.dial(f, above, lane, id); err != nil {
+		for slot := range o.Lanes {
+			if err := o.dial(f, above, slot, id); err != nil {
 				return err
 			}
 		}
@@ -184,7 +184,7 @@ func beSwitch(raw string) error {
 	select {}
 }
 
-// accept takes the lanes of those after this one, which say whose and which they are.
+// accept takes the connections of those after this one, which say whose and which they are.
 func (o order) accept(f *fabric.Fabric, l net.Listener, id *wire.Identity) {
 	for {
 		c, err := l.Accept()
@@ -201,19 +201,19 @@ func (o order) accept(f *fabric.Fabric, l net.Listener, id *wire.Identity) {
 	}
 }
 
-func (o order) dial(f *fabric.Fabric, host, lane int, id *wire.Identity) error {
+func (o order) dial(f *fabric.Fabric, host, slot int, id *wire.Identity) error {
 	c, err := net.Dial("tcp", o.Switches[host])
 	if err != nil {
 		return err
 	}
-	if _, err := c.Write([]byte{byte(o.Host), byte(lane)}); err != nil {
+	if _, err := c.Write([]byte{byte(o.Host), byte(slot)}); err != nil {
 		return err
 	}
-	return o.link(f, host, lane, c, func() *wire.Secure { return id.SecureClient(c, fmt.Sprint("node-", host), "frames") })
+	return o.link(f, host, slot, c, func() *wire.Secure { return id.SecureClient(c, fmt.Sprint("node-", host), "frames") })
 }
 
-// link makes a lane of a connection, encrypted by TLS if the mesh has them so.
-func (o order) link(f *fabric.Fabric, host, lane int, c net.Conn, secured func() *wire.Secure) error {
+// link makes a connection of a connection, encrypted by TLS if the mesh has them so.
+func (o order) link(f *fabric.Fabric, host, slot int, c net.Conn, secured func() *wire.Secure) error {
 	if o.Secure {
 		s := secured()
 		if err := s.Handshake(); err != nil {
@@ -221,7 +221,7 @@ func (o order) link(f *fabric.Fabric, host, lane int, c net.Conn, secured func()
 		}
 		c = s
 	}
-	_, err := f.Link(host, lane, c)
+	_, err := f.Link(host, slot, c)
 	return err
 }
 

@@ -1,0 +1,167 @@
+// Package evaluate turns the rows of a study into findings, verdicts and sentences. All
+// functions are pure. The same rows give the same result whenever they are evaluated.
+package evaluate
+
+import (
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/stats"
+)
+
+// Result is what a study found.
+type Result struct {
+	Contrasts []Contrast `json:"contrasts"`
+	// Values are the figures of each environment by themselves.
+	Values []Values `json:"values"`
+	// Claims are statements of a paper beside the contrasts.
+	Claims []Claim `json:"claims,omitempty"`
+	// Failed are environments that have no verdict, with the reason.
+	Failed []Reason `json:"failed,omitempty"`
+	// Flags are findings about fairness that stand beside the verdicts, with the number of
+	// measurements that have each.
+	Flags []Flag `json:"flags,omitempty"`
+	// Blocks is the number of counted blocks that are whole.
+	Blocks int `json:"blocks"`
+	// Family is the number of primary contrasts.
+	Family int `json:"family"`
+}
+
+// Contrast compares a figure of an environment with that of the baseline.
+type Contrast struct {
+	Point       string `json:"point,omitempty"`
+	Environment string `json:"environment"`
+	Metric      string `json:"metric"`
+	Unit        string `json:"unit,omitempty"`
+	Better      string `json:"better"`
+	// Key is that of a table's row, else empty.
+	Key     string        `json:"key,omitempty"`
+	Primary bool          `json:"primary,omitempty"`
+	Finding stats.Finding `json:"finding"`
+	// Beserra is the comparison of means by the dissertation's method.
+	Beserra *stats.Comparison `json:"beserra,omitempty"`
+	// Ratios are environment by baseline, block by block.
+	Ratios []float64 `json:"ratios,omitempty"`
+}
+
+// Values are the counted figures of an environment, in the order of time.
+type Values struct {
+	Point       string    `json:"point,omitempty"`
+	Environment string    `json:"environment"`
+	Metric      string    `json:"metric"`
+	Key         string    `json:"key,omitempty"`
+	Figures     []float64 `json:"figures"`
+	Median      float64   `json:"median"`
+}
+
+// Reason is why an environment has no verdict.
+type Reason struct {
+	Environment string `json:"environment"`
+	Reason      string `json:"reason"`
+	Remedy      string `json:"remedy,omitempty"`
+}
+
+// Flag is a finding about fairness.
+type Flag struct {
+	Environment string `json:"environment"`
+	Text        string `json:"text"`
+	Rows        int    `json:"rows"`
+}
+
+// Family returns the number of primary contrasts of a plan.
+func Family(p *record.Plan) int {
+	n := 0
+	for _, point := range p.Points {
+		for _, e := range p.Environments {
+			if e.Name != p.Baseline && e.Dropped == "" && slices.Contains(point.Environments, e.Name) {
+				n += primaries(p)
+			}
+		}
+	}
+	return n
+}
+
+func primaries(p *record.Plan) (n int) {
+	for _, m := range p.Metrics {
+		if m.Primary {
+			n++
+		}
+	}
+	return n
+}
+
+// Precise reports whether the rows suffice for the verdicts of a plan.
+func Precise(p *record.Plan, rows []record.Row) bool {
+	contrasts, _ := contrastsOf(p, index(rows))
+	return stats.Precise(contrasts, p.Margin)
+}
+
+// Evaluate evaluates rows by the robust method, with the comparison of means beside it
+// where the plan asks for beserra2016.
+func Evaluate(p *record.Plan, rows []record.Row) Result {
+	x := index(rows)
+	contrasts, about := contrastsOf(p, x)
+	r := Result{Contrasts: about, Blocks: x.blocks(p), Family: Family(p)}
+	for i, f := range stats.Judge(contrasts, p.Margin) {
+		c := &r.Contrasts[i]
+		c.Finding = f
+		for _, pair := range contrasts[i].Pairs {
+			c.Ratios = append(c.Ratios, pair.Env/pair.Base)
+		}
+		if p.Method == "beserra2016" {
+			b := stats.Beserra(x.figures(c.Point, c.Environment, c.Metric, c.Key), x.figures(c.Point, p.Baseline, c.Metric, c.Key))
+			c.Beserra = &b
+		}
+	}
+	r.Values, r.Claims = x.values(p), claims(p, x)
+	for _, e := range p.Environments {
+		if e.Dropped != "" {
+			r.Failed = append(r.Failed, Reason{e.Name, e.Dropped, e.Remedy})
+		}
+	}
+	r.Flags = flags(rows)
+	return r
+}
+
+// contrastsOf returns the contrasts of all environments with the baseline, and what each
+// is about.
+func contrastsOf(p *record.Plan, x *table) (contrasts []stats.Contrast, about []Contrast) {
+	for _, point := range p.Points {
+		for _, e := range p.Environments {
+			if e.Name == p.Baseline || e.Dropped != "" || !slices.Contains(point.Environments, e.Name) {
+				continue
+			}
+			failed, of := x.failures(point.ID, e.Name)
+			baseFailed, baseOf := x.failures(point.ID, p.Baseline)
+			for _, m := range p.Metrics {
+				for _, k := range x.keys(point.ID, m) {
+					contrasts = append(contrasts, stats.Contrast{
+						Better: stats.Direction(m.Better), Primary: m.Primary && !m.Sweep,
+						Pairs:  x.pairs(point.ID, e.Name, p.Baseline, m.Name, k),
+						Again:  x.again(point.ID, p.Baseline, m.Name, k),
+						Failed: failed + baseFailed, Of: of + baseOf, Withheld: x.unfair(point.ID, e.Name, p.Baseline),
+					})
+					about = append(about, Contrast{Point: point.ID, Environment: e.Name, Metric: m.Name, Unit: m.Unit, Better: m.Better, Key: k, Primary: m.Primary && !m.Sweep})
+				}
+			}
+		}
+	}
+	return contrasts, about
+}
+
+func flags(rows []record.Row) []Flag {
+	var all []Flag
+	for i := range rows {
+		if !rows[i].Counts() {
+			continue
+		}
+		for _, text := range rows[i].Flags {
+			at := slices.IndexFunc(all, func(f Flag) bool { return f.Environment == rows[i].Environment && f.Text == text })
+			if at < 0 {
+				all, at = append(all, Flag{Environment: rows[i].Environment, Text: text}), len(all)
+			}
+			all[at].Rows++
+		}
+	}
+	return all
+}

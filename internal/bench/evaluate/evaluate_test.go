@@ -1,0 +1,163 @@
+package evaluate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/stats"
+)
+
+func plan() record.Plan {
+	return record.Plan{
+		Study: "s", Method: "robust", Margin: 0.05, Least: 10, Most: 20, Baseline: "native",
+		Environments: []record.Environment{{Name: "native"}, {Name: "box"}},
+		Points:       []record.Point{{Environments: []string{"native", "box"}}},
+		Metrics:      []record.Metric{{Name: "seconds", Unit: "s", Better: "lower", Primary: true}, {Name: "speed", Better: "higher", Primary: true}},
+	}
+}
+
+// rows measures blocks with a noise of 0.5 %, box costing a factor.
+func rows(blocks int, factor float64, change func(*record.Row)) []record.Row {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []record.Row
+	for block := range blocks + 1 {
+		for i, e := range []string{"native", "box", "native"} {
+			f := math.Exp(rng.NormFloat64() * 0.005)
+			if e == "box" {
+				f *= factor
+			}
+			r := record.Row{Environment: e, Again: i == 2, Block: block, Place: i, Status: record.OK, Metrics: map[string][]record.Figure{"seconds": {{Value: 10 * f}}, "speed": {{Value: 7 / f}}}}
+			if change != nil {
+				change(&r)
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func verdicts(rows []record.Row, p record.Plan) map[string]stats.Verdict {
+	r := Evaluate(&p, rows)
+	found := map[string]stats.Verdict{}
+	for _, c := range r.Contrasts {
+		found[c.Metric] = c.Finding.Verdict
+	}
+	return found
+}
+
+func TestVerdicts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rows []record.Row
+		want stats.Verdict
+	}{
+		"equal":                 {rows(12, 1, nil), stats.Equivalent},
+		"a planted 10 % slower": {rows(12, 1.1, nil), stats.Slower},
+		"faster":                {rows(12, 1/1.1, nil), stats.Faster},
+		"too few":               {rows(4, 1.1, nil), stats.TooFew},
+		"a failed measurement": {rows(12, 1, func(r *record.Row) {
+			if r.Environment == "box" && r.Block == 5 {
+				r.Status = record.Failed
+			}
+		}), stats.Failed},
+		"the baseline failed": {rows(12, 1, func(r *record.Row) {
+			if r.Environment == "native" && !r.Again && r.Block == 5 {
+				r.Status = record.Failed
+			}
+		}), stats.Failed},
+		"other programs": {rows(12, 1, func(r *record.Row) {
+			r.Programs = map[string]string{"/usr/lib/libblas.so.3": r.Environment}
+		}), stats.Withheld},
+		"unfair": {rows(12, 1, func(r *record.Row) {
+			if r.Environment == "box" {
+				r.Unfair = []string{"fewer cores"}
+			}
+		}), stats.Withheld},
+		"a library of the host": {rows(12, 1, func(r *record.Row) {
+			if r.Environment == "native" && r.Block == 3 {
+				r.Foreign = []string{"/usr/lib/libblas.so.3"}
+			}
+		}), stats.Withheld},
+		"a module of the host that computes nothing": {rows(12, 1, func(r *record.Row) {
+			r.Foreign = []string{"/usr/lib/libnss_systemd.so.2"}
+		}), stats.Equivalent},
+		"an epoch for each measurement": {rows(12, 1, func(r *record.Row) { r.Epoch = r.Place }), stats.TooFew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for metric, v := range verdicts(tc.rows, plan()) {
+				if v != tc.want {
+					t.Errorf("%s: %s, expected %s", metric, v, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatWarmsUpDoesNotCount(t *testing.T) {
+	got := verdicts(rows(12, 1, func(r *record.Row) {
+		if r.Block == 0 && r.Environment == "box" {
+			r.Metrics["seconds"][0].Value *= 1000
+		}
+	}), plan())
+	if got["seconds"] != stats.Equivalent {
+		t.Errorf("%s, expected equivalent", got["seconds"])
+	}
+}
+
+// TestAdviceNeverGoesBeyondVerdicts has one undecided figure, and looks for the words of advice.
+func TestAdviceNeverGoesBeyondVerdicts(t *testing.T) {
+	for _, tc := range []struct {
+		blocks int
+		factor float64
+		want   string
+		not    string
+	}{
+		{12, 1, "Use it.", "No advice"},
+		{12, 1.1, "Use it where seconds, speed does not bound your job.", "Use it."},
+		{4, 1, "No advice", "Use it"},
+	} {
+		p := plan()
+		r := Evaluate(&p, rows(tc.blocks, tc.factor, nil))
+		text := strings.Join(Sentences(&p, &r), "\n")
+		if !strings.Contains(text, tc.want) || strings.Contains(text, tc.not) {
+			t.Errorf("%d blocks, factor %v: %s", tc.blocks, tc.factor, text)
+		}
+	}
+}
+
+// TestANoisyMachineSaysSo has A/A that is not equivalent: no verdict by the margin asked for.
+func TestANoisyMachineSaysSo(t *testing.T) {
+	p := plan()
+	n := 0
+	all := rows(12, 1, func(r *record.Row) {
+		if r.Again {
+			n++
+			f := 1.0
+			if n%2 == 0 {
+				f = 1.4
+			}
+			r.Metrics["seconds"][0].Value *= f
+			r.Metrics["speed"][0].Value /= f
+		}
+	})
+	r := Evaluate(&p, all)
+	for _, c := range r.Contrasts {
+		if c.Finding.Decided() {
+			t.Errorf("%s is decided as %s, by the margin asked for", c.Metric, c.Finding.Verdict)
+		}
+	}
+	if text := fmt.Sprint(Sentences(&p, &r)); !strings.Contains(text, "cannot resolve 5 %") {
+		t.Error(text)
+	}
+}
+
+func TestFamilyCountsPrimaryContrasts(t *testing.T) {
+	p := plan()
+	p.Environments = append(p.Environments, record.Environment{Name: "vm", Dropped: "no KVM"})
+	if n := Family(&p); n != 2 {
+		t.Errorf("%d, expected 2", n)
+	}
+}

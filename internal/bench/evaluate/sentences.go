@@ -1,0 +1,174 @@
+package evaluate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/stats"
+)
+
+// Sentences returns the answer, a sentence or two for each environment, and last what the
+// machine can resolve. Advice follows from the verdicts alone:
+//
+//   - all primary figures equivalent or faster: use it
+//   - some slower, all decided: use it where those figures do not bound the job
+//   - any undecided: no advice, with the blocks that would likely decide
+func Sentences(p *record.Plan, r *Result) []string {
+	var all []string
+	for _, e := range p.Environments {
+		if e.Name != p.Baseline && e.Dropped == "" {
+			all = append(all, sentence(p, r, e))
+		}
+	}
+	for _, f := range r.Failed {
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: not measured: %s. %s", f.Environment, strings.TrimSuffix(f.Reason, "."), f.Remedy)))
+	}
+	if s := ClaimsSentence(r.Claims); s != "" {
+		all = append(all, s)
+	}
+	if margin := widest(r); margin > p.Margin {
+		text := "nothing"
+		if !math.IsInf(margin, 0) {
+			text = percent(margin)
+		}
+		all = append(all, fmt.Sprintf("%s against itself differs by more than %s: this machine cannot resolve %s now. It resolves %s. Measure more blocks, or on a quiet machine.",
+			p.Baseline, percent(p.Margin), percent(p.Margin), text))
+	}
+	return all
+}
+
+func sentence(p *record.Plan, r *Result, e record.Environment) string {
+	by := map[stats.Verdict][]*Contrast{}
+	total := 0
+	for i := range r.Contrasts {
+		if c := &r.Contrasts[i]; c.Environment == e.Name && c.Primary {
+			by[c.Finding.Verdict] = append(by[c.Finding.Verdict], c)
+			total++
+		}
+	}
+	name := e.Name
+	if e.Emulated {
+		name += " (emulated)"
+	}
+	if total == 0 {
+		return name + ": no primary figure was measured."
+	}
+	var parts []string
+	if n := len(by[stats.Equivalent]); n > 0 {
+		parts = append(parts, fmt.Sprintf("equivalent to %s within %s in %d of %d figures", p.Baseline, percent(p.Margin), n, total))
+	}
+	for _, v := range []stats.Verdict{stats.Slower, stats.Faster} {
+		for _, c := range by[v] {
+			parts = append(parts, fmt.Sprintf("%s %s", c.name(p), changeText(c.Finding)))
+		}
+	}
+	undecided := slices.Concat(by[stats.Inconclusive], by[stats.TooFew])
+	for _, c := range undecided {
+		text := c.name(p) + " cannot be decided"
+		if c.Finding.Likely > 0 {
+			text += fmt.Sprintf(" (%d blocks likely would)", c.Finding.Likely)
+		}
+		parts = append(parts, text)
+	}
+	for _, c := range by[stats.Withheld] {
+		parts = append(parts, fmt.Sprintf("%s has no verdict, as the comparison is not fair: %s", c.name(p), strings.Join(c.Finding.Withheld, "; ")))
+	}
+	for _, c := range by[stats.Failed] {
+		if n := len(parts); n > 0 && strings.HasPrefix(parts[n-1], "no verdict on ") {
+			parts[n-1] = strings.Replace(parts[n-1], ", as ", ", "+c.name(p)+", as ", 1)
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("no verdict on %s, as %d of %d measurements failed", c.name(p), c.Finding.Failed+c.Finding.Unusable, max(c.Finding.Of, c.Finding.Blocks)))
+	}
+	return name + ": " + strings.Join(parts, "; ") + "." + start(p, r, e.Name) + advice(p, by, total, e.Emulated)
+}
+
+// advice goes never beyond the verdicts.
+func advice(p *record.Plan, by map[stats.Verdict][]*Contrast, total int, emulated bool) string {
+	good := len(by[stats.Equivalent]) + len(by[stats.Faster])
+	switch {
+	case emulated:
+		return " Its processor is emulated: this says nothing of a machine with KVM."
+	case good == total:
+		return " Use it."
+	case good+len(by[stats.Slower]) == total:
+		var names []string
+		for _, c := range by[stats.Slower] {
+			names = append(names, c.name(p))
+		}
+		return " Use it where " + strings.Join(names, ", ") + " does not bound your job."
+	}
+	return " No advice: it is undecided."
+}
+
+// startMetric is the builtin figure of how long an environment takes until the job begins.
+const startMetric = "start_seconds"
+
+// start is how long an environment takes to start, and for which jobs that counts.
+func start(p *record.Plan, r *Result, environment string) string {
+	for _, m := range p.Metrics {
+		if m.Name != startMetric && m.Name != "start" {
+			continue
+		}
+		for _, v := range r.Values {
+			if v.Environment == environment && v.Metric == m.Name && v.Key == "" && v.Median > 0 {
+				took := time.Duration(v.Median * float64(time.Second))
+				job := time.Duration(v.Median / p.Margin * float64(time.Second))
+				return fmt.Sprintf(" Starts in %s, which is more than %s of any job below %s.", short(took), percent(p.Margin), short(job))
+			}
+		}
+	}
+	return ""
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// name is that of the figure, with its point where there are several.
+func (c *Contrast) name(p *record.Plan) string {
+	name := c.Metric
+	if len(p.Points) > 1 {
+		name += " at " + c.Point
+	}
+	return name
+}
+
+// changeText is such as "slower by 6 to 11 %", by the 95 % interval.
+func changeText(f stats.Finding) string {
+	low, high, word := f.NinetyFive.Low, f.NinetyFive.High, "slower"
+	if f.Estimate < 0 {
+		low, high, word = -high, -low, "faster"
+	}
+	if math.Exp(low) >= 2 { // a factor reads better
+		return fmt.Sprintf("%s by a factor of %.1f to %.1f", word, math.Exp(low), math.Exp(high))
+	}
+	return fmt.Sprintf("%s by %.1f to %.1f %%", word, 100*math.Expm1(max(0, low)), 100*math.Expm1(high))
+}
+
+func percent(x float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", 100*x), ".0") + " %"
+}
+
+// widest is the largest margin of the primary contrasts that A/A widened, or 0.
+func widest(r *Result) (margin float64) {
+	for i := range r.Contrasts {
+		c := &r.Contrasts[i]
+		if !c.Primary || !c.Finding.Widened || c.Finding.Blocks < c.Finding.Least {
+			continue
+		}
+		m := math.Expm1(max(-c.Finding.Again.Low, c.Finding.Again.High))
+		margin = max(margin, m)
+	}
+	return margin
+}

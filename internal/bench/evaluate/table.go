@@ -1,0 +1,201 @@
+package evaluate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/stats"
+)
+
+// A cell is one measurement of a point in a block. Cells of different epochs are not paired.
+type cell struct {
+	point, environment string
+	again              bool
+	block, epoch       int
+}
+
+// A table has the rows of a study by what they measure.
+type table struct {
+	rows  []record.Row
+	cells map[cell]*record.Row // measured, in counted blocks
+	order []cell
+}
+
+func index(rows []record.Row) *table {
+	x := &table{rows: rows, cells: map[cell]*record.Row{}}
+	for i := range rows {
+		r := &rows[i]
+		if !r.Counts() {
+			continue
+		}
+		c := cell{r.Point, r.Environment, r.Again, r.Block, r.Epoch}
+		if x.cells[c] == nil {
+			x.order = append(x.order, c)
+		}
+		x.cells[c] = r
+	}
+	return x
+}
+
+func figure(r *record.Row, metric, key string) (float64, bool) {
+	for _, f := range r.Metrics[metric] {
+		if f.Key == key {
+			return f.Value, true
+		}
+	}
+	return 0, false
+}
+
+// pairs returns the figures of an environment and the baseline of the same block and epoch,
+// in the order of time.
+func (x *table) pairs(point, environment, baseline, metric, key string) []stats.Pair {
+	return x.paired(point, metric, key, cell{environment: environment}, cell{environment: baseline})
+}
+
+// again returns the A/A pairs of the baseline.
+func (x *table) again(point, baseline, metric, key string) []stats.Pair {
+	return x.paired(point, metric, key, cell{environment: baseline, again: true}, cell{environment: baseline})
+}
+
+// A side is a figure of an environment at a point.
+type side struct{ point, environment, metric, key string }
+
+// between returns the pairs of two figures that were measured in the same block, without
+// those of A/A.
+func (x *table) between(one, other side) []stats.Pair {
+	var pairs []stats.Pair
+	for _, c := range x.order {
+		if c.point != one.point || c.environment != one.environment || c.again {
+			continue
+		}
+		base := x.cells[cell{other.point, other.environment, false, c.block, c.epoch}]
+		if base == nil || !slices.Equal(base.Hosts, x.cells[c].Hosts) {
+			continue
+		}
+		a, ok := figure(x.cells[c], one.metric, one.key)
+		b, ok2 := figure(base, other.metric, other.key)
+		if ok && ok2 {
+			pairs = append(pairs, stats.Pair{Env: a, Base: b})
+		}
+	}
+	return pairs
+}
+
+func (x *table) paired(point, metric, key string, one, other cell) []stats.Pair {
+	var pairs []stats.Pair
+	for _, c := range x.order {
+		if c.point != point || c.environment != one.environment || c.again != one.again {
+			continue
+		}
+		base := x.cells[cell{point, other.environment, other.again, c.block, c.epoch}]
+		if base == nil || !slices.Equal(base.Hosts, x.cells[c].Hosts) {
+			continue
+		}
+		a, ok := figure(x.cells[c], metric, key)
+		b, ok2 := figure(base, metric, key)
+		if ok && ok2 {
+			pairs = append(pairs, stats.Pair{Env: a, Base: b})
+		}
+	}
+	return pairs
+}
+
+// failures counts the measurements of an environment in counted blocks, and those that still
+// failed at their last try, or were given up.
+func (x *table) failures(point, environment string) (failed, of int) {
+	last := map[cell]*record.Row{}
+	for i := range x.rows {
+		r := &x.rows[i]
+		if r.Point == point && r.Environment == environment && r.Block > 0 {
+			last[cell{r.Point, r.Environment, r.Again, r.Block, 0}] = r
+		}
+	}
+	for _, r := range last {
+		if r.Status != record.OK {
+			failed++
+		}
+	}
+	return failed, len(last)
+}
+
+// keys returns the keys of a metric's figures at a point, as the rows have them.
+func (x *table) keys(point string, m record.Metric) []string {
+	if !m.Sweep {
+		return []string{""}
+	}
+	found := map[string]bool{}
+	for _, c := range x.order {
+		if c.point == point {
+			for _, f := range x.cells[c].Metrics[m.Name] {
+				found[f.Key] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		one, _ := strconv.ParseFloat(a, 64)
+		two, _ := strconv.ParseFloat(b, 64)
+		switch {
+		case one < two:
+			return -1
+		case one > two:
+			return 1
+		}
+		return 0
+	})
+}
+
+// figures returns the counted figures of an environment, without those of A/A.
+func (x *table) figures(point, environment, metric, key string) []float64 {
+	var all []float64
+	for _, c := range x.order {
+		if c.point == point && c.environment == environment && !c.again {
+			if v, ok := figure(x.cells[c], metric, key); ok {
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+func (x *table) values(p *record.Plan) []Values {
+	var all []Values
+	for _, point := range p.Points {
+		for _, e := range point.Environments {
+			for _, m := range p.Metrics {
+				for _, k := range x.keys(point.ID, m) {
+					if f := x.figures(point.ID, e, m.Name, k); len(f) > 0 {
+						all = append(all, Values{point.ID, e, m.Name, k, f, stats.Median(f)})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// blocks counts the counted blocks in which everything was measured.
+func (x *table) blocks(p *record.Plan) int {
+	whole := 0
+	for block := 1; block <= p.Most; block++ {
+		if x.whole(p, block) {
+			whole++
+		}
+	}
+	return whole
+}
+
+func (x *table) whole(p *record.Plan, block int) bool {
+	for _, point := range p.Points {
+		for _, e := range p.Environments {
+			if e.Dropped != "" || !slices.Contains(point.Environments, e.Name) {
+				continue
+			}
+			if !slices.ContainsFunc(x.order, func(c cell) bool { return c.point == point.ID && c.environment == e.Name && c.block == block }) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,279 @@
+// Package fair finds out what computed in a run on this host: which files its processes
+// had mapped as programs, and on how many cores they could be. It reads /proc (proc(5)),
+// asks nobody, and changes nothing. Processes in guests, on other hosts and of another user
+// are not seen.
+package fair
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"maps"
+	"math/bits"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+)
+
+// Found is what was seen of a run.
+type Found struct {
+	// Programs are the SHA-256 digests, in hex, of what was mapped to be executed, by path in
+	// the container.
+	Programs map[string]string
+	// Cores is the number of those that some process could use; 0: none was seen.
+	Cores int
+	// Busiest is the greatest number of processes of one program at once.
+	Busiest int
+	// Foreign are files of the host that a process had mapped to be executed although its
+	// programs are an image's, sorted.
+	Foreign []string
+}
+
+// Bounds of what a run can make this process keep.
+const (
+	mostFiles     = 256
+	mostProcesses = 4096
+	mostText      = 1 << 20 // of one file in /proc
+)
+
+// Watch looks at the processes of a run until it is stopped.
+type Watch struct {
+	mark    []byte // the variable in the environment of the run's processes
+	prefix  []byte // the beginning of the variable that a prefix's processes have
+	tools   string // the directory in containers whose files belong to bee
+	own     string // the part of the path of processes' information: /proc
+	foreign map[string]bool
+	strange map[string]uint64
+	files   map[string]*os.File
+	cores   []uint32 // the processors that some process may use
+	found   Found
+	ended   chan struct{}
+	cancel  context.CancelFunc
+	looks   atomic.Int64
+}
+
+// Sought says which processes count.
+type Sought struct {
+	// Variable and Value are in the environment of each.
+	Variable, Value string
+	// Tools is a directory in containers whose files are not counted.
+	Tools string
+	// Prefix is a variable of processes that run without a container. Its value says, as
+	// JSON, where their files belong (origin).
+	Prefix string
+}
+
+// Start looks at the processes that are sought.
+func Start(ctx context.Context, s Sought) *Watch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Watch{
+		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", foreign: map[string]bool{},
+		strange: map[string]uint64{}, files: map[string]*os.File{}, ended: make(chan struct{}), cancel: cancel,
+	}
+	go w.look(ctx)
+	return w
+}
+
+// look is frequent at first, for short jobs, and then rare, so that it costs nothing.
+func (w *Watch) look(ctx context.Context) {
+	defer close(w.ended)
+	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, time.Second) {
+		w.scan()
+		w.looks.Add(1)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Stop ends the watch, and returns what was seen. Files are read only now, so that reading
+// them disturbed nothing.
+func (w *Watch) Stop() Found {
+	w.cancel()
+	<-w.ended
+	w.found.Cores = count(w.cores)
+	w.found.Programs, w.found.Foreign = map[string]string{}, slices.Sorted(maps.Keys(w.foreign))
+	for path, f := range w.files {
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err == nil { // else: not known
+			w.found.Programs[path] = hex.EncodeToString(h.Sum(nil))
+		}
+		f.Close()
+	}
+	return w.found
+}
+
+// scan looks at all processes once.
+func (w *Watch) scan() {
+	proc, err := os.Open(w.own)
+	if err != nil {
+		return
+	}
+	names, _ := proc.Readdirnames(-1)
+	proc.Close()
+	at := map[string]int{}
+	for _, pid := range names {
+		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		began, known := started(w.own, pid)
+		if before, is := w.strange[pid]; is && known && before == began {
+			continue
+		}
+		ours, from := w.ours(pid)
+		if !ours {
+			if len(w.strange) < mostProcesses {
+				w.strange[pid] = began
+			}
+			continue
+		}
+		if program := w.note(pid, from); program != "" {
+			at[program]++
+			w.found.Busiest = max(w.found.Busiest, at[program])
+		}
+	}
+}
+
+// started is when a process began, in ticks since the boot.
+func started(proc, pid string) (uint64, bool) {
+	text := head(proc + "/" + pid + "/stat")
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(fields[19], 10, 64) // the 22nd of all
+	return v, err == nil
+}
+
+// ours reports whether a process belongs to the run, and where its files belong; nil: they
+// are below its root. One between fork and exec has the environment of its parent.
+func (w *Watch) ours(pid string) (ours bool, from *origin) {
+	for v := range bytes.SplitSeq([]byte(head(w.own+"/"+pid+"/environ")), []byte{0}) {
+		if bytes.Equal(v, w.mark) {
+			ours = true
+		}
+		if text, is := bytes.CutPrefix(v, w.prefix); is && len(w.prefix) > 1 {
+			o := &origin{}
+			if json.Unmarshal(text, o) == nil && o.Tree != "" {
+				from = o
+			}
+		}
+	}
+	return ours, from
+}
+
+// note remembers what a process has mapped, and returns its program.
+func (w *Watch) note(pid string, from *origin) (program string) {
+	if from != nil {
+		return w.noteHost(pid, from)
+	}
+	root, err := fsutil.OpenRoot(w.own + "/" + pid + "/root")
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	at, _ := os.Readlink(w.own + "/" + pid + "/root")
+	exe, _ := os.Readlink(w.own + "/" + pid + "/exe")
+	program = inside(at, exe)
+	if strings.HasPrefix(program, w.tools) {
+		return ""
+	}
+	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
+		if path := inside(at, mapped(line)); !strings.HasPrefix(path, w.tools) {
+			w.keep(root, path, path)
+		}
+	}
+	return program
+}
+
+// keep opens a file of a process, to read it later.
+func (w *Watch) keep(root *fsutil.Root, path, at string) {
+	if path == "" || w.files[path] != nil || len(w.files) >= mostFiles {
+		return
+	}
+	if f, err := root.Open(strings.TrimPrefix(at, "/")); err == nil {
+		w.files[path] = f
+	}
+}
+
+// mapped is the path of a line of maps that is executable, or "".
+func mapped(line string) string {
+	fields := strings.Fields(line)
+	if len(fields) < 6 || !strings.Contains(fields[1], "x") || fields[4] == "0" || !strings.HasPrefix(fields[5], "/") {
+		return ""
+	}
+	return strings.Join(fields[5:], " ")
+}
+
+// inside is a path as the process sees it, whose root directory is at. A file that was
+// removed has no path.
+func inside(at, path string) string {
+	if path == "" || strings.HasSuffix(path, " (deleted)") {
+		return ""
+	}
+	if at != "/" {
+		if rest, is := strings.CutPrefix(path, at+"/"); is {
+			return "/" + rest
+		}
+	}
+	return path
+}
+
+// allowed are the processors that a process may use, by its status, which has the first 32
+// of them last.
+func allowed(status string) []uint32 {
+	_, rest, is := strings.Cut(status, "\nCpus_allowed:\t")
+	if !is {
+		return nil
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	var set []uint32
+	for word := range strings.SplitSeq(strings.TrimSpace(line), ",") {
+		v, err := strconv.ParseUint(word, 16, 32)
+		if err != nil {
+			return nil
+		}
+		set = append(set, uint32(v))
+	}
+	return set
+}
+
+// union is of sets of one kernel, which are of equal length.
+func union(a, b []uint32) []uint32 {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	for i := range b {
+		a[i] |= b[i]
+	}
+	return a
+}
+
+func count(set []uint32) (n int) {
+	for _, v := range set {
+		n += bits.OnesCount32(v)
+	}
+	return n
+}
+
+// head is the beginning of a file of the kernel; empty where it cannot be read.
+func head(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, mostText))
+	return string(text)
+}

@@ -1,0 +1,100 @@
+package fair
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestWatch looks at two processes of a run, and not at a third of another.
+func TestWatch(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "solver")
+	raw, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, raw, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := func(program, run string) {
+		c := exec.Command(program, "60")
+		c.Env = []string{"BEE_RUN_ID=" + run}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
+	}
+	start(own, "7")
+	start(own, "7")
+	start(sleep, "77")
+	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "7", Tools: "/.bee", Prefix: "BEE_PREFIX"})
+	for end := time.Now().Add(10 * time.Second); w.looks.Load() < 2 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	found := w.Stop()
+	sum := sha256.Sum256(raw)
+	if found.Programs[own] != hex.EncodeToString(sum[:]) {
+		t.Errorf("the program is %q of %v", found.Programs[own], found.Programs)
+	}
+	if found.Programs[sleep] != "" {
+		t.Error("the program of another run is counted")
+	}
+	if found.Busiest != 2 || found.Cores < 1 || found.Cores > runtime.NumCPU() {
+		t.Errorf("%d at once, %d cores", found.Busiest, found.Cores)
+	}
+}
+
+func TestInside(t *testing.T) {
+	for _, c := range [][3]string{
+		{"/", "/usr/bin/x", "/usr/bin/x"},
+		{"/run/root", "/run/root/usr/bin/x", "/usr/bin/x"},
+		{"/run/root", "/usr/bin/x", "/usr/bin/x"},
+		{"/", "/usr/bin/x (deleted)", ""},
+		{"/run/root", "/run/rooted/x", "/run/rooted/x"},
+	} {
+		if got := inside(c[0], c[1]); got != c[2] {
+			t.Errorf("%s in %s is %q, expected %q", c[1], c[0], got, c[2])
+		}
+	}
+}
+
+func TestMapped(t *testing.T) {
+	for line, want := range map[string]string{
+		"7f00-7f10 r-xp 00000000 fe:00 1234   /usr/lib/libm.so.6\n":    "/usr/lib/libm.so.6",
+		"7f00-7f10 r--p 00000000 fe:00 1234   /usr/lib/libm.so.6\n":    "",
+		"7f00-7f10 r-xp 00000000 00:00 0      [vdso]\n":                "",
+		"7f00-7f10 r-xp 00000000 fe:00 1234   /a dir/with spaces.so\n": "/a dir/with spaces.so",
+		"7f00-7f10 r-xp 00000000 fe:00 1234   /tmp/x (deleted)\n":      "/tmp/x (deleted)",
+		"7f00-7f10 rwxp 00000000 00:00 0 \n":                           "",
+	} {
+		if got := mapped(line); got != want {
+			t.Errorf("%q is %q, expected %q", line, got, want)
+		}
+	}
+}
+
+func TestCores(t *testing.T) {
+	for status, want := range map[string]int{
+		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n": 2, "Name:\tx\nCpus_allowed:\tff,00000001\n": 9, "Name:\tx\n": 0, "Name:\tx\nCpus_allowed:\tno\n": 0,
+	} {
+		if got := count(allowed(status)); got != want {
+			t.Errorf("%q is %d, expected %d", status, got, want)
+		}
+	}
+}
+
+// TestUnion: ranks that are bound to a core each have two together.
+func TestUnion(t *testing.T) {
+	if n := count(union(union(nil, []uint32{0, 1}), []uint32{0, 2})); n != 2 {
+		t.Errorf("%d cores, expected 2", n)
+	}
+}

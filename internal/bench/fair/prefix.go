@@ -1,0 +1,92 @@
+package fair
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+)
+
+// An origin says where the files of a process without a container belong.
+type origin struct {
+	// Tree is that of the image, and Binary the program that starts the others.
+	Tree   string `json:"tree"`
+	Binary string `json:"binary"`
+	// Places are directories of the host by their paths in a container.
+	Places map[string]string `json:"places"`
+}
+
+// inside is the path that a file has in a container; foreign: it is the host's own.
+func (o *origin) inside(path string) (in string, foreign bool) {
+	if rest, is := strings.CutPrefix(path, o.Tree+"/"); is {
+		return "/" + rest, false
+	}
+	for in, host := range o.Places {
+		if rest, is := strings.CutPrefix(path, host+"/"); is {
+			return strings.TrimSuffix(in, "/") + "/" + rest, false
+		}
+	}
+	return "", true
+}
+
+// mostForeign bounds what is kept of the host's own files.
+const mostForeign = 64
+
+// noteHost is note for a process that runs an image's program on the bare host. The host's
+// shell is passed over: it is what starts each of them, and computes nothing.
+func (w *Watch) noteHost(pid string, from *origin) (program string) {
+	exe, err := os.Readlink(w.own + "/" + pid + "/exe")
+	if err != nil || strings.TrimSuffix(exe, " (deleted)") == from.Binary || exe == hostShell() {
+		return ""
+	}
+	root, err := fsutil.OpenRoot(w.own + "/" + pid + "/root")
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
+		path := mapped(line)
+		if path == "" || strings.HasSuffix(path, " (deleted)") {
+			continue
+		}
+		in, foreign := from.inside(path)
+		if !foreign {
+			w.keep(root, in, path)
+		} else if len(w.foreign) < mostForeign {
+			w.foreign[path] = true
+		}
+	}
+	return from.program(exe, head(w.own+"/"+pid+"/cmdline"))
+}
+
+func hostShell() string {
+	real, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		return "/bin/sh"
+	}
+	return real
+}
+
+// program is the program of a process by its path in the image. The executable of one that
+// the image's loader has started is the loader.
+func (o *origin) program(exe, cmdline string) string {
+	words := strings.Split(cmdline, "\x00")
+	for i := 1; i < len(words); i++ {
+		switch words[i] {
+		case "--inhibit-cache":
+		case "--library-path", "--argv0":
+			i++
+		default:
+			if i == 1 { // no loader
+				in, _ := o.inside(exe)
+				return in
+			}
+			in, _ := o.inside(words[i])
+			return in
+		}
+	}
+	in, _ := o.inside(exe)
+	return in
+}

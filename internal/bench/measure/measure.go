@@ -1,0 +1,356 @@
+// Package measure takes one measurement of a study: it runs the job of an environment
+// through a Launcher, reads the figures from what the job printed and wrote, and records
+// what may disturb them. It knows no site and no controller.
+package measure
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/bench/fair"
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/runner"
+	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Launcher runs a job as any other run.
+type Launcher interface {
+	// Launch runs the job of an environment to its end. The output is written as it comes.
+	// A job that fails is an Outcome; an error is a fault of this machine.
+	Launch(ctx context.Context, job *spec.Job, environment study.Environment, output io.Writer) (Outcome, error)
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Run, Image string
+	// Runtime is the one of the first node.
+	Runtime string
+	// Hosts are their names, sorted.
+	Hosts []string
+	// Failed is why the run has no result, or empty.
+	Failed string
+	Remedy string
+	// Start is the time from the launch of the node to the first line of the command, and
+	// Compute that of the command.
+	Start, Compute time.Duration
+	// Processor is the time of all processors of all nodes, and MaxRSS that of the largest
+	// process in bytes. 0: not known.
+	Processor time.Duration
+	MaxRSS    int64
+	Cost      float64
+	// Found is what computed, where it ran on this host.
+	Found fair.Found
+}
+
+// cacheTimes is how many times the last-level cache data have to be to measure memory.
+const cacheTimes = 4
+
+// maxOutput bounds what is read of one output.
+const maxOutput = 64 << 20
+
+// Taker takes measurements of a study into a directory of results.
+type Taker struct {
+	Study    *study.Study
+	Dir      string
+	Launcher Launcher
+	// Site is the site of environments that name none; empty: the user's first.
+	Site string
+	// Cache is the size of the last-level cache in bytes, and Cores the number of cores of
+	// this machine; 0: not known.
+	Cache int64
+	Cores int
+}
+
+// Job is the job of an environment at a point, with its outputs in dir.
+func (t *Taker) Job(p record.Point, environment, dir string) (*spec.Job, error) {
+	job, err := t.Study.ComposeJob(pointOf(p), environment)
+	if err != nil {
+		return nil, err
+	}
+	e := t.Study.Environments[environment]
+	if e.Runtime != "" {
+		job.Runtime = e.Runtime
+	}
+	if site := cmp.Or(e.Site, t.Site); site != "" {
+		job.Sites = []string{site}
+	}
+	job.Name = t.Study.Name + "-" + environment
+	job.Outputs = slices.Clone(job.Outputs)
+	for i := range job.Outputs {
+		job.Outputs[i].To = dir
+	}
+	cores, err := t.Study.CoresAt(pointOf(p), environment)
+	if err != nil {
+		return nil, err
+	}
+	limit(job, &e, cores)
+	n, err := t.Study.CopiesAt(pointOf(p))
+	if err == nil && n > 1 {
+		err = copies(job, n, dir)
+	}
+	return job, err
+}
+
+func pointOf(p record.Point) *study.Point {
+	values := make(map[string]study.Value, len(p.Values))
+	for k, v := range p.Values {
+		values[k] = study.Value(v)
+	}
+	return &study.Point{Values: values}
+}
+
+// limit bounds a job to what its environment may use. Machines have it as their hardware.
+func limit(job *spec.Job, e *study.Environment, cores int) {
+	if e.PerHost > 1 {
+		job.Nodes = e.PerHost
+		if job.VM != nil {
+			job.VM.PerHost = e.PerHost
+		}
+	}
+	if job.VM != nil {
+		if cores > 0 {
+			job.VM.CPUs = cores
+		}
+		if e.Limit.Memory > 0 {
+			job.VM.Memory = e.Limit.Memory
+		}
+		return
+	}
+	if cores > 0 {
+		env := map[string]string{core.CoresVariable: strconv.Itoa(cores), "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+		for k, v := range job.Env {
+			env[k] = v
+		}
+		job.Env = env
+	}
+}
+
+// Try runs the command `true` in an environment, to find out whether that is possible here.
+// The Outcome has the reason where it is not.
+func (t *Taker) Try(ctx context.Context, p record.Point, environment string) (Outcome, error) {
+	job, err := t.Job(p, environment, "")
+	if err != nil {
+		return Outcome{}, err
+	}
+	job.Inputs, job.Outputs, job.Setup, job.Post, job.Checkpoint, job.Retry = nil, nil, nil, nil, nil, 0
+	job.Run, job.Entrypoint = &spec.Command{Argv: []string{"true"}}, &spec.Command{}
+	return t.Launcher.Launch(ctx, job, t.Study.Environments[environment], io.Discard)
+}
+
+// Measure takes one measurement.
+func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, error) {
+	work, err := os.MkdirTemp(t.Dir, ".work-") //nolint:forbidigo // the user's own directory
+	if err != nil {
+		return record.Row{}, err
+	}
+	defer fsutil.RemoveAll(work)
+	job, err := t.Job(m.Point, m.Environment, work)
+	if err != nil {
+		return record.Row{}, err
+	}
+	n, err := t.Study.CopiesAt(pointOf(m.Point))
+	if err == nil && n > 1 {
+		err = makeCopyDirs(work, n)
+	}
+	if err != nil {
+		return record.Row{}, err
+	}
+	row := record.Row{Begin: time.Now(), YardstickSeconds: yardstick().Seconds(), Load: load()}
+	before := processorTimes()
+	var output bytes.Buffer
+	begin := time.Now()
+	outcome, err := t.Launcher.Launch(ctx, job, t.Study.Environments[m.Environment], &core.Limited{W: &output, Left: maxOutput})
+	if err != nil {
+		return row, err
+	}
+	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
+	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
+	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
+	row.Programs, row.Cores, row.Flags = outcome.Found.Programs, outcome.Found.Cores, append(row.Flags, t.doubts(outcome)...)
+	row.Log = filepath.Join(record.LogsDir, logName(m))
+	if err := keep(filepath.Join(t.Dir, row.Log), output.Bytes(), outcome.Failed); err != nil {
+		return row, err
+	}
+	row.Flags = append(row.Flags, t.unlimited(m, job, outcome)...)
+	switch {
+	case outcome.Failed == "" && n > 1:
+		err = t.readCopies(ctx, &row, outcome, n, work)
+	case outcome.Failed == "":
+		err = t.read(ctx, &row, outcome, output.Bytes(), work)
+	default:
+		err = fmt.Errorf("%s", strings.TrimSpace(outcome.Failed+" "+outcome.Remedy))
+	}
+	if err != nil {
+		row.Status, row.Error = record.Failed, err.Error()
+	}
+	return row, ctx.Err()
+}
+
+// doubts are flags about what was measured.
+func (t *Taker) doubts(o Outcome) []string {
+	var flags []string
+	if slices.Contains(t.Study.Fair, "out-of-cache") && o.MaxRSS > 0 && o.MaxRSS < cacheTimes*t.Cache {
+		flags = append(flags, "no process had four times the memory of the last-level cache: figures of memory are those of the cache")
+	}
+	if o.Found.Cores > 0 && o.Found.Busiest > o.Found.Cores {
+		flags = append(flags, "more processes of one program than cores")
+	}
+	if slices.Contains(t.Study.Fair, "same-binaries") && len(o.Found.Programs) == 0 && o.Failed == "" {
+		flags = append(flags, "the programs were not seen, so that they could not be compared")
+	}
+	return flags
+}
+
+// unlimited are flags about limits of an environment that do not hold.
+func (t *Taker) unlimited(m runner.Measurement, job *spec.Job, o Outcome) []string {
+	e := t.Study.Environments[m.Environment]
+	cores, err := t.Study.CoresAt(pointOf(m.Point), m.Environment)
+	if job.VM != nil || err != nil {
+		return nil
+	}
+	var flags []string
+	if e.Limit.Memory > 0 {
+		flags = append(flags, "the memory is not limited to what the study asks for")
+	}
+	if want := cores * max(1, e.PerHost); cores > 0 && o.Found.Cores > want {
+		flags = append(flags, "the cores are not limited to what the study asks for")
+	} else if want > t.Cores && t.Cores > 0 {
+		flags = append(flags, "the containers have more cores together than the host has")
+	}
+	return flags
+}
+
+func logName(m runner.Measurement) string {
+	name := fmt.Sprintf("%03d-%02d-%s", m.Block, m.Place, m.Environment)
+	if m.Again {
+		name += "-again"
+	}
+	if m.Point.ID != "" {
+		name += "-" + strings.Map(func(r rune) rune {
+			if strings.ContainsRune("/\x00 ", r) {
+				return '_'
+			}
+			return r
+		}, m.Point.ID)
+	}
+	return name[:min(len(name), 200)] + ".log.zst"
+}
+
+// keep writes a log.
+func keep(file string, output []byte, failed string) error {
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(output); err != nil {
+		return err
+	}
+	if failed != "" {
+		if _, err := fmt.Fprintf(z, "\nbee: %s\n", failed); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return fsutil.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// read verifies the answers and fills in the figures.
+func (t *Taker) read(ctx context.Context, row *record.Row, o Outcome, output []byte, work string) error {
+	text := func(file string) ([]byte, error) {
+		if file == "" {
+			return output, nil
+		}
+		return readOutput(work, file)
+	}
+	for i := range t.Study.Check {
+		c := &t.Study.Check[i]
+		raw, err := text(c.File)
+		if err == nil {
+			err = c.Verify(ctx, raw)
+		}
+		if err != nil {
+			return fmt.Errorf("the answer is wrong: %w", err)
+		}
+	}
+	row.Metrics = map[string][]record.Figure{}
+	for _, name := range t.Study.MetricNames {
+		m := t.Study.Metrics[name]
+		if m.Builtin != "" {
+			if v, known := builtin(m.Builtin, o); known {
+				row.Metrics[name] = []record.Figure{{Value: v}}
+			}
+			continue
+		}
+		raw, err := text(m.SourceFile())
+		if err != nil {
+			return fmt.Errorf("metric %s: %w", name, err)
+		}
+		figures, err := m.Extract(ctx, raw)
+		if err != nil {
+			return fmt.Errorf("metric %s: %w", name, err)
+		}
+		for _, f := range figures {
+			row.Metrics[name] = append(row.Metrics[name], record.Figure{Key: f.Key, Value: f.Value})
+		}
+	}
+	return nil
+}
+
+func builtin(name string, o Outcome) (float64, bool) {
+	switch name {
+	case "seconds":
+		return o.Compute.Seconds(), o.Compute > 0
+	case "start_seconds":
+		return o.Start.Seconds(), o.Start > 0
+	case "host_cpu":
+		return o.Processor.Seconds(), o.Processor > 0
+	case "max_rss":
+		return float64(o.MaxRSS), o.MaxRSS > 0
+	case "cost":
+		return o.Cost, o.Cost > 0
+	}
+	return 0, false
+}
+
+// readOutput reads an output of the job, by its name in the volume or the end of its path.
+func readOutput(dir, file string) ([]byte, error) {
+	root, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var found []string
+	err = root.Walk(".", func(name string, info fs.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() && (name == file || path.Base(name) == path.Base(file)) {
+			found = append(found, name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("the job's outputs have no file %s; name it in `outputs`", file)
+	}
+	sort.Slice(found, func(i, j int) bool { return len(found[i]) < len(found[j]) })
+	return root.ReadFile(found[0], maxOutput)
+}

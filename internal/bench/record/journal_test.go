@@ -1,0 +1,78 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+func TestADirectoryOfResults(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	j, err := Create(dir, Plan{Study: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(Row{Environment: "a", Status: OK}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !core.IsKind(err, core.Busy) {
+		t.Errorf("a second process that appends: %v, expected kind Busy", err)
+	}
+	if p, rows, err := Read(dir); err != nil || p.Study != "s" || len(rows) != 1 {
+		t.Errorf("a reader beside it: %+v, %d rows, %v", p, len(rows), err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir, Plan{}); !core.IsKind(err, core.Invalid) {
+		t.Errorf("another study into the directory: %v, expected kind Invalid", err)
+	}
+	if _, _, err := Read(t.TempDir()); !core.IsKind(err, core.NotFound) {
+		t.Errorf("an empty directory: %v, expected kind NotFound", err)
+	}
+}
+
+func TestOnlyATornLastLineIsDropped(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Create(dir, Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, RowsFile)
+	for text, want := range map[string]int{
+		"":                                      0,
+		`{"schema":1,"environment":"a"`:         0,
+		"{\"schema\":1}\n{\"schema\"":           1,
+		"{\"schema\":1}\n{\"schema\":1}\n":      2,
+		"{\"schema\":1}\nno JSON\n{\"sche":      -1,
+		"{\"schema\":1}\n\n{\"schema\":1}\n{\"": 2,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(dir)
+		if want < 0 {
+			if !core.IsKind(err, core.Invalid) {
+				t.Errorf("%q: %v, expected kind Invalid", text, err)
+			}
+			continue
+		}
+		if err != nil || len(j.Rows) != want {
+			t.Fatalf("%q: %d rows, %v; expected %d", text, len(j.Rows), err, want)
+		}
+		if err := j.Append(Row{Environment: "next"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, rows, err := Read(dir); err != nil || len(rows) != want+1 || rows[want].Environment != "next" {
+			t.Errorf("%q and a row: %d rows, %v", text, len(rows), err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Package record keeps what a study measures in a directory: plan.json, all that was
+// resolved before the first measurement, and results.jsonl, one line a measurement. It
+// starts nothing, and knows neither study files nor verdicts.
+package record
+
+import "time"
+
+// Schema is the version of both files. Older versions are read for ever.
+const Schema = 1
+
+// Plan is a study as it was resolved for one series of measurements.
+type Plan struct {
+	Schema int    `json:"schema"`
+	Study  string `json:"study"`
+	Title  string `json:"title,omitempty"`
+	// File is the text of the study file, and Dir the directory at which its paths start.
+	File string `json:"file"`
+	Dir  string `json:"dir"`
+	// Size is the name of a size, or empty.
+	Size string `json:"size,omitempty"`
+	// Seed sets the order of environments.
+	Seed uint64 `json:"seed"`
+	// Method is robust, beserra2016 or published.
+	Method string `json:"method"`
+	// Margin is a fraction, such as 0.05.
+	Margin float64 `json:"margin"`
+	// Least and Most are numbers of counted blocks.
+	Least int `json:"least_blocks"`
+	Most  int `json:"most_blocks"`
+	// BudgetSeconds bounds the time of measurements; 0: no bound.
+	BudgetSeconds float64       `json:"budget_seconds,omitempty"`
+	Baseline      string        `json:"baseline"`
+	Environments  []Environment `json:"environments"`
+	Points        []Point       `json:"points"`
+	Metrics       []Metric      `json:"metrics"`
+	// Claims are statements of a paper to judge.
+	Claims []Claim `json:"claims,omitempty"`
+	// Jobs is the SHA-256 digest of all jobs, in hex.
+	Jobs    string    `json:"jobs,omitempty"`
+	Machine Machine   `json:"machine"`
+	Created time.Time `json:"created"`
+}
+
+// Environment is a way to run the job.
+type Environment struct {
+	Name string `json:"name"`
+	// Image is the id of the resolved image, if there is one.
+	Image string `json:"image,omitempty"`
+	// Dropped is why the environment is not measured here, and Remedy what would help.
+	Dropped string `json:"dropped,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Emulated: its processor is emulated, so that no claim is judged by it.
+	Emulated bool `json:"emulated,omitempty"`
+}
+
+// Point is one combination of the values of variables.
+type Point struct {
+	// ID is such as "ranks=2,case=small.cfg"; empty where nothing varies.
+	ID           string            `json:"id"`
+	Values       map[string]string `json:"values,omitempty"`
+	Environments []string          `json:"environments"`
+}
+
+// Metric is a figure of the job.
+type Metric struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit,omitempty"`
+	Better  string `json:"better"` // lower or higher
+	Primary bool   `json:"primary,omitempty"`
+	// Sweep has one figure for each key of a table.
+	Sweep bool `json:"sweep,omitempty"`
+}
+
+// Claim is what a paper says of a figure against another.
+type Claim struct {
+	Environment string `json:"environment"`
+	Metric      string `json:"metric"`
+	// Key is that of a sweep, else empty.
+	Key string `json:"key,omitempty"`
+	// Against is the other environment, and AgainstMetric the other figure.
+	Against       string `json:"against"`
+	AgainstMetric string `json:"against_metric"`
+	// Points where it holds, with the points that they are compared with.
+	Points []PointPair `json:"points"`
+	// Low and High bound the logarithm of the ratio; positive is worse; absent: no bound.
+	Low  *float64 `json:"low_log,omitempty"`
+	High *float64 `json:"high_log,omitempty"`
+	// Text is the claim in words, and From the paper and the figure.
+	Text string `json:"text"`
+	From string `json:"from"`
+	// StandIn names what was measured in place of what the paper measured, or is empty.
+	StandIn string `json:"stand_in,omitempty"`
+}
+
+// PointPair is a point and the one that it is compared with, often the same.
+type PointPair struct {
+	Point   string `json:"point"`
+	Against string `json:"against"`
+}
+
+// Machine is where bee itself ran.
+type Machine struct {
+	Bee         string `json:"bee"`
+	Host        string `json:"host,omitempty"`
+	Kernel      string `json:"kernel,omitempty"`
+	CPU         string `json:"cpu,omitempty"`
+	Cores       int    `json:"cores"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	// CacheBytes is the size of the last-level cache; 0: not known.
+	CacheBytes int64 `json:"cache_bytes,omitempty"`
+}
+
+// Status of a measurement.
+type Status string
+
+// The statuses. A measurement that failed and was tried again has one row each.
+const (
+	OK      Status = "ok"
+	Failed  Status = "failed"
+	GivenUp Status = "given up" // not measured: the environment failed too often
+)
+
+// Row is one measurement.
+type Row struct {
+	Schema      int    `json:"schema"`
+	Point       string `json:"point"`
+	Environment string `json:"environment"`
+	// Again is the baseline measured a second time in its block, for A/A.
+	Again bool `json:"again,omitempty"`
+	// Block counts from 0, which warms up and does not count. Place counts from 0 within it.
+	Block int `json:"block"`
+	Place int `json:"place"`
+	// Epoch counts boots and sets of hosts. Only rows of one epoch are paired.
+	Epoch int `json:"epoch"`
+	// Try counts from 1.
+	Try    int       `json:"try"`
+	Status Status    `json:"status"`
+	Begin  time.Time `json:"begin"`
+	// Seconds of the whole measurement, as seen from outside.
+	Seconds float64             `json:"seconds"`
+	Metrics map[string][]Figure `json:"metrics,omitempty"`
+	// YardstickSeconds is the time of a fixed piece of arithmetic just before.
+	YardstickSeconds float64 `json:"yardstick_seconds,omitempty"`
+	// Load is the load average of the host just before; Steal the share of processor time
+	// that a hypervisor withheld during the measurement.
+	Load  float64 `json:"load"`
+	Steal float64 `json:"steal"`
+	// Programs are the SHA-256 digests of what computed, by path.
+	Programs map[string]string `json:"programs,omitempty"`
+	// Foreign are programs and libraries of the host that were used in place of the image's.
+	Foreign []string `json:"foreign,omitempty"`
+	// Runtime is the one that ran it. An environment may leave it to bee, and native has two.
+	Runtime string `json:"runtime,omitempty"`
+	// Cores are those that a process could use; 0: not known.
+	Cores int `json:"cores,omitempty"`
+	// Unfair are findings that withhold the verdict; Flags stand beside it.
+	Unfair []string `json:"unfair,omitempty"`
+	Flags  []string `json:"flags,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Run    string   `json:"run,omitempty"`
+	// Hosts are those of the run, sorted. Rows of different hosts are not paired.
+	Hosts []string `json:"hosts,omitempty"`
+	Image string   `json:"image,omitempty"`
+	// Log is the file with all output, relative to the directory.
+	Log string `json:"log,omitempty"`
+}
+
+// Figure is one value of a metric. Key is that of a table's row, else empty.
+type Figure struct {
+	Key   string  `json:"key,omitempty"`
+	Value float64 `json:"value"`
+}
+
+// Counts reports whether a row is one of the counted blocks and was measured.
+func (r *Row) Counts() bool { return r.Block > 0 && r.Status == OK }

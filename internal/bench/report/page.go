@@ -1,0 +1,94 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/bench/stats"
+)
+
+const style = `:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--line:#ccc;--band:#e3ecf7;--mark:#1f5fa8;--bad:#a8321f;--good:#1f7a3a}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#161616;--line:#444;--band:#22303f;--mark:#7db3f0;--bad:#f08a7a;--good:#7dd39a}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{border-bottom:1px solid var(--line);padding:.3rem .5rem;text-align:left;vertical-align:top}
+td.n{font-variant-numeric:tabular-nums;white-space:nowrap}.slower,.failed{color:var(--bad)}.equivalent,.faster{color:var(--good)}
+svg{max-width:100%;height:auto}svg text{fill:var(--ink);font:13px system-ui,sans-serif}pre{overflow-x:auto;font-size:12px}li{margin:.3rem 0}
+@media print{body{max-width:none;margin:0}details{display:none}}`
+
+// HTML writes the page.
+func (r *Report) HTML(w io.Writer) error {
+	var b strings.Builder
+	e := html.EscapeString
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width\"/><title>%s</title><style>%s</style></head><body>\n", e(r.title()), style)
+	fmt.Fprintf(&b, "<h1>%s</h1>\n<ul>\n", e(r.title()))
+	for _, s := range r.Sentences {
+		fmt.Fprintf(&b, "<li>%s</li>\n", e(s))
+	}
+	b.WriteString("</ul>\n")
+	r.table(&b, "Verdicts", true)
+	r.ratios(&b)
+	r.table(&b, "Exploratory figures", false)
+	r.time(&b)
+	r.claims(&b)
+	r.beserra(&b)
+	if len(r.Result.Flags) > 0 {
+		b.WriteString("<h2>Fairness</h2>\n<ul>\n")
+		for _, f := range r.Result.Flags {
+			fmt.Fprintf(&b, "<li>%s: %s (%d measurements)</li>\n", e(f.Environment), e(f.Text), f.Rows)
+		}
+		b.WriteString("</ul>\n")
+	}
+	fmt.Fprintf(&b, "<h2>Where from</h2>\n<p>%s</p>\n", e(r.provenance()))
+	if r.Plan.File != "" {
+		fmt.Fprintf(&b, "<details><summary>Study file</summary><pre>%s</pre></details>\n", e(r.Plan.File))
+	}
+	b.WriteString("<details><summary>All measurements, a JSON line each</summary><pre>")
+	for i := range r.Rows {
+		line, err := json.Marshal(&r.Rows[i])
+		if err != nil {
+			return err
+		}
+		b.WriteString(e(string(line)) + "\n")
+	}
+	b.WriteString("</pre></details>\n</body></html>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) table(b *strings.Builder, title string, primary bool) {
+	rows := r.verdicts(primary)
+	if len(rows) == 0 {
+		return
+	}
+	e := html.EscapeString
+	fmt.Fprintf(b, "<h2>%s</h2>\n<table><tr><th>figure</th><th>environment</th><th>verdict</th><th>change (worse is positive)</th><th></th></tr>\n", title)
+	for _, v := range rows {
+		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>%s</td></tr>\n",
+			e(v.what), e(v.environment), e(strings.ReplaceAll(v.verdict, " ", "-")), e(v.verdict), e(v.cost), e(v.detail))
+	}
+	b.WriteString("</table>\n")
+}
+
+func (r *Report) beserra(b *strings.Builder) {
+	var rows strings.Builder
+	for i := range r.Result.Contrasts {
+		c := &r.Result.Contrasts[i]
+		if c.Beserra == nil {
+			continue
+		}
+		word := "irrelevant"
+		if c.Beserra.Relevant {
+			word = "relevant"
+		}
+		fmt.Fprintf(&rows, "<tr><td>%s</td><td>%s</td><td class=\"n\">%+.1f %%</td><td>%s</td></tr>\n", html.EscapeString(what(c)), html.EscapeString(c.Environment), 100*c.Beserra.Change, word)
+	}
+	if rows.Len() == 0 {
+		return
+	}
+	fmt.Fprintf(b, "<h2>Means, as in the dissertation</h2>\n<p>%d runs one after the other, without the highest and the lowest; below 5 %% is called irrelevant. "+
+		"The method has no test and cannot distinguish a difference from drift: the verdicts above are those of the same rows by the robust method.</p>\n"+
+		"<table><tr><th>figure</th><th>environment</th><th>change of the mean</th><th></th></tr>\n%s</table>\n", stats.BeserraRuns, rows.String())
+}

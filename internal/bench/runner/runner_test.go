@@ -1,0 +1,209 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+)
+
+// A fakeMeasurer measures without a machine. The figure depends on what is measured alone.
+type fakeMeasurer struct {
+	t     *testing.T
+	rows  int
+	until int // measurements after which it ends, as by kill -9; 0: never
+	fails map[string]int
+}
+
+var errKilled = errors.New("killed")
+
+func (f *fakeMeasurer) Measure(_ context.Context, m Measurement) (record.Row, error) {
+	if f.until > 0 && f.rows == f.until {
+		return record.Row{}, errKilled
+	}
+	f.rows++
+	if f.fails[m.Environment] > 0 {
+		f.fails[m.Environment]--
+		return record.Row{Status: record.Failed, Error: "it fails"}, nil
+	}
+	return record.Row{Status: record.OK, Seconds: 1, Metrics: map[string][]record.Figure{"x": {{Value: float64(10*m.Block + len(m.Environment))}}}}, nil
+}
+
+func plan() record.Plan {
+	return record.Plan{
+		Study: "fake", Method: "robust", Margin: 0.05, Least: 3, Most: 10, Baseline: "a", Seed: 7,
+		Environments: []record.Environment{{Name: "a"}, {Name: "bb"}, {Name: "gone", Dropped: "not here"}},
+		Points:       []record.Point{{ID: "n=1", Environments: []string{"a", "bb", "gone"}}, {ID: "n=2", Environments: []string{"a", "bb"}}},
+		Metrics:      []record.Metric{{Name: "x", Better: "lower", Primary: true}},
+	}
+}
+
+func newRunner(t *testing.T, j *record.Journal, m Measurer) *Runner {
+	t.Helper()
+	return &Runner{
+		Journal: j, Measurer: m, Family: 2, Now: time.Now, Report: func(Progress) {},
+		Precise: func([]record.Row) bool { return false },
+	}
+}
+
+// what names a row without its time.
+type what struct {
+	point, environment string
+	again              bool
+	block, place, try  int
+	status             record.Status
+}
+
+func set(rows []record.Row) []what {
+	var all []what
+	for _, r := range rows {
+		all = append(all, what{r.Point, r.Environment, r.Again, r.Block, r.Place, r.Try, r.Status})
+	}
+	return all
+}
+
+func TestEveryEnvironmentOncePerBlock(t *testing.T) {
+	j, err := record.Create(t.TempDir(), plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := newRunner(t, j, &fakeMeasurer{t: t}).Run(t.Context())
+	if err != nil || end != AllBlocks {
+		t.Fatalf("%q, %v; expected all blocks", end, err)
+	}
+	if want := 2 * 3 * 11; len(j.Rows) != want { // points, environments and A/A, blocks with the first
+		t.Errorf("%d rows, expected %d", len(j.Rows), want)
+	}
+	seen := map[what]int{}
+	for _, w := range set(j.Rows) {
+		w.place = 0
+		if seen[w]++; seen[w] > 1 || w.environment == "gone" {
+			t.Errorf("measured %d times: %+v", seen[w], w)
+		}
+	}
+}
+
+// TestResumeAfterAKillAnywhere ends the process after each number of measurements, and also
+// tears the last line: the rows are those of a study that nobody killed.
+func TestResumeAfterAKillAnywhere(t *testing.T) {
+	whole, err := record.Create(t.TempDir(), plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := func() map[string]int { return map[string]int{"bb": 1} }
+	if _, err := newRunner(t, whole, &fakeMeasurer{t: t, fails: fails()}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := set(whole.Rows)
+	for until := 1; until < len(want); until++ {
+		dir := t.TempDir()
+		j, err := record.Create(dir, plan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fakeMeasurer{t: t, until: until, fails: fails()}
+		if _, err := newRunner(t, j, f).Run(t.Context()); !errors.Is(err, errKilled) {
+			t.Fatalf("killed after %d: %v", until, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tear(t, filepath.Join(dir, record.RowsFile))
+		j, err = record.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := fails()
+		if slices.ContainsFunc(j.Rows, func(r record.Row) bool { return r.Status == record.Failed }) {
+			left = nil
+		}
+		if _, err := newRunner(t, j, &fakeMeasurer{t: t, fails: left}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := set(j.Rows); !slices.Equal(got, want) {
+			t.Fatalf("killed after %d measurements: %d rows, expected the %d of a study that was not killed\n%+v\n%+v", until, len(got), len(want), got, want)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tear adds the beginning of a line, or cuts nothing, by chance.
+func tear(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"schema":1,"point":"n=1","environ`[:rand.IntN(30)]); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnEnvironmentThatFailsIsGivenUp(t *testing.T) {
+	j, err := record.Create(t.TempDir(), plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeMeasurer{t: t, fails: map[string]int{"bb": 1000}}
+	end, err := newRunner(t, j, f).Run(t.Context())
+	if err != nil || end != OnlyBase {
+		t.Errorf("%q, %v; expected %q", end, err, OnlyBase)
+	}
+	failed := 1000 - f.fails["bb"]
+	if failed != mostTries*mostFailures {
+		t.Errorf("it was tried %d times, expected %d", failed, mostTries*mostFailures)
+	}
+}
+
+func TestStops(t *testing.T) {
+	t.Run("precise", func(t *testing.T) {
+		j, err := record.Create(t.TempDir(), plan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRunner(t, j, &fakeMeasurer{t: t})
+		asked := 0
+		r.Precise = func(rows []record.Row) bool {
+			asked++
+			return true
+		}
+		if end, err := r.Run(t.Context()); err != nil || end != Precise || asked != 1 {
+			t.Errorf("%q, %v, asked %d times", end, err, asked)
+		}
+	})
+	t.Run("budget", func(t *testing.T) {
+		p := plan()
+		p.BudgetSeconds = 20 // a block takes 6 s
+		j, err := record.Create(t.TempDir(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end, err := newRunner(t, j, &fakeMeasurer{t: t}).Run(t.Context()); err != nil || end != OverBudget || len(j.Rows) != 18 {
+			t.Errorf("%q, %v, %d rows", end, err, len(j.Rows))
+		}
+	})
+	t.Run("request", func(t *testing.T) {
+		j, err := record.Create(t.TempDir(), plan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRunner(t, j, &fakeMeasurer{t: t})
+		stop := make(chan struct{})
+		close(stop)
+		r.Stop = stop
+		if end, err := r.Run(t.Context()); err != nil || end != Interrupted || len(j.Rows) != 0 {
+			t.Errorf("%q, %v, %d rows", end, err, len(j.Rows))
+		}
+	})
+}

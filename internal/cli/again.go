@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// jobToRun reads the job of a run to repeat, or else the one that the arguments name.
+func (a *app) jobToRun(c *cobra.Command, args []string, again string) (jobSource, error) {
+	if again == "" {
+		return a.jobOf(c, args)
+	}
+	if len(args) > 0 {
+		return jobSource{}, &core.Error{
+			Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: errors.New("--again repeats a run as it was, and " + strings.Join(args, " ") + " follows it"),
+			Remedy: "Change the job by flags, or by its Beefile: `bee show --beefile " + again + " > job.yaml`.",
+		}
+	}
+	s, err := a.openQuietly(c.Context())
+	if err != nil {
+		return jobSource{}, err
+	}
+	defer s.close()
+	run, err := s.Store.FindRun(c.Context(), again, state.ToSee)
+	if err != nil {
+		return jobSource{}, err
+	}
+	return repeated(run)
+}
+
+// absolute is a path as it is seen from any directory.
+func absolute(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(workingDir(), p)
+}
+
+// origin is this process as the origin of a run.
+func origin(beefile string) control.Origin {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return control.Origin{Beefile: beefile, Dir: workingDir(), Version: Version, User: name}
+}
+
+// setLabel puts KEY=VALUE on the run.
+func setLabel(draft *spec.Draft, text string) {
+	key, value, _ := strings.Cut(text, "=")
+	if draft.Job.Labels == nil {
+		draft.Job.Labels = map[string]string{}
+	}
+	draft.Job.Labels[key] = value
+	draft.Flag("labels."+key, "--label")
+}

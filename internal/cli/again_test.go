@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+const jobOfPi = "image: lab/pi:2\nlabels: {project: cfd}\nnodes: 2\nenv: {STEPS: \"10 000\"}\nsecrets: {TOKEN: {env: MYTOKEN}}\nrun: ./pi | tee pi.txt\noutputs: [pi.txt]\n"
+
+// submitted is a run of a Beefile.
+func submitted(t *testing.T, beefile string, change func(*control.Submission)) state.Run {
+	t.Helper()
+	job, err := spec.ParseJob("pi.yaml", []byte(beefile), "/home/ann/pi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := control.Submission{Version: 1, Job: *job, Origin: control.Origin{Beefile: "/home/ann/pi/pi.yaml", Dir: "/home/ann", Version: "0.9", User: "ann"}}
+	if change != nil {
+		change(&sub)
+	}
+	raw, err := json.Marshal(sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Run{ID: "aaaa1111", Name: job.Name, State: state.Succeeded, Image: "sha256:0123", Submission: raw}
+}
+
+func TestShowPrintsWhatWasRun(t *testing.T) {
+	t.Setenv("MYTOKEN", "hush")
+	d := newDesk(t, submitted(t, jobOfPi, nil))
+	if err := d.bee("show", "pi"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"image      lab/pi:2\n", "digest     sha256:0123\n", "command    ./pi | tee pi.txt\n", "env        STEPS='10 000'\n", "secrets    TOKEN\n", "labels     project=cfd\n",
+		"beefile    /home/ann/pi/pi.yaml\n", "directory  /home/ann\n", "submitted  by ann, with bee 0.9\n",
+	} {
+		if got := d.out.String(); !strings.Contains(got, want) || strings.Contains(got, "hush") {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+	if err := d.bee("show", "--json", "pi"); err != nil {
+		t.Fatal(err)
+	}
+	var v runView
+	if err := json.Unmarshal(d.out.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.ImageName != "lab/pi:2" || v.Image != "sha256:0123" || len(v.Command) != 3 || v.Command[2] != "./pi | tee pi.txt" || v.Env["STEPS"] != "10 000" || len(v.Secrets) != 1 ||
+		v.Labels["project"] != "cfd" || v.Beefile != "/home/ann/pi/pi.yaml" || v.Directory != "/home/ann" || v.User != "ann" || v.jobView.Version != "0.9" {
+		t.Errorf("got %+v", v)
+	}
+	if err := d.bee("ps", "-a", "--json"); err != nil || !strings.Contains(d.out.String(), `"project": "cfd"`) || strings.Contains(d.out.String(), "STEPS") {
+		t.Errorf("%v, and ps prints %s", err, d.out.String())
+	}
+}
+
+func TestShowOfAnImageThatWasBuilt(t *testing.T) {
+	d := newDesk(t, submitted(t, "build: {debian: bookworm}\nrun: [echo, a b]\n", nil))
+	if err := d.bee("show", "pi"); err != nil || !strings.Contains(d.out.String(), "image      built of Debian bookworm\n") || !strings.Contains(d.out.String(), "command    echo 'a b'\n") {
+		t.Errorf("%v, %s", err, d.out.String())
+	}
+}
+
+// TestShowBeefile prints a file that describes the same job.
+func TestShowBeefile(t *testing.T) {
+	d := newDesk(t, submitted(t, jobOfPi, nil))
+	if err := d.bee("show", "--beefile", "pi"); err != nil {
+		t.Fatal(err)
+	}
+	job, err := spec.ParseJob("x", d.out.Bytes(), "/elsewhere")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, d.out.String())
+	}
+	if job.Name != "pi" || job.Nodes != 2 || job.Outputs[0].To != "/home/ann/pi" || job.Labels["project"] != "cfd" {
+		t.Errorf("got %+v", job)
+	}
+	if err := d.bee("show", "--beefile", "--json", "pi"); err == nil {
+		t.Errorf("both forms at once: %v", err)
+	}
+}
+
+// TestAgain: flags change the job of the run that is repeated, and no argument does.
+func TestAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d := newDesk(t, submitted(t, jobOfPi, nil))
+	a := &app{stateDir: filepath.Join(d.dir, "s"), cacheDir: filepath.Join(d.dir, "c"), stdout: &d.out, stderr: &d.err}
+	c := a.newRunCommand()
+	c.SetContext(t.Context())
+	from, err := a.jobToRun(c, nil, "pi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := runOptions{nodes: 4, env: []string{"STEPS=7"}, labels: []string{"tier=test", "quick"}, pull: "missing", given: func(f string) bool { return f == "nodes" }}
+	sub, err := a.submission(from, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sub.Job.Nodes != 4 || sub.Job.Env["STEPS"] != "7" || sub.Job.Run.Shell != "./pi | tee pi.txt" || len(sub.Job.Labels) != 3 || sub.Job.Labels["tier"] != "test" || sub.Job.Dir != "/home/ann/pi" ||
+		sub.Origin.Beefile != "/home/ann/pi/pi.yaml" || sub.Origin.User == "" || sub.Origin.Version != Version || sub.Origin.Dir != workingDir() {
+		t.Errorf("got %+v", sub)
+	}
+	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "run --again pi --label -x=y"} {
+		if err := d.bee(strings.Fields(line)...); err == nil || strings.Contains(err.Error(), os.TempDir()) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestAgainOfAStrangersBeefile: what it does outside of its directory is asked for again.
+func TestAgainOfAStrangersBeefile(t *testing.T) {
+	dir := t.TempDir()
+	run := submitted(t, jobOfPi, func(s *control.Submission) { s.Job.Dir, s.Within = dir, dir })
+	from, err := repeated(run)
+	if err != nil || from.strange == "" {
+		t.Fatalf("%v: %q", err, from.strange)
+	}
+	a := &app{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+	if _, err := a.submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); codeOf(err) != exitInvalid {
+		t.Errorf("its secret was sent: %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/bee-hpc/bee/internal/bench/measure"
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// claimsOf are the claims of a study for the points of a plan.
+func claimsOf(s *study.Study, points []study.Point) []record.Claim {
+	ids := map[string]bool{}
+	for i := range points {
+		ids[points[i].ID(s.Variables)] = true
+	}
+	bound := func(x float64) *float64 {
+		if math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	var all []record.Claim
+	for i := range s.Claims {
+		c := &s.Claims[i]
+		interval := c.Interval(float64(s.Method.Margin))
+		r := record.Claim{
+			Environment: c.Environment, Metric: c.Metric, Key: string(c.At["key"]), Against: cmp.Or(c.Against, s.Baseline), AgainstMetric: cmp.Or(c.AgainstMetric, c.Metric),
+			Low: bound(interval.Low), High: bound(interval.High), Text: c.Text(), From: c.From, StandIn: s.StandIn,
+		}
+		if c.Against == "" && (c.AgainstMetric != "" || len(c.AgainstAt) > 0) {
+			r.Against = c.Environment
+		}
+		for j := range points {
+			p := &points[j]
+			other := c.Other(p)
+			if pair := (record.PointPair{Point: p.ID(s.Variables), Against: other.ID(s.Variables)}); c.Holds(p) && ids[pair.Against] {
+				r.Points = append(r.Points, pair)
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// jobsDigest is the digest of the jobs of a plan, whose outputs have no place yet.
+func jobsDigest(p *record.Plan, taker *measure.Taker) (string, error) {
+	h := sha256.New()
+	for _, point := range p.Points {
+		for _, e := range point.Environments {
+			job, err := taker.Job(point, e, "")
+			if err != nil {
+				return "", err
+			}
+			text, err := json.Marshal(job)
+			if err != nil {
+				return "", fmt.Errorf("digest the job of %s: %w", e, err)
+			}
+			h.Write(text)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// emulates reports whether the processor of a job's machines is emulated, or may be: only a
+// machine that surely uses KVM is none.
+func emulates(job *spec.Job) bool {
+	if job.VM == nil || job.VM.Accel == "kvm" {
+		return false
+	}
+	accel, _, err := catalog.KnownAccel()
+	return err != nil || accel != "kvm" || job.VM.Accel == "tcg"
+}
+
+// tryEnvironment finds out whether an environment works here.
+func (a *app) tryEnvironment(ctx context.Context, taker *measure.Taker, at record.Point, name string) (record.Environment, error) {
+	e := record.Environment{Name: name}
+	job, err := taker.Job(at, name, "")
+	if err != nil {
+		return e, err
+	}
+	a.benchStep("trying " + name)
+	outcome, err := taker.Try(ctx, at, name)
+	e.Image, e.Dropped, e.Remedy, e.Emulated = outcome.Image, outcome.Failed, outcome.Remedy, emulates(job)
+	return e, err
+}

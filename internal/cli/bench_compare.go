@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bee-hpc/bee/internal/bench/evaluate"
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newBenchCompareCommand() *cobra.Command {
+	var asJSON, different bool
+	var failOn []string
+	c := &cobra.Command{
+		Use: "compare DIR DIR...", Short: "Compare results of other dates, machines or versions of bee", Args: cobra.MinimumNArgs(2),
+		Long: `Compare the first results with each of the others. Results of one machine are compared
+by their values, and whatever changed between the dates is included. Results of other
+machines are compared by the ratios to their own baselines. Studies and images have to be
+the same, unless --allow-different is given.`,
+		Example: "  bee bench compare bench-layers-20261101-090000 bench-layers-20261126-101500",
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, word := range failOn {
+				if word != "slower" {
+					return &core.Error{Kind: core.Invalid, Op: "read", Object: "--fail-on " + word, Err: errors.New("it is not slower")}
+				}
+			}
+			var all []evaluate.Series
+			for _, dir := range args {
+				p, rows, err := record.Read(dir)
+				if err != nil {
+					return err
+				}
+				all = append(all, evaluate.Series{Name: filepath.Base(filepath.Clean(dir)), Plan: p, Rows: rows})
+			}
+			var found []evaluate.Comparison
+			for _, to := range all[1:] {
+				c := evaluate.Compare(all[0], to)
+				if len(c.Differences) > 0 && !different {
+					return &core.Error{
+						Kind: core.Invalid, Op: "compare", Object: c.From + " and " + c.To, Err: errors.New(strings.Join(c.Differences, "; ")),
+						Remedy: "--allow-different compares them anyway.",
+					}
+				}
+				found = append(found, c)
+			}
+			if err := a.printComparisons(found, asJSON); err != nil {
+				return err
+			}
+			for i := range found {
+				if len(failOn) > 0 && found[i].Worse() {
+					return exitError{exitSlower}
+				}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&different, "allow-different", false, "compare results of different studies or images, too")
+	f.StringSliceVar(&failOn, "fail-on", nil, "end with code 208 for slower")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) printComparisons(all []evaluate.Comparison, asJSON bool) error {
+	if asJSON {
+		return a.writeJSON(all)
+	}
+	var b strings.Builder
+	for i := range all {
+		c := &all[i]
+		fmt.Fprintf(&b, "%s to %s\n", printable(c.From), printable(c.To))
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "FIGURE\tENVIRONMENT\tFROM\tTO\tVERDICT") //nolint:errcheck // Flush returns it
+		for _, x := range c.Changes {
+			if !x.Primary {
+				continue
+			}
+			name := x.Metric
+			if x.Point != "" {
+				name += " at " + x.Point
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%.4g %s\t%s\n", printable(name), printable(x.Environment), x.FromMedian, printable(x.Unit), x.ToMedian, printable(x.Unit), x.Verdict) //nolint:errcheck // Flush returns it
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for _, s := range c.Sentences() {
+			b.WriteString(printable(s) + "\n")
+		}
+	}
+	_, err := a.stdout.Write([]byte(b.String()))
+	return err
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/report"
+	"github.com/bee-hpc/bee/internal/bench/stats"
+	"github.com/bee-hpc/bee/internal/bench/studies"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/spf13/cobra"
+)
+
+// writeReport writes a file whole or not at all.
+func writeReport(file string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return fsutil.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// gate is the exit code of a study with --fail-on. An undecided gate never passes unasked.
+func gate(r *report.Report, o benchOptions) error {
+	if len(o.failOn) == 0 {
+		return nil
+	}
+	wants := func(word string) bool {
+		for _, w := range o.failOn {
+			if w == word {
+				return true
+			}
+		}
+		return false
+	}
+	undecided := len(r.Result.Contrasts) == 0
+	for i := range r.Result.Contrasts {
+		c := &r.Result.Contrasts[i]
+		if !c.Primary {
+			continue
+		}
+		switch {
+		case c.Finding.Verdict == stats.Slower && wants("slower"):
+			return exitError{exitSlower}
+		case c.Finding.Verdict == stats.Failed && wants("failed"):
+			return exitError{exitPermanent}
+		case !c.Finding.Decided():
+			undecided = true
+		}
+	}
+	if undecided && !o.undecided {
+		return exitError{exitUndecided}
+	}
+	return nil
+}
+
+func (a *app) newBenchReportCommand() *cobra.Command {
+	var markdown, asCSV, asJSON, asHTML, redact bool
+	c := &cobra.Command{
+		Use: "report DIR", Short: "Write the report of a study again, from its measurements", Args: cobra.ExactArgs(1),
+		Example: "  bee bench report bench-layers-20261126-101500 --markdown",
+		RunE: func(_ *cobra.Command, args []string) error {
+			plan, rows, err := record.Read(args[0])
+			if err != nil {
+				return err
+			}
+			r := report.New(plan, rows)
+			if redact {
+				r.Redact()
+			}
+			switch {
+			case asJSON:
+				return r.JSON(a.stdout)
+			case asCSV:
+				return r.CSV(a.stdout)
+			case asHTML:
+				return r.HTML(a.stdout)
+			case markdown:
+				return r.Markdown(a.stdout)
+			}
+			for _, s := range r.Sentences {
+				if _, err := fmt.Fprintln(a.stdout, printable(s)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&asHTML, "html", false, "write the HTML page")
+	f.BoolVar(&markdown, "markdown", false, "write Markdown")
+	f.BoolVar(&asCSV, "csv", false, "write CSV, a line for each contrast")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	f.BoolVar(&redact, "redact", false, "leave out names of hosts, users and paths")
+	c.MarkFlagsMutuallyExclusive("html", "markdown", "csv", "json")
+	return c
+}
+
+func (a *app) newBenchLsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "ls", Short: "List the studies that bee has of its own", Args: cobra.NoArgs, Example: "  bee bench ls",
+		RunE: func(*cobra.Command, []string) error {
+			type line struct {
+				Name         string   `json:"name"`
+				Title        string   `json:"title"`
+				Environments []string `json:"environments"`
+				Source       string   `json:"source,omitempty"`
+			}
+			var all []line
+			for _, name := range studies.Names() {
+				s, _, err := loadStudy(name)
+				if err != nil {
+					return err
+				}
+				all = append(all, line{s.Name, s.Title, s.EnvironmentNames, s.Source})
+			}
+			if asJSON {
+				return a.writeJSON(all)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "STUDY\tQUESTION") //nolint:errcheck // Flush returns it
+			for _, l := range all {
+				fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title) //nolint:errcheck // Flush returns it
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *app) newBenchShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "show STUDY", Short: "Print the file of a study, to start one of your own", Args: cobra.ExactArgs(1), Example: "  bee bench show layers > layers.yaml",
+		ValidArgs: studies.Names(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, text, err := loadStudy(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				var claims []string
+				for i := range s.Claims {
+					claims = append(claims, s.Claims[i].Text()+" ("+s.Claims[i].From+")")
+				}
+				return a.writeJSON(map[string]any{
+					"name": s.Name, "title": s.Title, "source": s.Source, "stand_in": s.StandIn, "environments": s.EnvironmentNames, "baseline": s.Baseline,
+					"metrics": s.MetricNames, "vary": s.Vary, "sizes": s.Sizes, "claims": claims, "method": s.Method.Name, "file": text,
+				})
+			}
+			_, err = io.WriteString(a.stdout, text)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}

@@ -1,0 +1,418 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/bench/evaluate"
+	"github.com/bee-hpc/bee/internal/bench/measure"
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/report"
+	"github.com/bee-hpc/bee/internal/bench/runner"
+	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+type benchOptions struct {
+	job       string
+	env       []string
+	site      string
+	size      string
+	method    string
+	margin    string
+	blocks    string
+	budget    time.Duration
+	metric    []string
+	better    string
+	out       string
+	failOn    []string
+	undecided bool
+	asJSON    bool
+	// calibrate measures one environment against itself.
+	calibrate bool
+	// quiet is how long to wait for a quiet host.
+	quiet time.Duration
+	trust trust
+	// file is the study file or Beefile; empty: a study of bee's own.
+	file string
+}
+
+// wants reports whether an environment is measured; the baseline always is.
+func (o *benchOptions) wants(environment, baseline string) bool {
+	return len(o.env) == 0 || environment == baseline || slices.Contains(o.env, environment)
+}
+
+func (a *app) newBenchRunCommand() *cobra.Command {
+	var o benchOptions
+	c := &cobra.Command{
+		Use: "run [STUDY|FILE]", Short: "Measure a study, or a job of yours, in several environments alternately", Args: cobra.MaximumNArgs(1),
+		Long: `Measure a study in each of its environments alternately, in random order, and end with
+the verdicts in sentences. With --job the study is made of a Beefile of yours.
+
+Ratios within one run are compared, so nothing need be quiet and no setting of this
+machine is changed. An environment that does not work here is left out, with the reason.
+"Inconclusive" is an answer: more blocks would be needed. Ctrl-C ends after the current
+measurement; ` + "`bee bench resume DIR`" + ` continues.`,
+		Example: "  bee bench run layers\n  bee bench run --job job.yaml --metric 'speed=regex:^Performance:\\s+(\\S+)' --better higher\n  bee bench run layers --env rootless,docker --blocks 12",
+		RunE: func(c *cobra.Command, args []string) error {
+			s, text, err := o.study(args)
+			if err != nil {
+				return err
+			}
+			if err := o.change(s); err != nil {
+				return err
+			}
+			return a.benchRun(c.Context(), s, text, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.job, "job", "", "measure the job of this `Beefile`")
+	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
+	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
+	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
+	f.StringVar(&o.method, "method", "", "robust, beserra2016 or published, instead of the study's")
+	f.StringVar(&o.margin, "margin", "", "difference that does not matter, such as 5%, instead of the study's")
+	f.StringVar(&o.blocks, "blocks", "", "number of blocks, such as 20 or 10..32, instead of the study's")
+	f.DurationVar(&o.budget, "budget", 0, "most time to measure, instead of the study's")
+	f.StringArrayVar(&o.metric, "metric", nil, "with --job: a figure as `NAME=regex:PATTERN`, instead of the time")
+	f.StringVar(&o.better, "better", "lower", "with --metric: whether lower or higher is better")
+	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
+	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
+	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
+	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	o.trust.flag(f, "the study")
+	return c
+}
+
+// study is the one that the arguments name.
+func (o *benchOptions) study(args []string) (*study.Study, string, error) {
+	switch {
+	case o.job != "" && len(args) == 0:
+		o.file = o.job
+		return studyOfJob(o.job, o.metric, o.better)
+	case o.job == "" && len(args) == 1:
+		if _, err := os.Stat(args[0]); err == nil {
+			o.file = args[0]
+		}
+		return loadStudy(args[0])
+	}
+	return nil, "", &core.Error{Kind: core.Invalid, Op: "bench run", Err: errors.New("it takes a study or --job"), Remedy: "Try `bee bench run layers`, or `bee bench run --job job.yaml`."}
+}
+
+// change puts the flags that were given into a study.
+func (o *benchOptions) change(s *study.Study) error {
+	refuse := func(flag string, err error) error {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: flag, Err: err, Remedy: "`bee bench run --help` shows the form."}
+	}
+	if o.margin != "" {
+		if err := s.Method.Margin.UnmarshalText([]byte(o.margin)); err != nil || s.Method.Margin <= 0 {
+			return refuse("--margin "+o.margin, errors.Join(err, errors.New("it is no share above 0")))
+		}
+	}
+	if o.blocks != "" {
+		if err := s.Method.Blocks.UnmarshalText([]byte(o.blocks)); err != nil {
+			return refuse("--blocks "+o.blocks, err)
+		}
+	}
+	if o.method != "" {
+		if !slices.Contains([]string{study.Robust, study.Beserra, study.Published}, o.method) {
+			return refuse("--method "+o.method, errors.New("it is none of robust, beserra2016 and published"))
+		}
+		s.Method.Name = o.method
+	}
+	if o.budget > 0 {
+		s.Method.Budget = study.Duration(o.budget)
+	}
+	for _, e := range o.env {
+		if !slices.Contains(s.EnvironmentNames, e) {
+			return refuse("--env "+e, fmt.Errorf("the study has no such environment, but %s", strings.Join(s.EnvironmentNames, ", ")))
+		}
+	}
+	if _, is := s.Sizes[o.size]; o.size != "" && !is {
+		return refuse("--size "+o.size, errors.New("the study has no such size"))
+	}
+	for _, word := range o.failOn {
+		if word != "slower" && word != "failed" {
+			return refuse("--fail-on "+word, errors.New("it is neither slower nor failed"))
+		}
+	}
+	return nil
+}
+
+func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o benchOptions) error {
+	session, err := a.openQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer session.close()
+	unlock, err := a.benchLock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b := a.newBench(session, s, o)
+	defer b.end()
+	plan, err := a.resolve(ctx, s, text, o, b.taker)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = "bench-" + s.Name + "-" + time.Now().Format("20060102-150405")
+	}
+	dir, err := filepath.Abs(o.out)
+	if err != nil {
+		return err
+	}
+	j, err := record.Create(dir, plan)
+	if err != nil {
+		return err
+	}
+	b.waitUntilQuiet(ctx)
+	return b.measure(ctx, j)
+}
+
+func (a *app) newBenchResumeCommand() *cobra.Command {
+	var o benchOptions
+	c := &cobra.Command{
+		Use: "resume DIR", Short: "Continue a study that was interrupted", Args: cobra.ExactArgs(1),
+		Example: "  bee bench resume bench-layers-20261126-101500",
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			unlock, err := a.benchLock()
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			j, err := record.Open(dir)
+			if err != nil {
+				return err
+			}
+			s, err := study.Parse(record.PlanFile, []byte(j.Plan.File), j.Plan.Dir)
+			if err != nil {
+				return errors.Join(err, j.Close())
+			}
+			session, err := a.openQuietly(c.Context())
+			if err != nil {
+				return errors.Join(err, j.Close())
+			}
+			defer session.close()
+			b := a.newBench(session, s, o)
+			defer b.end()
+			if err := b.same(c.Context(), &j.Plan); err != nil {
+				return errors.Join(err, j.Close())
+			}
+			b.waitUntilQuiet(c.Context())
+			return b.measure(c.Context(), j)
+		},
+	}
+	c.Flags().StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
+	c.Flags().BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
+	c.Flags().BoolVar(&o.asJSON, "json", false, "write the report as JSON")
+	c.Flags().DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	return c
+}
+
+// same refuses to continue a study whose jobs or images are others now.
+func (b *bench) same(ctx context.Context, p *record.Plan) error {
+	refuse := func(err error) error {
+		return &core.Error{Kind: core.Invalid, Op: "continue study", Object: p.Study, Err: err, Remedy: "Its figures cannot be compared with the former ones: measure anew by `bee bench run`."}
+	}
+	jobs, err := jobsDigest(p, b.taker)
+	if err != nil {
+		return err
+	}
+	if p.Jobs != "" && jobs != p.Jobs {
+		return refuse(errors.New("the job has changed since the study began"))
+	}
+	for _, e := range p.Environments {
+		if e.Dropped != "" || e.Image == "" {
+			continue
+		}
+		i := slices.IndexFunc(p.Points, func(x record.Point) bool { return slices.Contains(x.Environments, e.Name) })
+		if i < 0 {
+			continue
+		}
+		now, err := b.app.tryEnvironment(ctx, b.taker, p.Points[i], e.Name)
+		if err != nil {
+			return err
+		}
+		if now.Image != "" && now.Image != e.Image {
+			return refuse(fmt.Errorf("the image of %s is %s now, and was %s", e.Name, now.Image, e.Image))
+		}
+	}
+	return nil
+}
+
+// quietWait is how long a study waits for a quiet host, and then continues with a flag.
+const quietWait = 5 * time.Minute
+
+// waitUntilQuiet waits until other processes leave the processors alone.
+func (b *bench) waitUntilQuiet(ctx context.Context) {
+	end := time.Now().Add(b.o.quiet)
+	for told := false; !measure.Quiet() && time.Now().Before(end); told = true {
+		if !told {
+			b.app.benchStep(fmt.Sprintf("waiting up to %s until this machine is quiet; Ctrl-C continues at once", b.o.quiet))
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		case <-b.soft:
+			return
+		}
+	}
+}
+
+// benchLock excludes other studies of this user on this machine.
+func (a *app) benchLock() (unlock func(), err error) {
+	if err := a.paths(); err != nil {
+		return nil, err
+	}
+	if err := fsutil.MkdirAll(a.stateDir, 0o700); err != nil {
+		return nil, err
+	}
+	l, err := fsutil.TryLock(filepath.Join(a.stateDir, "bench.lock"))
+	if err != nil {
+		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: errors.New("another study is measured now"), Remedy: "Wait for its end: two studies would disturb each other."}
+	}
+	return func() { l.Unlock() }, nil //nolint:errcheck // the process ends here anyway
+}
+
+// A bench is a study that is measured by this process.
+type bench struct {
+	app   *app
+	o     benchOptions
+	taker *measure.Taker
+
+	soft, hard chan struct{} // closed by the first and the second Ctrl-C
+	end        func()
+}
+
+func (a *app) newBench(s *session, st *study.Study, o benchOptions) *bench {
+	b := &bench{app: a, o: o, soft: make(chan struct{}), hard: make(chan struct{})}
+	here := measure.Here(Version)
+	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	ended := make(chan struct{})
+	var once sync.Once
+	b.end = func() { once.Do(func() { signal.Stop(signals); close(ended) }) }
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+			case <-ended:
+				return
+			}
+			switch n {
+			case 0:
+				a.say("ending after the current measurement; Ctrl-C again ends it now")
+				close(b.soft)
+			case 1:
+				close(b.hard)
+			}
+		}
+	}()
+	return b
+}
+
+// measure measures into a journal, and reports.
+func (b *bench) measure(ctx context.Context, j *record.Journal) error {
+	b.taker.Dir = j.Dir
+	r := runner.Runner{
+		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: epoch(j),
+		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) },
+	}
+	end, err := r.Run(ctx)
+	if err = errors.Join(err, j.Close()); err != nil {
+		return err
+	}
+	if len(j.Plan.Environments) == 1 { // one against itself
+		return b.app.printResolution(&j.Plan, j.Rows, b.o.asJSON)
+	}
+	rep := report.New(j.Plan, j.Rows)
+	page := filepath.Join(j.Dir, "report.html")
+	if err := writeReport(page, rep.HTML); err != nil {
+		return err
+	}
+	if b.o.asJSON {
+		err = rep.JSON(b.app.stdout)
+	} else {
+		err = b.app.printBench(rep, end, j.Dir, page)
+	}
+	if err != nil {
+		return err
+	}
+	if end == runner.Interrupted {
+		return exitError{exitStopped}
+	}
+	return gate(rep, b.o)
+}
+
+// epoch is that of the last rows, or a new one where the machine was started since.
+func epoch(j *record.Journal) int {
+	if len(j.Rows) == 0 {
+		return 0
+	}
+	last := j.Rows[len(j.Rows)-1]
+	if up, err := uptime(); err == nil && time.Since(last.Begin) > up {
+		return last.Epoch + 1
+	}
+	return last.Epoch
+}
+
+func uptime() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return time.Duration(t.Nano()), err
+}
+
+func (b *bench) progress(p runner.Progress) {
+	text := fmt.Sprintf("block %d, %s", p.Block, p.Environment)
+	if p.Block == 0 {
+		text = "warming up, " + p.Environment
+	}
+	if p.Point.ID != "" {
+		text += ", " + p.Point.ID
+	}
+	if p.Left > 0 {
+		text += fmt.Sprintf("; at most %s left", p.Left.Round(time.Second))
+	}
+	b.app.benchStep(text)
+}
+
+// benchStep shows a step.
+func (a *app) benchStep(text string) { a.say("%s", text) }
+
+func (a *app) printBench(r *report.Report, end runner.End, dir, page string) error {
+	var b strings.Builder
+	for _, s := range r.Sentences {
+		b.WriteString(printable(s) + "\n")
+	}
+	switch end {
+	case runner.Interrupted:
+		fmt.Fprintf(&b, "Interrupted after %s: `bee bench resume %s` continues.\n", countText(r.Result.Blocks, "block"), dir)
+	case runner.OverBudget:
+		fmt.Fprintf(&b, "The budget ended it after %s.\n", countText(r.Result.Blocks, "block"))
+	case runner.Precise, runner.AllBlocks, runner.OnlyBase:
+		fmt.Fprintf(&b, "%s measured.\n", countText(r.Result.Blocks, "block"))
+	}
+	fmt.Fprintf(&b, "Report: %s\n", page)
+	_, err := a.stdout.Write([]byte(b.String()))
+	return err
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/treesync"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// infoView is what `bee info --json` writes.
+type infoView struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	// State has the records and logs of runs and their checkpoints, Cache has images.
+	State     dirView                `json:"state"`
+	Cache     dirView                `json:"cache"`
+	SitesFile string                 `json:"sites_file,omitempty"`
+	Sites     []infoSite             `json:"sites"`
+	Runs      map[state.RunState]int `json:"runs"`
+}
+
+type dirView struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	// Free is what its file system has left for this user.
+	Free int64 `json:"free_bytes"`
+}
+
+type infoSite struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+}
+
+func (a *app) newInfoCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "info", Short: "Show the version, the directories and what they use, sites and counts of runs", Args: cobra.NoArgs,
+		Long: `Show the version, the directories of state and cache with what they use, the sites, and
+counts of runs by state. It asks no site: bee doctor does.`,
+		Example: "  bee info",
+		RunE: func(c *cobra.Command, _ []string) error {
+			v, err := a.info(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.writeJSON(v)
+			}
+			return a.showInfo(v)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	return c
+}
+
+func (a *app) info(ctx context.Context) (infoView, error) {
+	s, err := a.openQuietly(ctx)
+	if err != nil {
+		return infoView{}, err
+	}
+	defer s.close()
+	v := infoView{Version: Version, Commit: commit(), Go: runtime.Version(), Platform: platform, Sites: []infoSite{}, Runs: map[state.RunState]int{}}
+	v.State, v.Cache = useOf(ctx, a.stateDir), useOf(ctx, a.cacheDir)
+	sites, err := a.findSites()
+	if err != nil {
+		return v, err
+	}
+	v.SitesFile = sites.Path
+	for _, site := range sites.Sites {
+		v.Sites = append(v.Sites, infoSite{site.Name, site.Provider})
+	}
+	runs, err := s.Store.Runs(ctx, state.Filter{})
+	for _, r := range runs {
+		v.Runs[r.State]++
+	}
+	return v, err
+}
+
+// useOf returns what a directory uses. One that is not there uses nothing.
+func useOf(ctx context.Context, dir string) dirView {
+	v := dirView{Path: dir, Bytes: treesync.Size(ctx, dir)}
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil {
+		v.Free = int64(st.Bavail) * st.Bsize
+	}
+	return v
+}
+
+func (a *app) showInfo(v infoView) error {
+	t := a.on(a.stdout).Prose()
+	t.Row("version", versionText())
+	for _, d := range []struct {
+		name string
+		dirView
+	}{{"state", v.State}, {"cache", v.Cache}} {
+		t.Row(d.name, fmt.Sprintf("%s: %s, %s free", d.Path, bytesText(d.Bytes), bytesText(d.Free)))
+	}
+	t.Row("sites file", orDash(v.SitesFile))
+	var sites, runs []string
+	for _, s := range v.Sites {
+		sites = append(sites, s.Name+" ("+s.Provider+")")
+	}
+	for _, s := range runStates() {
+		if n := v.Runs[s]; n > 0 {
+			runs = append(runs, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	t.Row("sites", orDash(strings.Join(sites, ", ")))
+	t.Row("runs", orDash(strings.Join(runs, ", ")))
+	return t.Flush()
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/scaffold"
+	"github.com/bee-hpc/bee/internal/shell"
+	"github.com/bee-hpc/bee/internal/spec"
+	"golang.org/x/sync/errgroup"
+)
+
+// Bounds of looking for sites.
+const (
+	askTime   = 20 * time.Second // of a question to one machine
+	tryTime   = 2 * time.Minute  // of the try of one site
+	tryAtOnce = 4
+	maxAnswer = 1 << 20
+)
+
+// initSites writes a sites file of what this machine and its user's configuration know, and
+// tries each site.
+func (a *app) initSites(ctx context.Context, out string) error {
+	if err := a.paths(); err != nil {
+		return err
+	}
+	if out == "" {
+		var err error
+		if out, err = spec.SitesPath(); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(out); err == nil {
+		return existing(out)
+	}
+	candidates := a.candidates(ctx)
+	fmt.Fprintf(a.stderr, "bee: trying %s: %s\n", countText(len(candidates), "site"), candidateNames(candidates))
+	tried, err := a.tryAll(ctx, candidates)
+	if err != nil {
+		return err
+	}
+	text, err := scaffold.Sites(hostname(), tried)
+	if err != nil {
+		return err
+	}
+	any := slices.ContainsFunc(tried, func(t scaffold.Tried) bool { return t.Works })
+	if any { // else the file is a list of reasons
+		if _, err := spec.ParseSites(out, []byte(text)); err != nil {
+			return err
+		}
+	}
+	w := a.on(a.stdout).Prose()
+	for _, t := range tried {
+		w.Row(map[bool]string{true: "ok", false: "no"}[t.Works], t.Site.Name, t.Says)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !any {
+		fmt.Fprintln(a.stderr, "bee: no site works; `bee doctor` shows what this machine lacks")
+		return exitError{exitUnsupported}
+	}
+	if err := writeSites(out, text); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "bee: wrote %s; `bee check %s` checks it\n", shell.Word(out), shell.Word(out))
+	return nil
+}
+
+// writeSites writes a new sites file, which nobody else may change.
+func writeSites(out, text string) error {
+	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
+		return err
+	}
+	return writeNew(out, text, 0o600)
+}
+
+func candidateNames(all []scaffold.Candidate) string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Site.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// candidates are the sites that may be usable: this machine, its cluster, the hosts of ssh's
+// configuration, and their clusters.
+func (a *app) candidates(ctx context.Context) []scaffold.Candidate {
+	all := []scaffold.Candidate{{Site: spec.DefaultSites()[0]}}
+	me := origin("").User
+	if _, err := exec.LookPath(scaffold.PartitionsCommand[0]); err == nil {
+		partitions, accounts := a.ask(ctx, scaffold.PartitionsCommand), a.ask(ctx, scaffold.AccountsCommand)
+		all = append(all, scaffold.Cluster("", partitions, accounts, me)...)
+	}
+	hosts := sshHostsHere()
+	found := make([][]scaffold.Candidate, len(hosts))
+	var g errgroup.Group
+	g.SetLimit(tryAtOnce)
+	for i, host := range hosts {
+		g.Go(func() error {
+			found[i] = a.behind(ctx, host)
+			return nil
+		})
+	}
+	g.Wait() //nolint:errcheck // none fails
+	for _, f := range found {
+		all = append(all, f...)
+	}
+	return all
+}
+
+// behind are the sites that a host of ssh's configuration leads to: its cluster, or itself.
+func (a *app) behind(ctx context.Context, host string) []scaffold.Candidate {
+	const mark = "--bee-accounts--"
+	script := strings.Join(scaffold.PartitionsCommand, " ") + " && echo " + mark + " && id -un && " + strings.Join(scaffold.AccountsCommand, " ")
+	script = strings.ReplaceAll(script, "%P|%a|%l", "'%P|%a|%l'")
+	said := a.ask(ctx, []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, script})
+	partitions, accounts, _ := strings.Cut(said, mark+"\n")
+	user, accounts, _ := strings.Cut(accounts, "\n")
+	if cluster := scaffold.Cluster(host, partitions, accounts, strings.TrimSpace(user)); len(cluster) > 0 {
+		return cluster
+	}
+	return []scaffold.Candidate{{Site: spec.Site{Name: host, Provider: "ssh", Hosts: spec.Hosts{Patterns: []string{host}}}}}
+}
+
+// ask is the output of a command, as far as it ends in time; what fails has none.
+func (a *app) ask(ctx context.Context, argv []string) string {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.WaitDelay = time.Second
+	var out bytes.Buffer
+	pipe, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return ""
+	}
+	io.Copy(&out, io.LimitReader(pipe, maxAnswer)) //nolint:errcheck // what came before counts
+	pipe.Close()
+	if err := c.Wait(); err != nil {
+		a.log().Debug("look for sites", "command", argv, "err", err)
+	}
+	return out.String()
+}
+
+// sshHostsHere are the hosts of the user's configuration of ssh.
+func sshHostsHere() []string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	dir := filepath.Join(home, ".ssh")
+	read := func(file string) string {
+		raw, err := fsutil.ReadFile(filepath.Dir(file), filepath.Base(file), maxAnswer)
+		if err != nil {
+			return ""
+		}
+		return string(raw)
+	}
+	return scaffold.SSHHosts(read(filepath.Join(dir, "config")), func(pattern string) []string {
+		if rest, is := strings.CutPrefix(pattern, "~/"); is {
+			pattern = filepath.Join(home, rest)
+		} else if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(dir, pattern)
+		}
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil
+		}
+		var texts []string
+		for _, f := range files[:min(len(files), mostIncludes)] {
+			texts = append(texts, read(f))
+		}
+		return texts
+	})
+}
+
+// mostIncludes bounds the files of one Include line.
+const mostIncludes = 50
+
+// tryAll tries sites, several at once.
+func (a *app) tryAll(ctx context.Context, candidates []scaffold.Candidate) ([]scaffold.Tried, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	tried := make([]scaffold.Tried, len(candidates))
+	var g errgroup.Group
+	g.SetLimit(tryAtOnce)
+	for i, c := range candidates {
+		g.Go(func() error {
+			tried[i] = a.try(ctx, c, binary)
+			fmt.Fprintf(a.stderr, "bee: tried %s\n", c.Site.Name)
+			return nil
+		})
+	}
+	return tried, g.Wait()
+}
+
+func (a *app) try(ctx context.Context, c scaffold.Candidate, binary string) scaffold.Tried {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	p, err := catalog.Provider(c.Site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+	if err != nil {
+		return scaffold.Tried{Candidate: c, Says: err.Error()}
+	}
+	f := diagnoseSite(ctx, c.Site, p)
+	if ctx.Err() != nil {
+		return scaffold.Tried{Candidate: c, Says: fmt.Sprintf("it did not answer within %s", tryTime)}
+	}
+	return scaffold.Tried{Candidate: c, Works: f.Status == works, Says: f.Detail}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+func TestPsShowsProgressAndWhy(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running}, state.Run{ID: "bbbb2222", Name: "md", State: state.Suspended, Message: "no site fits"})
+	at := state.Attempt{Run: "aaaa1111", N: 2, Site: "lab", State: state.Computing, Started: time.Now().Add(-time.Minute)}
+	at.Span = time.Hour
+	if err := d.store.PutAttempt(t.Context(), at, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.bee("ps"); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(d.out.String(), "\n")
+	if !strings.Contains(lines[0], "PROGRESS") || !strings.HasSuffix(lines[1], "no site fits") || !strings.Contains(lines[2], "2: running 1m0s of 1h0m0s") {
+		t.Errorf("got\n%s", d.out.String())
+	}
+	var views []runView
+	if err := d.bee("ps", "--format", "json"); err != nil || json.Unmarshal(d.out.Bytes(), &views) != nil || len(views) != 2 ||
+		views[0].Why != "no site fits" || views[1].Progress == nil || views[1].Progress.SlotSeconds != 3600 {
+		t.Errorf("%v: %s", err, d.out.String())
+	}
+	if err := d.bee("ps", "--format", "{{.id}}/{{.state}}/{{.progress.attempt}}"); err != nil || d.out.String() != "bbbb2222/suspended/\naaaa1111/running/2\n" {
+		t.Errorf("%v: %q", err, d.out.String())
+	}
+	if err := d.bee("ps", "--format", "{{.id"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("a broken template: %v", err)
+	}
+}
+
+// TestAWatchedListIsWrittenWhenItChanges, and ends with an interrupt.
+func TestAWatchedListIsWrittenWhenItChanges(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	n := 0
+	done := make(chan error)
+	go func() {
+		done <- (&app{stdout: write}).watch(t.Context(), func(s *output.Screen) error {
+			n++
+			s.Say("once")
+			return syscall.Kill(os.Getpid(), syscall.SIGINT)
+		})
+		write.Close()
+	}()
+	if err := <-done; err != nil || n != 1 {
+		t.Errorf("%v, written %d times", err, n)
+	}
+	failed := errors.New("failed")
+	if err := (&app{stdout: write}).watch(t.Context(), func(*output.Screen) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAListIsRedrawnInPlace(t *testing.T) {
+	if got := redrawn("a\nb\n", 24); got != "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J" {
+		t.Errorf("got %q", got)
+	}
+	if got := redrawn(strings.Repeat("x\n", 50), 5); strings.Count(got, "\n") != 4 || !strings.Contains(got, "47 more") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAges(t *testing.T) {
+	for text, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "1w": 7 * 24 * time.Hour, "1d12h": 36 * time.Hour, "90m": 90 * time.Minute, "2w1d": 15 * 24 * time.Hour} {
+		var a age
+		if err := a.Set(text); err != nil || time.Duration(a) != want {
+			t.Errorf("%s: %v, %v", text, time.Duration(a), err)
+		}
+	}
+	for _, text := range []string{"", "7", "d", "-7d", "-1h", "7 days", "99999999d"} {
+		if err := new(age).Set(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+func TestRmOfOldRuns(t *testing.T) {
+	old, young := time.Now().Add(-10*24*time.Hour), time.Now().Add(-time.Hour)
+	runs := []state.Run{
+		{ID: "aaaa1111", Name: "old", State: state.Stopped, Ended: old},
+		{ID: "bbbb1111", Name: "young", State: state.Failed, Ended: young},
+		{ID: "cccc1111", Name: "runs", State: state.Suspended},
+	}
+	d := newDesk(t, runs...)
+	if err := d.bee("rm", "--older-than", "7d", "old"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("with a name: %v", err)
+	}
+	if err := d.bee("rm", "--older-than", "7d"); err != nil || d.out.String() != "aaaa1111\n" || d.left() != "bbbb1111 cccc1111" {
+		t.Errorf("%v: %q, there are %s", err, d.out.String(), d.left())
+	}
+}
+
+func TestPsByLabel(t *testing.T) {
+	v := runView{Labels: map[string]string{"team": "md", "paper": ""}}
+	for label, want := range map[string]bool{"team": true, "team=md": true, "team=pi": false, "paper": true, "paper=": true, "other": false} {
+		if got := (&psFilter{labels: []string{label}}).passes(v, time.Now()); got != want {
+			t.Errorf("%s: %t", label, got)
+		}
+	}
+}

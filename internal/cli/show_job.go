@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/shell"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// jobView is what a run was submitted as, in the JSON of one run.
+type jobView struct {
+	// Built is how its image was made, of a job that has no ImageName.
+	Built string `json:"built,omitempty"`
+	// Command is its argument vector; absent: the image's own.
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// Secrets are the names of variables whose values are not recorded.
+	Secrets []string `json:"secrets,omitempty"`
+	// Beefile is the file's path; absent: standard input, or a command line.
+	Beefile   string `json:"beefile,omitempty"`
+	Directory string `json:"directory,omitempty"`
+	Version   string `json:"version,omitempty"`
+	User      string `json:"user,omitempty"`
+}
+
+func viewJob(sub control.Submission) jobView {
+	job, from := sub.Job, sub.Origin
+	v := jobView{Env: job.Env, Secrets: slices.Sorted(maps.Keys(job.Secrets)), Beefile: from.Beefile, Directory: from.Dir, Version: from.Version, User: from.User}
+	if job.Run != nil {
+		v.Command = job.Run.Argv
+		if job.Run.Shell != "" {
+			v.Command = []string{"/bin/sh", "-c", job.Run.Shell}
+		}
+	}
+	switch b := job.Build; {
+	case b == nil:
+	case b.Debian != "":
+		v.Built = "of Debian " + b.Debian
+	default:
+		v.Built = "of " + b.DockerfileIn(b.Context)
+	}
+	return v
+}
+
+// showJob prints what a run was submitted as.
+func showJob(row func(name, format string, args ...any), v runView) {
+	optional := func(name, text string) {
+		if text != "" {
+			row(name, "%s", text)
+		}
+	}
+	switch {
+	case v.ImageName != "":
+		row("image", "%s", v.ImageName)
+		optional("digest", v.Image)
+	case v.Built != "":
+		row("image", "built %s", v.Built)
+		optional("digest", v.Image)
+	default:
+		row("image", "%s", orDash(v.Image))
+	}
+	optional("command", commandText(v.Command))
+	optional("env", pairsText(v.Env, " "))
+	optional("secrets", strings.Join(v.Secrets, " "))
+	optional("labels", pairsText(v.Labels, ", "))
+	optional("beefile", v.Beefile)
+	optional("directory", v.Directory)
+	switch {
+	case v.User != "" && v.Version != "":
+		row("submitted", "by %s, with bee %s", v.User, v.Version)
+	case v.User != "":
+		row("submitted", "by %s", v.User)
+	}
+}
+
+// commandText is a command as one would type it.
+func commandText(argv []string) string {
+	if len(argv) == 3 && argv[0] == "/bin/sh" && argv[1] == "-c" {
+		return argv[2]
+	}
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = shell.Word(w)
+	}
+	return strings.Join(words, " ")
+}
+
+func pairsText(pairs map[string]string, between string) string {
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		text := fmt.Sprintf("%s=%s", key, shell.Word(pairs[key]))
+		if pairs[key] == "" {
+			text = key + "="
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, between)
+}
+
+// printBeefile prints a run's job, as bee run takes it.
+func (a *app) printBeefile(run state.Run) error {
+	text, err := beefileOf(run)
+	if err == nil {
+		_, err = a.stdout.Write(text)
+	}
+	return err
+}
+
+func beefileOf(run state.Run) ([]byte, error) {
+	sub, err := control.SubmissionOf(run)
+	if err != nil {
+		return nil, err
+	}
+	return sub.Job.Beefile()
+}
+
+// repeated is the job of a run as bee run repeats it. What a Beefile of another user was not
+// allowed then is not allowed now.
+func repeated(run state.Run) (jobSource, error) {
+	sub, err := control.SubmissionOf(run)
+	if err != nil {
+		return jobSource{}, err
+	}
+	text, err := sub.Job.Beefile()
+	if err != nil {
+		return jobSource{}, err
+	}
+	from := jobSource{draft: spec.DraftOf("run "+run.ID, text, sub.Job.Dir), what: "run " + run.ID, beefile: sub.Origin.Beefile}
+	if sub.Within != "" {
+		from.strange = "its Beefile was, when it was submitted"
+	}
+	return from, nil
+}

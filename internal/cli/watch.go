@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// watchPause is how long a screen that is watched stays as it is.
+const watchPause = 2 * time.Second
+
+// watch shows what a function writes, again and again until an interrupt. A smart terminal
+// shows it in place; elsewhere it is written again when it has changed.
+func (a *app) watch(ctx context.Context, write func(*output.Screen) error) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	inPlace := output.IsTerminal(a.stdout) && output.IsSmart()
+	before := ""
+	for {
+		var text bytes.Buffer
+		if err := write(a.on(a.stdout).To(&text)); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		var err error
+		switch {
+		case inPlace:
+			_, err = fmt.Fprint(a.stdout, redrawn(text.String(), a.on(a.stdout).Rows()))
+		case text.String() != before:
+			if before != "" {
+				text = *bytes.NewBufferString("\n" + text.String())
+			}
+			_, err = fmt.Fprint(a.stdout, text.String())
+			before = strings.TrimPrefix(text.String(), "\n")
+		}
+		if err != nil {
+			return err
+		}
+		if core.Sleep(ctx, watchPause) != nil {
+			return nil
+		}
+	}
+}
+
+// redrawn is a text in place of what a terminal with so many rows shows.
+func redrawn(text string, rows int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if most := max(rows-1, 1); len(lines) > most {
+		lines = append(lines[:most-1:most-1], fmt.Sprintf("%d more", len(lines)-most+1))
+	}
+	return "\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\r\n\x1b[J"
+}

@@ -1,0 +1,54 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// Checkpoint is one of a run, for people.
+type Checkpoint = retention.Checkpoint
+
+// kept has the checkpoints of all runs.
+func (c *Controller) kept() retention.Places {
+	return retention.Places{State: c.Store, Open: c.OpenStore, OpenDir: func(dir string) driver.Checkpoints { return c.LocalStore(dir, c.pause) }}
+}
+
+// Checkpoints lists those that a run has, oldest first: what its store had when
+// it was asked last.
+func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint, error) {
+	return c.kept().Listed(ctx, run)
+}
+
+// checkpoints returns those of the run. It may be called at the same time.
+func (r *controlled) checkpoints() *retention.Checkpoints {
+	r.keeps.Do(func() {
+		r.keeper = r.c.kept().Of(&r.run, r.sub.Job.Store, r.sub.StoreName)
+		r.keeper.Changed = func(ctx context.Context, place string) { r.recordSeen(ctx, event.CheckpointChanged{Place: place}) }
+	})
+	return r.keeper
+}
+
+// TryStore tells of a run's store, before it is submitted, what it would fail by. What is
+// written there for that is removed again.
+func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
+	if sub.Job.Store == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	run := state.Run{ID: state.NewID(), Name: sub.Job.Name, State: state.Queued, Created: time.Now()}
+	tried := c.kept().Of(&run, sub.Job.Store, sub.StoreName)
+	defer tried.Close()
+	err := tried.Enter(ctx)
+	if store, serr := tried.Store(); serr == nil { // else that is what the first error tells
+		if rerr := store.Remove(ctx); err == nil {
+			err = rerr
+		}
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package control
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/control/gc"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// What Garbage removes and reports.
+type (
+	Leaving  = gc.Leaving
+	Sweeping = gc.Sweeping
+	Swept    = gc.Swept
+)
+
+// Garbage finds and removes what nobody needs any more.
+func (c *Controller) Garbage() *gc.Collector {
+	return &gc.Collector{
+		State: c.Store, Provider: c.Provider, Kept: c.kept(), Waits: c.waitsForSecrets,
+		StoreOf: storeOf,
+		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
+		Report:  func(message string) { c.say(core.PhaseRelease, message) },
+	}
+}
+
+// storeOf returns the store of a run and the run's name there, or "", "".
+func storeOf(run state.Run) (store, name string) {
+	sub, err := SubmissionOf(run)
+	if err != nil { // a record that nobody can read names no store
+		return "", ""
+	}
+	return sub.Job.Store, sub.StoreName
+}

@@ -1,0 +1,27 @@
+package gc
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Collector removes what is left of runs.
+type Collector struct {
+	State    *state.Store
+	Provider func(spec.Site) (driver.Provider, error)
+	// Kept has the checkpoints of all runs.
+	Kept retention.Places
+	// StoreOf returns the store of a run, and the run's name there. "", "": the run has none,
+	// or its submission cannot be read.
+	StoreOf func(run state.Run) (store, name string)
+	// Release releases what a run that is over has left on its sites.
+	Release func(ctx context.Context, run string) error
+	// Waits reports whether a run waits for secrets that this process cannot read.
+	Waits func(ctx context.Context, run string) bool
+	// Report prints a message for the user.
+	Report func(message string)
+}

@@ -1,0 +1,150 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Swept is one thing that a sweep removed, would remove, or has found and kept.
+type Swept struct {
+	// Site is the site's name, or the store; "home": this machine's records.
+	Site  string `json:"site"`
+	Owner string `json:"owner"`
+	// Kept is why it was not removed; "": it was, or would be.
+	Kept  string `json:"kept,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Sweeping says how far a sweep goes.
+type Sweeping struct {
+	// Dry only reports.
+	Dry bool
+	// Force also removes what cannot be explained, and what may be the only copy.
+	Force bool
+}
+
+// Reasons for which a sweep keeps something.
+const (
+	keptUnknown = "no record tells of its run"
+	keptWanted  = "it was left in the store on purpose"
+	keptFiles   = "it holds files, and no record tells of its run"
+	keptAdopted = "its record lies beside it, and is taken over"
+)
+
+// Sweep removes from the sites what carries this installation's tag and belongs to no
+// live run, and from the stores, and its own records, what belongs to no run that it
+// knows. What cannot be explained, by a run or by one that was forgotten, is reported
+// and kept.
+func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []string, how Sweeping) ([]Swept, error) {
+	var errs []error
+	here, err := c.sweepHere(ctx, how) // first: a run that is adopted is known from then on
+	if err != nil {
+		errs = append(errs, err)
+	}
+	found, err := c.sweepStores(ctx, stores, how)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	found = append(found, here...)
+	for _, site := range sites {
+		p, err := c.Provider(site)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+			continue
+		}
+		handles, err := driver.Owned(ctx, p, core.Owner{User: c.State.User()})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+		}
+		for _, h := range handles {
+			if c.live(ctx, h.Owner) {
+				continue
+			}
+			s := Swept{Site: site.Name, Owner: h.Owner.String()}
+			known, err := c.explained(ctx, h.Owner.Run)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+				continue
+			case !known && !how.Force:
+				s.Kept = keptUnknown
+			case !how.Dry:
+				if err := driver.ReleaseHandle(ctx, p, h); err != nil {
+					s.Error = err.Error()
+					errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+				}
+			}
+			found = append(found, s)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// explained reports whether this installation knows why something of a run is there: it
+// has the run's record, or its user has forgotten the run.
+func (c *Collector) explained(ctx context.Context, run string) (bool, error) {
+	_, err := c.State.Run(ctx, run)
+	if err == nil {
+		return true, nil
+	}
+	if !core.IsKind(err, core.NotFound) {
+		return false, err
+	}
+	f, err := c.State.Forgotten(ctx, run)
+	return f.Known, err
+}
+
+// sweepHere removes directories of runs that have no record: who made them, or was to
+// remove them, did not get to that. One with a record beside its files is adopted.
+func (c *Collector) sweepHere(ctx context.Context, how Sweeping) (found []Swept, err error) {
+	list, err := c.State.Unrecorded(ctx)
+	for _, u := range list {
+		s := Swept{Site: spec.StoreHome, Owner: u.ID}
+		var done error
+		switch {
+		case u.Adoptable && !how.Force:
+			s.Kept = keptAdopted
+			if !how.Dry {
+				done = c.State.Adopt(ctx, u.ID)
+			}
+		case !u.Spare && !how.Force:
+			s.Kept = keptFiles
+		case !how.Dry:
+			done = fsutil.RemoveAll(c.State.RunDir(u.ID))
+		}
+		if done != nil {
+			s.Error = done.Error()
+			err = errors.Join(err, done)
+		}
+		found = append(found, s)
+	}
+	return found, err
+}
+
+// live tells whether a thing's run is not over, or is being controlled, and may
+// still use it: of attempts, only the last one is in use.
+func (c *Collector) live(ctx context.Context, o core.Owner) bool {
+	if o.Run == "" {
+		return false
+	}
+	run, err := c.State.Run(ctx, o.Run)
+	if err != nil {
+		return !core.IsKind(err, core.NotFound)
+	}
+	if (run.State.Final() || run.State == state.Suspended) && !c.State.Controlled(o.Run) {
+		return false
+	}
+	attempts, err := c.State.Attempts(ctx, o.Run)
+	if err != nil || o.Attempt == 0 || len(attempts) == 0 {
+		return true
+	}
+	last := attempts[len(attempts)-1]
+	return o.Attempt > last.N || o.Attempt == last.N && last.State != state.Releasing
+}

@@ -1,0 +1,95 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// What a site says of the hosts that it has given: that they stand still and go on, are
+// taken back later, and why they were.
+
+// reasonWithin is how long a site may take to tell why it has taken hosts back.
+const reasonWithin = 5 * time.Second
+
+// stand notes that the site itself has the attempt's hosts stand still: they are
+// not away, however long that takes.
+func (a *attempt) stand(ctx context.Context, why string) {
+	a.away, a.silent = time.Time{}, time.Time{}
+	if !a.still {
+		a.still = true
+		a.event(ctx, event.HostsSuspended{Site: a.site.Name, Reason: why})
+	}
+}
+
+// proceed notes the end of that.
+func (a *attempt) proceed(ctx context.Context, status driver.Status) {
+	if !a.still {
+		return
+	}
+	a.still = false
+	resumed := event.HostsResumed{Site: a.site.Name}
+	if a.lengthen(ctx, status.Ends) {
+		resumed.Ends = status.Ends
+	}
+	a.event(ctx, resumed)
+}
+
+// lengthen has the attempt take as much longer as its site now takes the hosts back
+// later. The head is told only once that is recorded: else the attempt might be taken
+// for ended while it computes.
+func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
+	first, span := a.lease.Deadline(), a.span()
+	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
+		return false
+	}
+	if a.rec.Span > 0 {
+		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
+		if err := a.put(ctx); err != nil {
+			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
+			return false
+		}
+	}
+	a.ends = ends
+	return true
+}
+
+// reportEnd tells a head that answers again of the later end of its slot.
+func (a *attempt) reportEnd(ctx context.Context, head Head) {
+	if a.still {
+		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
+			a.proceed(ctx, status)
+		}
+	}
+	if a.ends.IsZero() {
+		return
+	}
+	if err := head.Extend(ctx, a.ends); err != nil {
+		a.c.Log.Debug("the head was not told when its slot ends", "run", a.run.ID, "err", err)
+		return
+	}
+	a.ends = time.Time{}
+}
+
+// whyTakenBack has the result say why the site has taken the hosts back, as far as it
+// tells soon.
+func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
+	defer cancel()
+	for {
+		switch status, err := a.lease.Status(ctx); {
+		case err != nil || status.Live:
+			return err
+		case !status.Ending:
+			result.Message += " (" + status.Reason + ")"
+			return nil
+		}
+		if err := core.Sleep(ctx, reasonWithin/20); err != nil {
+			return err
+		}
+	}
+}

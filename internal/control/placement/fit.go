@@ -1,0 +1,52 @@
+package placement
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/spec"
+)
+
+// CheckFacts returns an error where a site cannot be used, or has fewer hosts than a job
+// needs. Transient: the site may be usable later. Unsupported: another site may be.
+func CheckFacts(site string, facts driver.Facts, hosts int) error {
+	if !facts.Usable {
+		kind := core.Unsupported
+		if facts.Passing {
+			kind = core.Transient
+		}
+		return &core.Error{Kind: kind, Op: "use site", Object: site, Err: errors.New(facts.Reason), Remedy: facts.Remedy}
+	}
+	if facts.Hosts > 0 && facts.Hosts < hosts {
+		return &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: site,
+			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
+			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts),
+		}
+	}
+	return nil
+}
+
+// CheckVolume returns an error where a job needs one volume for all hosts, and a site is
+// known to have none. Unsupported: another site may have one.
+func CheckVolume(site spec.Site, job *spec.Job) error {
+	machines := job.VM != nil && job.VM.When == spec.VMAlways && job.Volume.Kind != spec.VolumeVirtio && job.VM.Fabric != "none"
+	if !job.NeedsShared() || machines || !site.PrivateScratch {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have a scratch each (`private_scratch`), and the job has `volume: {shared: required}`"),
+		Remedy: "Name a site whose hosts share a file system.",
+	}
+}
+
+// Passable reports whether an error of one site is no reason against the next.
+func Passable(err error) bool {
+	switch core.KindOf(err) {
+	case core.Unsupported, core.Transient, core.Busy, core.Lost:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,138 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// web is what fetches remote inputs and gets remote outputs in tests.
+type web struct {
+	fetched []string
+	err     error
+	objects map[string]string // by place and name
+	fails   int               // how often nothing can be sent
+}
+
+func (w *web) Place(_ context.Context, place string, by Writer) (RemotePlace, error) {
+	return &webPlace{w, place, by}, nil
+}
+
+type webPlace struct {
+	*web
+	place string
+	by    Writer
+}
+
+func (w *webPlace) Send(_ context.Context, name string, file *os.File, replace bool) error {
+	if w.fails > 0 {
+		w.fails--
+		return &core.Error{Kind: core.Transient, Err: errors.New("the bucket does not answer"), Remedy: "Wait."}
+	}
+	at := w.place + "/" + name
+	if was, is := w.objects[at]; is && !replace && !strings.HasSuffix(was, " by "+w.by.Name) {
+		return fmt.Errorf("%s: %w", at, fs.ErrExist)
+	}
+	raw, err := io.ReadAll(file)
+	w.objects[at] = string(raw) + " by " + w.by.Name
+	return err
+}
+
+func (w *web) Fetch(ctx context.Context, in spec.Input, to string, progress func(int64)) error {
+	if _, err := os.Stat(to); err == nil {
+		return nil
+	}
+	w.fetched = append(w.fetched, in.From)
+	if w.err != nil {
+		return w.err
+	}
+	progress(1)
+	return os.WriteFile(to, []byte("of "+in.From), 0o600)
+}
+
+// TestRemoteInputsAreBrought once, to the place of a file of that name, and are gone once the
+// run is over.
+func TestRemoteInputsAreBrought(t *testing.T) {
+	w, web := newWorld(t, "a", "b"), &web{}
+	w.Remote = web
+	w.sites["a"].acquire = &core.Error{Kind: core.Busy, Err: errors.New("no hosts are free")}
+	const from = "https://example.org/era5/t2m.nc"
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: from, SHA256: "00", To: "/work/in/"}}})
+	got := w.drive(t, run, nil)
+	b := w.sites["b"]
+	if got.State != state.Succeeded || len(web.fetched) != 1 || b.staged.Remote != filepath.Join(b.dir, "volume", "in", "t2m.nc") {
+		t.Errorf("%s: %s; fetched were %q, and brought %+v", got.State, got.Message, web.fetched, b.staged)
+	}
+	if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "remote")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still here: %v", err)
+	}
+}
+
+// TestRemoteInputsThatDoNotCome end the run before any hosts are asked for.
+func TestRemoteInputsThatDoNotCome(t *testing.T) {
+	w, web := newWorld(t, "a"), &web{err: &core.Error{Kind: core.Invalid, Err: errors.New("another digest")}}
+	w.Remote = web
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: "s3://bucket/k", To: "/work/"}}})
+	if got := w.drive(t, run, nil); got.State != state.Failed || got.Kind != core.Invalid.String() {
+		t.Errorf("%s, %s: %s", got.State, got.Kind, got.Message)
+	}
+	if list := w.attempts(t, run); len(list) != 0 {
+		t.Errorf("hosts were asked for: %+v", list)
+	}
+}
+
+// TestOutputsToABucket are sent once they are here, beside what others have stored, and nothing
+// of them stays here.
+func TestOutputsToABucket(t *testing.T) {
+	const place = "s3://bucket/results"
+	w := newWorld(t, "a")
+	by := " by " + w.Store.User() + "/j"
+	web := &web{objects: map[string]string{place + "/res/old": "old" + by, place + "/res/mine": "mine"}}
+	w.Remote = web
+	w.ending(t, 0, map[string]string{"volume/res/old": "new", "volume/res/mine": "theirs", "volume/res/sub/.x": "x"}, protocol.OutputMatch{Path: "volume/res"})
+	if err := os.Symlink("sub/.x", filepath.Join(w.sites["a"].dir, "volume", "res", "link")); err != nil {
+		t.Fatal(err)
+	}
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: place}}})
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Fatalf("got %+v", got)
+	}
+	want := map[string]string{
+		place + "/res/old": "new" + by, place + "/res/mine": "mine", place + "/res/mine." + run.ID: "theirs" + by, place + "/res/sub/.x": "x" + by, place + "/res/link": "x" + by,
+	}
+	if !same(web.objects, want) {
+		t.Errorf("the bucket has %q, want %q", web.objects, want)
+	}
+	if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "sending")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still here: %v", err)
+	}
+	w.arrived(t, run.ID, state.Arrived{To: place, Count: 1, Names: []string{"res"}})
+	w.nothingHeld(t)
+}
+
+// TestABucketThatDoesNotAnswer keeps the site, which has the outputs, until they are stored.
+func TestABucketThatDoesNotAnswer(t *testing.T) {
+	w, web := newWorld(t, "a"), &web{objects: map[string]string{}, fails: 1}
+	w.Remote = web
+	w.ending(t, 0, map[string]string{"volume/res": "text"}, protocol.OutputMatch{Path: "volume/res"})
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: "s3://bucket"}}})
+	if got, err := w.Drive(t.Context(), run.ID, nil); err == nil || !core.IsKind(err, core.Transient) || got.State.Final() || len(w.sites["a"].held) != 1 {
+		t.Fatalf("%s, %v; held are %v", got.State, err, w.sites["a"].held)
+	}
+	w.ending(t, 0, nil, protocol.OutputMatch{Path: "volume/res"})
+	if got := w.drive(t, run, nil); got.State != state.Succeeded || len(web.objects) != 1 {
+		t.Errorf("%s: %s; the bucket has %q", got.State, got.Message, web.objects)
+	}
+	w.nothingHeld(t)
+}

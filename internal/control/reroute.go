@@ -1,0 +1,212 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// SendElsewhere notes, in its user's name, that a run which waits for hosts shall
+// have them on other sites, in that order, before those that it has. The Drive that
+// waits takes it out of the queue that it stands in; where it has begun there
+// meanwhile, it stays, and goes to these sites when it moves. Invalid: it does not
+// wait, or waits for the first of them.
+func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []spec.Site) error {
+	refuse := func(why, remedy string) error {
+		return &core.Error{Kind: core.Invalid, Op: "send elsewhere the run", Object: run.ID, Err: errors.New(why), Remedy: remedy}
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if run.State.Final() {
+		return refuse("it is over ("+string(run.State)+")", "`bee show "+run.ID+"` tells how it ended.")
+	}
+	if n := len(attempts); n > 0 && !attempts[n-1].Released() {
+		switch last := attempts[n-1]; {
+		case last.Launched():
+			return refuse("it runs on site "+last.Site, "`bee move "+run.ID+"` has a job save itself that can, and go on elsewhere. Where that site is gone for good, `bee resume --site-lost "+run.ID+"` has the run go on without it.")
+		case last.Site == sites[0].Name:
+			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
+		}
+	}
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
+	return err
+}
+
+// ask records a request that means the last of a run's attempts.
+func (c *Controller) ask(ctx context.Context, run string, attempts []state.Attempt, kind state.RequestKind, sites []spec.Site) (state.Request, error) {
+	r := state.Request{Run: run, Kind: kind}
+	if n := len(attempts); n > 0 {
+		r.Attempt = attempts[n-1].N
+	}
+	if len(sites) > 0 {
+		raw, err := json.Marshal(sites)
+		if err != nil {
+			return r, err
+		}
+		r.Sites = raw
+	}
+	return c.Store.Ask(ctx, r)
+}
+
+// Move has a run go on on other sites, in that order, before those that it has; none: on
+// the next. ask has its job save itself and end.
+func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site, ask func() error) error {
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return err
+	}
+	if len(sites) == 0 && sub.listed() { // it goes on to the next by itself
+		return ask()
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if n := len(attempts); n > 0 && !attempts[n-1].Released() && len(sites) > 0 && attempts[n-1].Site == sites[0].Name {
+		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
+	}
+	// Recorded first: the job may write its checkpoint and end before the next line.
+	r, err := c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
+	if err != nil {
+		return err
+	}
+	if err := ask(); err != nil {
+		return errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, err.Error()))
+	}
+	return nil
+}
+
+// requestedSites gives the sites that the run's user has sent it to; sent without any: to any but
+// the one that has it.
+func (d *drive) requestedSites(ctx context.Context) (sites []spec.Site, sent bool, err error) {
+	if !d.unsent.IsZero() && time.Since(d.unsent) < requestLookAgain {
+		return nil, false, nil
+	}
+	r, err := d.c.Store.OpenRequest(ctx, d.run.ID, state.RequestMove)
+	if err != nil {
+		return nil, false, err
+	}
+	if r == nil {
+		d.unsent = time.Now()
+		return nil, false, nil
+	}
+	if over, err := d.overtaken(ctx, *r); err != nil {
+		return nil, false, err
+	} else if over {
+		return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
+	}
+	if len(r.Sites) > 0 {
+		if err := json.Unmarshal(r.Sites, &sites); err != nil {
+			return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestRefused, err.Error())
+		}
+	}
+	d.asksMove = r.ID
+	return sites, true, nil
+}
+
+// overtaken reports whether a request means an attempt that is over, and that ran: the one
+// after it was not meant. A run that looks for a site is meant by any of its attempts.
+func (d *drive) overtaken(ctx context.Context, r state.Request) (bool, error) {
+	if r.Attempt == 0 || r.Attempt >= d.attempts {
+		return false, nil
+	}
+	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	return slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.N == r.Attempt && a.Launched() }), err
+}
+
+// sentElsewhere tells whether the user has sent the run to other sites while it waited.
+func (d *drive) sentElsewhere(ctx context.Context) bool {
+	sites, _, err := d.requestedSites(ctx)
+	return err == nil && len(sites) > 0
+}
+
+// applyMove puts the sites first that the run's user has sent it to, if any, and the one
+// that it comes from last.
+func (d *drive) applyMove(ctx context.Context, from string) (bool, error) {
+	sites, sent, err := d.requestedSites(ctx)
+	if err != nil || !sent {
+		return false, err
+	}
+	if len(sites) == 0 {
+		d.avoid = firstOf(from, d.movedFrom) // the one that an earlier controller had seen it leave
+		d.record(ctx, event.MoveRequested{From: d.avoid})
+	} else {
+		d.record(ctx, event.MoveRequested{Sites: siteNames(sites)})
+		if err := d.reroute(ctx, sites, from); err != nil {
+			return false, err
+		}
+	}
+	d.first = 0
+	return true, recorded(d.c.Store.Answer(ctx, d.asksMove, state.RequestDone, ""))
+}
+
+func siteNames(sites []spec.Site) []string {
+	names := make([]string, len(sites))
+	for i, s := range sites {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// reroute has the run go on on the sites that its user names before all others, and
+// on the one that it comes from last.
+func (r *controlled) reroute(ctx context.Context, sites []spec.Site, from string) error {
+	r.sub.prefer(sites)
+	if at := slices.IndexFunc(r.sub.Sites, func(s spec.Site) bool { return s.Name == from }); at >= 0 {
+		last := r.sub.Sites[at]
+		r.sub.Sites = append(slices.Delete(r.sub.Sites, at, at+1), last)
+	}
+	raw, err := json.Marshal(r.sub)
+	if err != nil {
+		return err
+	}
+	r.run.Submission = raw
+	return recorded(r.c.Store.PutRun(ctx, r.run))
+}
+
+// prefer puts sites before those of a submission, which stay known: something may
+// be left there. The user's order counts from then on.
+func (s *Submission) prefer(sites []spec.Site) {
+	for _, old := range s.Sites {
+		if !slices.ContainsFunc(sites, func(n spec.Site) bool { return n.Name == old.Name }) {
+			sites = append(sites, old)
+		}
+	}
+	s.Sites, s.Job.Order = sites, spec.OrderListed
+}
+
+// requestLook is how often it is looked whether the user of a run that waits has sent it
+// to another site. With the time between two looks at a queue that is within a minute.
+const requestLook = 45 * time.Second
+
+// requestLookAgain is for how long it stays known that he has not: a round of the walk asks
+// after every site.
+const requestLookAgain = time.Second
+
+func (c *Controller) lookForRequests() time.Duration { return cmp.Or(c.requestLook, requestLook) }
+
+// restFor waits, unless the run's user sends it to another site meanwhile.
+func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
+	for end := time.Now().Add(pause); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		if err := core.Sleep(ctx, min(left, d.c.lookForRequests())); err != nil {
+			return err
+		}
+		if d.sentElsewhere(ctx) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package retention
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
+)
+
+// digestsName, in a run's directory, is the note of what its checkpoints elsewhere are: a
+// store, or an export, may hold something else by now.
+const digestsName = "digests.json"
+
+// digests is that note.
+type digests struct {
+	// Kept are the digests of the manifests in the run's store, by generation; "": one that
+	// was being kept when its controller died.
+	Kept map[string]string `json:"kept,omitempty"`
+	// Exported are those of exports of its virtual machines, oldest first.
+	Exported []string `json:"exported,omitempty"`
+}
+
+const (
+	mostDigests  = 8 << 20
+	mostExported = 100
+)
+
+func (p Places) digests(run string) (digests, bool, error) {
+	var s digests
+	raw, err := fsutil.ReadFile(p.State.RunDir(run), digestsName, mostDigests)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("read the digests of the checkpoints of run %s: %w", run, err)
+	}
+	return s, s.Kept != nil, nil
+}
+
+func (p Places) putDigests(run string, s digests) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return fsutil.WriteFile(filepath.Join(p.State.RunDir(run), digestsName), raw, 0o600)
+}
+
+// Elsewhere reports whether the run's checkpoints lie where others may write.
+func (c *Checkpoints) Elsewhere() bool { return c.store != "" }
+
+// ExpectKeep notes that a checkpoint is about to be kept: should this process die, the store
+// may have it whole, and its digest is not known.
+func (c *Checkpoints) ExpectKeep(g driver.Generation) error {
+	return c.changeDigests(func(s *digests) bool {
+		_, known := s.Kept[g.String()]
+		if !known {
+			s.Kept[g.String()] = ""
+		}
+		return !known
+	})
+}
+
+// NoteDigest notes what has been kept, before the site's copy may go.
+func (c *Checkpoints) NoteDigest(g driver.Generation, m driver.Manifest) error {
+	return c.changeDigests(func(s *digests) bool {
+		is := m.Digest()
+		changed := s.Kept[g.String()] != is
+		s.Kept[g.String()] = is
+		return changed
+	})
+}
+
+// Believe notes what a store has of a run that is new here: nothing tells whether it is
+// what the other installation kept.
+func (c *Checkpoints) Believe(list []driver.Checkpoint) error {
+	return c.changeDigests(func(s *digests) bool {
+		for _, k := range list {
+			if !k.Broken {
+				s.Kept[k.String()] = k.Manifest.Digest()
+			}
+		}
+		return true
+	})
+}
+
+// changeDigests changes the note where the run's checkpoints lie elsewhere.
+func (c *Checkpoints) changeDigests(change func(*digests) bool) error {
+	if !c.Elsewhere() {
+		return nil
+	}
+	c.digesting.Lock()
+	defer c.digesting.Unlock()
+	s, _, err := c.digests(c.run.ID)
+	if err != nil {
+		return err
+	}
+	if s.Kept == nil {
+		s.Kept = map[string]string{}
+	}
+	if !change(&s) {
+		return nil
+	}
+	return c.putDigests(c.run.ID, s)
+}
+
+// compared calls broken what a store has in place of the checkpoints that it was given.
+// Of a run from before digests were noted, what is there is noted now.
+func (c *Checkpoints) compared(ctx context.Context, list []driver.Checkpoint) ([]driver.Checkpoint, error) {
+	if !c.Elsewhere() {
+		return list, nil
+	}
+	s, known, err := c.digests(c.run.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		if len(list) == 0 {
+			return list, nil
+		}
+		return list, c.Believe(list)
+	}
+	list = slices.Clone(list)
+	for i, k := range list {
+		want, noted := s.Kept[k.String()]
+		switch {
+		case k.Broken || noted && want == "" || noted && want == k.Manifest.Digest():
+		default:
+			list[i].Broken = true
+			if c.Changed != nil {
+				c.Changed(ctx, k.Place)
+			}
+		}
+	}
+	return list, nil
+}
+
+// NoteExport notes what was saved into a directory of the user's.
+func (p Places) NoteExport(run string, m driver.Manifest) error {
+	s, _, err := p.digests(run)
+	if err != nil {
+		return err
+	}
+	s.Exported = append(s.Exported, m.Digest())
+	s.Exported = s.Exported[max(0, len(s.Exported)-mostExported):]
+	return p.putDigests(run, s)
+}
+
+// Exported reports whether this installation has saved what lies in an export.
+func (p Places) Exported(run string, k driver.Checkpoint) bool {
+	s, _, err := p.digests(run)
+	return err == nil && slices.Contains(s.Exported, k.Manifest.Digest())
+}

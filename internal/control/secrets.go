@@ -1,0 +1,78 @@
+package control
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// unreadName is a file in a run's directory whose age tells how long ago a controller could
+// not read the run's secrets.
+const unreadName = "secrets-unread"
+
+// retrySecrets is the least time between two tries to read secrets by a command, which may
+// ask a server, or its user for a password.
+const retrySecrets = time.Minute
+
+// unread is an error of reading secrets of a run that another controller has begun with:
+// this one may lack a variable, or a login, that whoever goes on with it next has.
+type unread struct{ error }
+
+func (u unread) Unwrap() error { return u.error }
+
+func (c *Controller) unreadPath(id string) string {
+	return filepath.Join(c.Store.RunDir(id), unreadName)
+}
+
+func (r *controlled) unreadPath() string { return r.c.unreadPath(r.run.ID) }
+
+// secrets reads those of the run's job.
+func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
+	values, err := secrets(ctx, &r.sub.Job)
+	if err == nil && r.continued {
+		os.Remove(r.unreadPath()) //nolint:errcheck // commands that can read them too do not look at its age
+	}
+	if err == nil || !r.continued || ctx.Err() != nil {
+		return values, err
+	}
+	if err := fsutil.WriteFile(r.unreadPath(), nil, 0o600); err != nil {
+		r.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", r.run.ID, "err", err)
+	}
+	r.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
+	return nil, unread{&core.Error{
+		Kind: core.Transient, Op: "go on with run", Object: r.run.ID, Err: err,
+		Remedy: "Nothing is lost. `bee supervise`, where its secrets can be read, continues it; `bee stop " + r.run.ID + "` ends it.",
+	}}
+}
+
+// waitsForSecrets tells whether a run cannot go on because its secrets could not be read,
+// and cannot be read here either. A command that would give one is run by controllers only.
+func (c *Controller) waitsForSecrets(ctx context.Context, id string) bool {
+	tried, err := os.Stat(c.unreadPath(id))
+	if err != nil {
+		return false
+	}
+	run, err := c.Store.Run(ctx, id)
+	if err != nil || run.StopAsked || run.State.Final() || run.State == state.Suspended {
+		return false
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return false
+	}
+	for _, from := range sub.Job.Secrets {
+		if from.Exec == "" {
+			_, err = secret(ctx, from)
+		}
+		if err != nil || from.Exec != "" && time.Since(tried.ModTime()).Abs() < retrySecrets {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,199 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// siteLost is a request to continue without the site of an attempt.
+type siteLost struct {
+	request int64
+	// Sites, if there are any, are those on which the run continues, in that order.
+	Sites []spec.Site
+	// stop is set where the run ends, and does not continue elsewhere.
+	stop bool
+}
+
+// lostAnswerLimit is how long a site may take that its user holds for lost to show
+// that it is not.
+const lostAnswerLimit = 20 * time.Second
+
+// HoldLost notes, in its user's name, that a run shall not wait any more for the
+// site of its present attempt. It gives what may go on there, and what is lost. A
+// Drive that waits for the site sees it; where there is none, one is needed.
+// Invalid: no site has it, or the one that has it answers.
+func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.Site) (string, error) {
+	refuse := func(why, remedy string) (string, error) {
+		return "", &core.Error{Kind: core.Invalid, Op: "hold for lost the site of run", Object: run.ID, Err: errors.New(why), Remedy: remedy}
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return "", err
+	}
+	if run.State == state.Suspended || len(attempts) == 0 || attempts[len(attempts)-1].Released() || attempts[len(attempts)-1].Lease == nil {
+		return refuse("it waits for no site that has it", "`bee show "+run.ID+"` tells where it stands.")
+	}
+	last := attempts[len(attempts)-1]
+	if slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == last.Site }) {
+		return refuse("it cannot go on on "+last.Site+", which is the one", "Name other sites with --site.")
+	}
+	if c.answers(ctx, run) {
+		return refuse("site "+last.Site+" answers", "`bee stop "+run.ID+"` ends the run, and `bee move "+run.ID+"` moves it.")
+	}
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return "", err
+	}
+	r := control(c, run, sub)
+	defer r.checkpoints().Close()
+	loss := (&attempt{controlled: r, rec: last}).loss(ctx)
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestSiteLost, sites)
+	return report.Loss(last.N, loss), err
+}
+
+// answers tells whether the head's host of a run's present attempt can be reached.
+func (c *Controller) answers(ctx context.Context, run state.Run) bool {
+	ctx, cancel := context.WithTimeout(ctx, lostAnswerLimit)
+	defer cancel()
+	lease, _, err := c.Live(ctx, run)
+	defer func() { disconnect(lease) }()
+	if err == nil && len(lease.Hosts()) > 0 && lease.Hosts()[0].Name != "" {
+		host := lease.Hosts()[0]
+		conn, derr := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
+		if err = derr; err == nil {
+			conn.Close()
+		}
+	}
+	return ctx.Err() == nil && (err == nil || !core.IsKind(err, core.Transient))
+}
+
+// declaredLostLook is how often the run's record is asked what its user has said of a site
+// that does not answer: less often than the site, which may be looked at for days.
+const declaredLostLook = 30 * time.Second
+
+// declaredLost tells whether the run's user has said that it shall not wait for this
+// attempt's site.
+func (a *attempt) declaredLost(ctx context.Context) bool {
+	if a.lost != nil {
+		return true
+	}
+	if !a.declaredLostAsked.IsZero() && time.Since(a.declaredLostAsked) < cmp.Or(a.c.requestLook, declaredLostLook) {
+		return false
+	}
+	a.declaredLostAsked = time.Now()
+	r, err := a.c.Store.OpenRequest(ctx, a.run.ID, state.RequestSiteLost)
+	if err != nil || r == nil || r.Attempt != a.rec.N {
+		return false
+	}
+	s := siteLost{request: r.ID}
+	if len(r.Sites) > 0 && json.Unmarshal(r.Sites, &s.Sites) != nil {
+		return false
+	}
+	run, err := a.c.Store.Run(ctx, a.run.ID)
+	if err != nil {
+		return false
+	}
+	s.stop = run.StopAsked // which this controller may not have heard yet
+	a.lost = &s
+	return true
+}
+
+// giveUp leaves behind what an attempt holds on a site that does not answer: one
+// that is dispensable, after its patience, or one that its user holds for lost.
+func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
+	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Patience: event.Seconds(unreachableLimit)}
+	if a.lost != nil {
+		why, gone.Patience = "does not answer, and was declared lost by the run's user", 0
+	}
+	out := outcome{state: state.Stopped, err: errStopped()}
+	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {
+		var err error
+		if out, err = a.withoutSiteFrom(ctx, why); err != nil {
+			return outcome{}, err
+		}
+	}
+	gone.Loss = a.loss(ctx)
+	a.event(ctx, gone)
+	a.blame(out)
+	a.forsake(out)
+	if err := a.put(ctx); err != nil {
+		return outcome{}, err
+	}
+	a.c.clearArrivals(&a.sub, a.run.ID)
+	return out, a.leave(ctx, errors.New("it does not answer"))
+}
+
+// withoutSiteFrom is the outcome of an attempt whose site is given up: the run goes
+// on from its last checkpoint or, where its user wants it to and there is none, from
+// its beginning.
+func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, error) {
+	if a.lost != nil && len(a.lost.Sites) > 0 {
+		if err := a.reroute(ctx, a.lost.Sites, a.rec.Site); err != nil {
+			return outcome{}, err
+		}
+	}
+	a.newest = nil // what is done now is not taken back
+	whole, err := a.dispensable(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	message := a.rec.Message
+	if message == "" {
+		message = "site " + a.rec.Site + " " + why
+	}
+	out, is, err := a.moved(ctx, &protocol.Result{Continue: a.rec.Result == state.Checkpointed && whole, Kind: core.Lost.String(), Message: message})
+	if err != nil {
+		return outcome{}, err
+	}
+	list, err := a.checkpoints().Whole(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	from := "from its checkpoint, which is " + a.checkpoints().Text()
+	if len(list) == 0 {
+		from = "anew, as no checkpoint is " + a.checkpoints().Text()
+	}
+	switch {
+	case !is && a.lost == nil: // as dispensable holds: never
+		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to go on from")}
+	case !is:
+		out = outcome{moved: true}
+	}
+	if out.moved {
+		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run goes on %s", why, from)}
+	}
+	return out, nil
+}
+
+// loss returns what may continue on a site that is given up, and what the run loses
+// with it.
+func (a *attempt) loss(ctx context.Context) event.Loss {
+	l := event.Loss{Store: a.sub.Job.Store}
+	if !a.harmless(ctx) {
+		l.Computes = true
+		for _, h := range a.rec.Hosts {
+			l.Hosts = append(l.Hosts, h.Name)
+		}
+		if left, bounded := a.canComputeFor(ctx); bounded {
+			l.Until = time.Now().Add(left)
+		}
+	}
+	if list, err := a.checkpoints().Whole(ctx); err != nil {
+		l.CheckpointUnknown = true
+	} else if len(list) > 0 {
+		l.Checkpoint = list[len(list)-1].Manifest.Taken
+	}
+	return l
+}

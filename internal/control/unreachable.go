@@ -1,0 +1,219 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// A site may stop answering for good while it still holds something of a run:
+// when the run may go on without it, and how what is left behind there is given
+// back once it answers again.
+
+// unreachableLimit is for how long a site that does not answer is waited for when
+// only outputs and logs of an attempt that has ended are left there, and the run
+// can go on from a checkpoint at home.
+const unreachableLimit = 5 * time.Minute
+
+// unanswered goes on with an attempt of another controller's whose site does
+// not answer, where that is safe: where nothing of it can compute there, and
+// nothing is there that the run needs.
+func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
+	switch {
+	case a.cancelled(): // it may start there by itself
+	case a.rec.Decided(): // only the release is left
+		return a.letGoUnanswered(ctx, remembered(a.rec), cause)
+	case a.autostarted() && !a.rec.Launched(): // it may start there by itself
+	case !a.rec.Launched() && a.stopAsked():
+		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
+	case !a.rec.Launched(): // nothing has ever run there
+		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
+	}
+	a.reportWaiting(ctx, cause)
+	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
+}
+
+// reportWaiting notes that the run waits for its site, why, and what its user can do.
+func (a *attempt) reportWaiting(ctx context.Context, cause error) {
+	u := a.waitsFor(ctx)
+	u.Site, u.Cause = a.site.Name, event.CauseOf(cause)
+	a.event(ctx, u)
+}
+
+// waitsFor returns why the run does not continue without its site.
+func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
+	switch {
+	case a.autostarted() && !a.rec.Launched():
+		return event.Unreachable{Wait: event.WaitAutostart}
+	case a.rec.Result == state.Checkpointed:
+		return event.Unreachable{Wait: event.WaitCheckpoint}
+	case a.rec.Result.Reported():
+		return event.Unreachable{Wait: event.WaitOutputs}
+	}
+	left, bounded := a.canComputeFor(ctx)
+	switch {
+	case !bounded:
+		return event.Unreachable{Wait: event.WaitTask}
+	case left > 0:
+		return event.Unreachable{Wait: event.WaitTask, Until: time.Now().Add(left), Checkpoints: a.sub.Job.Checkpoint != nil}
+	}
+	return event.Unreachable{Wait: event.WaitResult}
+}
+
+// letGoUnanswered lets go of an attempt whose site is known not to answer.
+func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
+	if a.rec.State == state.Lending {
+		a.on(machinery.ControllerStarted)
+	}
+	if a.decide(out); a.harmless(ctx) {
+		return out, a.leave(ctx, cause)
+	}
+	return out, a.letGo(ctx, out)
+}
+
+// errAway is why an attempt is not followed any more that is dispensable.
+var errAway = errors.New("the site has not answered for too long") //nolint:gochecknoglobals // a constant
+
+// silenceBeforeReport is how long there is no line to a head before a run's history says so.
+const silenceBeforeReport = 10 * time.Second
+
+// tooLong tells whether a site that does not answer has not done so for so long
+// that the run goes on without it. It never is where the run needs what is
+// there, or the site has its hosts stand still, unless its user says so; an error
+// tells that it cannot be told, or that the run has to wait.
+func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
+	if a.declaredLost(ctx) {
+		return true, nil
+	}
+	if a.still {
+		return false, nil
+	}
+	is, err := a.dispensable(ctx)
+	if err != nil && !core.IsKind(err, core.Transient) { // else the store may be asked at the next look
+		return false, err
+	}
+	if is {
+		return a.overdue(ctx, cause)
+	}
+	if a.silent.IsZero() {
+		a.silent = time.Now()
+	}
+	over := a.spent(ctx) // which is news
+	if (!a.told || over && !a.reportedOver) && time.Since(a.silent) >= silenceBeforeReport {
+		a.told, a.reportedOver = true, over
+		a.reportWaiting(ctx, cause)
+	}
+	return false, nil
+}
+
+// overdue is tooLong for an attempt that is known to be dispensable.
+func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
+	if a.away.IsZero() {
+		a.away = time.Now()
+		a.event(ctx, event.Unneeded{
+			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
+			Until: time.Now().Add(unreachableLimit), Patience: event.Seconds(unreachableLimit),
+		})
+	}
+	if time.Since(a.away) < unreachableLimit {
+		return false, nil
+	}
+	return true, a.wholeAtHome(ctx)
+}
+
+// wholeAtHome fails where the copy at home of what the attempt has saved is
+// damaged: the only good one is on its site then. A store elsewhere is trusted.
+func (a *attempt) wholeAtHome(ctx context.Context) error {
+	if a.rec.Result.Reported() && a.rec.Result != state.Checkpointed || a.sub.Job.Store != "" {
+		return nil
+	}
+	list, err := a.checkpoints().Whole(ctx)
+	if a.rec.Result == state.Checkpointed && len(list) > 0 {
+		list = list[len(list)-1:]
+	}
+	home := a.c.kept().OpenDir(a.c.kept().Dir(a.run.ID))
+	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
+		err = &core.Error{Kind: core.Transient, Op: "go on without site", Object: a.site.Name, Err: errors.New("the checkpoint at home is damaged, and the only good copy is there")}
+	}
+	return err
+}
+
+// dispensable tells whether the attempt has ended, and all that the run needs of
+// it to go on is at home.
+func (a *attempt) dispensable(ctx context.Context) (bool, error) {
+	saved, over := a.rec.Result == state.Checkpointed, a.rec.Result.Reported()
+	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.spent(ctx) {
+		return false, nil
+	}
+	if a.newest == nil || time.Since(a.listed) >= declaredLostLook {
+		list, err := a.checkpoints().Whole(ctx)
+		if err != nil || len(list) == 0 {
+			return false, err
+		}
+		a.newest, a.listed = &list[len(list)-1].Generation, time.Now()
+	}
+	return !saved || a.newest.Attempt == a.rec.N && a.newest.Snapshot == 0, nil
+}
+
+// unsure tells whether an attempt cannot be told to be dispensable just now, as the store
+// does not answer: one line that breaks must not have the wait for its site begin again.
+func unsure(err error, begun time.Time) bool {
+	return core.IsKind(err, core.Transient) && time.Since(begun) < 2*unreachableLimit
+}
+
+// goesOn tells whether a run goes on after an outcome, by itself or once its
+// user resumes it.
+func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended }
+
+// harmless tells whether nothing of the attempt can compute on its site any
+// more, released or not.
+func (a *attempt) harmless(ctx context.Context) bool {
+	return machinery.MayCompute(a.rec.State, a.rec.Autostart, a.rec.Result) == machinery.No || a.spent(ctx)
+}
+
+// leave leaves what could not be released on its site. It is tried again while
+// this controller carries the run on, and by later ones.
+func (a *attempt) leave(ctx context.Context, why error) error {
+	safe := event.SafeTried
+	switch {
+	case a.harmless(ctx):
+		safe = event.SafeIdle
+	case a.lost != nil:
+		safe = event.SafeLost
+	}
+	a.on(machinery.ReleaseFailed)
+	a.event(ctx, event.ReleaseFailed{Site: a.site.Name, Cause: event.CauseOf(why), Safe: safe})
+	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again
+		a.rec.Ended = a.rec.ReleaseTried
+	}
+	if err := a.put(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	a.runner.releaseLater(a.rec)
+	return nil
+}
+
+// releaseLater tries to release what an attempt has left behind, now and then,
+// until this controller is done with the run.
+func (d *drive) releaseLater(rec state.Attempt) {
+	d.behind.Go(func() {
+		d.guard(func() {
+			for pause := firstRest; core.Sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
+				err := d.cleanUp(d.during, rec)
+				if err == nil {
+					d.recordOf(d.during, rec.N, event.ReleasedLate{Site: rec.Site})
+					return
+				}
+				d.c.Log.Debug("what was left behind is still there", "run", d.run.ID, "site", rec.Site, "err", err)
+			}
+		})
+	})
+}

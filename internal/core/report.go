@@ -1,0 +1,31 @@
+package core
+
+import "time"
+
+// Answer is how a job ended after it was asked to write its checkpoint.
+type Answer string
+
+// Answers.
+const (
+	AnswerWrote   Answer = "wrote"   // it ended in its own way, or files of its checkpoint changed
+	AnswerDied    Answer = "died"    // it died of the signal, and nothing shows that it wrote a checkpoint
+	AnswerNothing Answer = "nothing" // it died of the signal, and nothing is there of `checkpoint.paths`
+)
+
+// NodeReport is what a node reports of its host and its use.
+type NodeReport struct {
+	Rank       int           `json:"rank"`
+	Host       string        `json:"host"`
+	Addr       string        `json:"addr"`
+	Runtime    string        `json:"runtime"`
+	Cores      int           `json:"cores"`
+	UserTime   time.Duration `json:"user_time"`
+	SystemTime time.Duration `json:"system_time"`
+	MaxRSS     int64         `json:"max_rss"`
+	// MemoryKills is how many processes of the job the kernel killed there because memory was
+	// full, and HostMemoryKills how many on the whole host.
+	MemoryKills     int `json:"memory_kills,omitempty"`
+	HostMemoryKills int `json:"host_memory_kills,omitempty"`
+	// Full reports that the disk with the disks of its virtual machine was full at the end.
+	Full bool `json:"full,omitempty"`
+}

@@ -1,0 +1,27 @@
+package drivertest
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// cores limits a container to one core, and wants another for its neighbour.
+func (s RuntimeSuite) cores(t *testing.T) {
+	const script = "while read name value; do test $name = Cpus_allowed_list: && echo $value; done < /proc/self/status"
+	var lists []string
+	for _, rank := range []string{"0", "1"} {
+		c := s.spec(t)
+		c.Env = append(c.Env, core.CoresVariable+"=1", "BEE_NODE_RANK="+rank)
+		list := want(t, s.start(t, c), script+"; true")
+		if list == "" || strings.ContainsAny(list, "-,") {
+			t.Errorf("a container of one core has the cores %s", list)
+		}
+		lists = append(lists, list)
+	}
+	if !s.OwnKernel && runtime.NumCPU() > 1 && lists[0] == lists[1] {
+		t.Errorf("two containers of one core each share core %s", lists[0])
+	}
+}

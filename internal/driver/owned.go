@@ -1,0 +1,43 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// ReleaseOwned releases everything on a site that carries an owner's tag.
+func ReleaseOwned(ctx context.Context, p Provider, q core.Owner) error {
+	// Of a site that answers in part, what is found is released.
+	handles, err := Owned(ctx, p, q)
+	var errs []error
+	if err != nil {
+		errs = append(errs, fmt.Errorf("list what is left: %w", err))
+	}
+	for _, h := range handles {
+		errs = append(errs, ReleaseHandle(ctx, p, h))
+	}
+	return errors.Join(errs...)
+}
+
+// Owned lists what on a site carries an owner's tag. A site that names anything else is not
+// believed: releasing that would end another run's attempt.
+func Owned(ctx context.Context, p Provider, q core.Owner) ([]core.Handle, error) {
+	handles, err := p.List(ctx, q)
+	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Attempt < 1 }), err
+}
+
+// ReleaseHandle releases what a handle names. That it is gone already is success.
+func ReleaseHandle(ctx context.Context, p Provider, h core.Handle) error {
+	lease, err := p.Recover(ctx, h)
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}

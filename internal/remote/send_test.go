@@ -1,0 +1,120 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/bee-hpc/bee/internal/s3client"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
+)
+
+// fileOf makes a file with a text.
+func fileOf(t *testing.T, data []byte) *os.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// TestSend: an object is replaced by its writer alone, or where that is allowed.
+func TestSend(t *testing.T) {
+	server := s3server.Start(t)
+	for _, e := range server.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+	to, err := NewSender(t.Context(), Place{Bucket: server.Bucket, Prefix: "results"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join(server.Dir, "results", name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(raw)
+	}
+	ann, bob := Stored{"run1", "ann@host/jöb"}, Stored{"run2", "bob@host/job"}
+	for _, c := range []struct {
+		text    string
+		by      Stored
+		replace bool
+		there   string
+	}{
+		{"one", ann, false, "one"}, {"two", Stored{"run3", ann.Writer}, false, "two"}, {"three", bob, false, "two"}, {"four", bob, true, "four"}, {"five", ann, false, "four"},
+	} {
+		err := to.Send(t.Context(), "a/b", fileOf(t, []byte(c.text)), c.by, c.replace)
+		if (err == nil) != (c.text == c.there) || err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+		if got := object("a/b"); got != c.there {
+			t.Errorf("%s: it has %q", c.text, got)
+		}
+	}
+	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: server.Bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "results/others"
+	if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &server.Bucket, Key: &key, Body: strings.NewReader("others")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Send(t.Context(), "others", fileOf(t, []byte("x")), ann, false); !errors.Is(err, fs.ErrExist) || object("others") != "others" {
+		t.Errorf("over an object of another program: %v", err)
+	}
+	large := bytes.Repeat([]byte("large "), (wholeSize+1<<20)/6)
+	if err := to.Send(t.Context(), "large", fileOf(t, large), ann, false); err != nil || object("large") != string(large) {
+		t.Errorf("a file of several parts: %v", err)
+	}
+	if err := to.Send(t.Context(), "large", fileOf(t, large), bob, false); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a file of several parts: %v", err)
+	}
+	var all sync.WaitGroup
+	var stored atomic.Int32
+	for range 8 {
+		f := fileOf(t, []byte("x"))
+		all.Go(func() {
+			by := Stored{"run", f.Name()}
+			switch err := to.Send(t.Context(), "at once", f, by, false); {
+			case err == nil:
+				stored.Add(1)
+			case !errors.Is(err, fs.ErrExist):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := stored.Load(); n != 1 {
+		t.Errorf("%d of 8 writers have stored one object", n)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for name, want := range map[string]string{"a/b": "p/a/b", "é": "p/é", "\xff/x": "p/%FF/x", "a%b": "p/a%b"} {
+		if got := keyOf("p", name); got != want {
+			t.Errorf("%q: %q", name, got)
+		}
+	}
+	if got := keyOf("", "a"); got != "a" {
+		t.Errorf("without a prefix: %q", got)
+	}
+	long := strings.Repeat("x/", 500)
+	if got := keyOf("p", long); len(got) > mostKey || !strings.HasPrefix(got, "p/long-names/") || got == keyOf("p", long+"y") {
+		t.Errorf("a long one: %q", got)
+	}
+}

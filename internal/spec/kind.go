@@ -1,0 +1,112 @@
+package spec
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Kind is what the contents of a file are.
+type Kind string
+
+// The kinds of files that are mistaken for Beefiles. The parser reports what is wrong with
+// all others.
+const (
+	KindBeefile    Kind = "Beefile"
+	KindSites      Kind = "sites file"
+	KindCompose    Kind = "compose file"
+	KindKubernetes Kind = "manifest of Kubernetes"
+	KindSkyPilot   Kind = "SkyPilot task"
+	KindBatch      Kind = "batch script"
+	KindScript     Kind = "script"
+	KindDockerfile Kind = "Dockerfile"
+	KindDefinition Kind = "definition file of Apptainer"
+)
+
+// KindOf returns the kind of a file by its name and contents.
+func KindOf(file string, data []byte) Kind {
+	if kind := kindOfText(file, data); kind != "" {
+		return kind
+	}
+	d := newDecoder(file, data)
+	root := d.root(data)
+	if root == nil || len(d.problems) > 0 {
+		return KindBeefile
+	}
+	var keys []string
+	sites := false
+	for _, f := range d.fields(root, "") {
+		key := f.Key.GetToken().Value
+		keys = append(keys, key)
+		if list, is := f.Value.(*ast.SequenceNode); is && key == "sites" && len(list.Values) > 0 {
+			_, sites = list.Values[0].(ast.MapNode)
+		}
+	}
+	has := func(some ...string) bool {
+		return slices.ContainsFunc(some, func(k string) bool { return slices.Contains(keys, k) })
+	}
+	switch {
+	case has("image", "build"):
+		return KindBeefile
+	case sites:
+		return KindSites
+	case has("services"):
+		return KindCompose
+	case has("apiVersion"):
+		return KindKubernetes
+	case has("resources", "num_nodes", "file_mounts", "envs") && has("run", "setup", "resources"):
+		return KindSkyPilot
+	}
+	return KindBeefile
+}
+
+// kindOfText is the kind of a file that is no YAML, or "".
+func kindOfText(file string, data []byte) Kind {
+	text := string(data)
+	if name := strings.ToLower(filepath.Base(file)); name == "dockerfile" || name == "containerfile" || strings.HasSuffix(name, ".dockerfile") || strings.HasPrefix(name, "dockerfile.") {
+		return KindDockerfile
+	}
+	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "#!") && !strings.Contains(first, "bee") {
+		if strings.Contains(text, "\n#SBATCH") || strings.Contains(text, "\n#PBS") {
+			return KindBatch
+		}
+		return KindScript
+	}
+	for line := range strings.Lines(text) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case word == "" || strings.HasPrefix(word, "#"):
+			continue
+		case word == "FROM" || word == "ARG":
+			return KindDockerfile
+		case strings.EqualFold(word, "Bootstrap:"):
+			return KindDefinition
+		case word == "docker" && strings.HasPrefix(strings.TrimSpace(rest), "run"):
+			return KindScript
+		}
+		break
+	}
+	return ""
+}
+
+// FileKind is the kind of a file on this machine; what cannot be read is taken for a
+// Beefile, as reading it again reports why.
+func FileKind(file string) Kind {
+	f, err := os.Open(file)
+	if err != nil {
+		return KindBeefile
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return KindBeefile
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return KindBeefile
+	}
+	return KindOf(file, data)
+}

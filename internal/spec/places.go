@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"path"
+	"strings"
+)
+
+// Collision returns a directory in which outputs of two jobs may have one name, or be one
+// within the other; "": there is none. It may report too much, as the names that patterns
+// match are not known, and never too little.
+func (j *Job) Collision(other *Job) string {
+	for _, a := range j.Outputs {
+		for _, b := range other.Outputs {
+			for _, p := range j.placesOf(a) {
+				for _, q := range other.placesOf(b) {
+					if overlap(p, q) {
+						return a.To
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// placesOf returns where matches of an output may come, element by element: under their
+// own names, or where those are taken, with the directories before them.
+func (j *Job) placesOf(o Output) [][]string {
+	at := elementsOf(o.To)
+	places := [][]string{append(at[:len(at):len(at)], path.Base(o.From))}
+	rest, is := strings.CutPrefix(o.From, strings.TrimSuffix(j.Volume.Path, "/")+"/")
+	if is && strings.Contains(rest, "/") {
+		places = append(places, append(at[:len(at):len(at)], strings.Split(rest, "/")...))
+	}
+	return places
+}
+
+// elementsOf are those of the place of an output, as patterns.
+func elementsOf(to string) []string {
+	if r, _, err := ParseRemoteDir(to); err == nil {
+		at := []string{literal("s3:" + r.Endpoint), literal(r.Bucket)}
+		if r.Key != "" {
+			at = append(at, strings.Split(literal(r.Key), "/")...)
+		}
+		return at
+	}
+	if to = realPath(to); to == "/" {
+		return nil
+	}
+	return strings.Split(strings.Trim(literal(to), "/"), "/")
+}
+
+// literal is a pattern that matches just a text.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
+}
+
+// overlap reports whether something of one place may be at the other, or within it.
+func overlap(a, b []string) bool {
+	for i := range min(len(a), len(b)) {
+		if !meet(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// meet reports whether two patterns may match one name. A class counts as any character.
+func meet(a, b string) bool {
+	p, q := signs(a), signs(b)
+	// can[k] tells whether what is left of p meets what is left of q from k on.
+	can := make([]bool, len(q)+1)
+	for i := len(p); i >= 0; i-- {
+		next := can
+		can = make([]bool, len(q)+1)
+		for k := len(q); k >= 0; k-- {
+			switch {
+			case i < len(p) && p[i] == manyRunes:
+				can[k] = next[k] || k < len(q) && can[k+1]
+			case k < len(q) && q[k] == manyRunes:
+				can[k] = can[k+1] || i < len(p) && next[k]
+			case i == len(p) || k == len(q):
+				can[k] = i == len(p) && k == len(q)
+			default:
+				can[k] = next[k+1] && (p[i] == q[k] || p[i] == oneRune || q[k] == oneRune)
+			}
+		}
+	}
+	return can[0]
+}
+
+// Wildcards among the signs of a pattern.
+const (
+	oneRune   rune = -1
+	manyRunes rune = -2
+)
+
+// signs are the characters of a pattern, with wildcards.
+func signs(pattern string) []rune {
+	var list []rune
+	text := []rune(pattern)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '*':
+			list = append(list, manyRunes)
+		case c == '?':
+			list = append(list, oneRune)
+		case c == '\\' && i+1 < len(text):
+			i++
+			list = append(list, text[i])
+		case c == '[':
+			for i++; i < len(text) && text[i] != ']'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			list = append(list, oneRune)
+		default:
+			list = append(list, c)
+		}
+	}
+	return list
+}

@@ -1,0 +1,108 @@
+package sshlink
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+)
+
+func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := client(t, f)
+	var told, all int64
+	p.s.Progress = func(what string, done, total int64) {
+		if what != "bringing bee to h0" || done < told {
+			t.Errorf("%s: %d of %d after %d", what, done, total, told)
+		}
+		told, all = done, total
+	}
+	installed := func() []string {
+		found, err := filepath.Glob(f.There(filepath.Join(f.Dir, "cache", "bee", "bin", "*")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	login(t, p, "h0")
+	first := installed()
+	if len(first) != 1 {
+		t.Fatalf("installed: %v", first)
+	}
+	if all == 0 || told != all {
+		t.Errorf("told of %d of %d bytes", told, all)
+	}
+	told, all = 0, 0
+	before, err := os.Stat(first[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	login(t, p, "h0")
+	after, err := os.Stat(first[0])
+	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) || all > 0 {
+		t.Errorf("the binary was sent again: %v", err)
+	}
+}
+
+// TestCopiesThatCannotBeUsedAreReplaced: what lies in a host's cache under the name of
+// this binary may have come to any harm, and other versions lie beside it.
+func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
+	f := sshfarm.Start(t, 1)
+	p := client(t, f)
+	binaries, err := p.binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := f.There(filepath.Join(f.Dir, "cache", "bee", "bin"))
+	path := filepath.Join(dir, "bee-"+binaries[runtime.GOARCH].sum)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	harmed := bytes.Repeat([]byte("\n"), len(whole)) // as long as it shall be
+	for _, c := range []struct {
+		name string
+		data []byte
+		mode os.FileMode
+	}{
+		{"empty", nil, 0o700},
+		{"cut short early", whole[:4096], 0o700},
+		{"cut short late", whole[:len(whole)/4*3], 0o700},
+		{"other content", harmed, 0o700},
+		{"not executable", whole, 0o600},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, c.data, c.mode)); err != nil {
+				t.Fatal(err)
+			}
+			login(t, p, "h0")
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
+				t.Errorf("it was not replaced: %d bytes, %v", len(got), err)
+			}
+		})
+	}
+	versions := map[string]bool{"bee-recent": true, "bee-forgotten": false}
+	for name, stays := range versions {
+		used := time.Now()
+		if !stays {
+			used = used.AddDate(-1, 0, 0)
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), whole[:10], 0o700), os.Chtimes(filepath.Join(dir, name), used, used), os.Chmod(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	login(t, p, "h0")
+	for name, stays := range versions {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

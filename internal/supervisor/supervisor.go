@@ -1,0 +1,239 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Control makes a run's controller work once. An error means that the run is not over, and
+// that it is tried again after retry. A stop that is asked of it ends the run.
+type Control func(ctx context.Context, run string, stop *Stop, retry time.Duration) error
+
+// Supervisor holds the controllers of many runs in one process: each has its own goroutines,
+// its own log and its own lock. When it is killed, `bee supervise`, or the next command that
+// changes a run, continues all of them.
+type Supervisor struct {
+	Store *state.Store
+	Log   *slog.Logger
+	// Inbox is the directory in which the names of runs are left for it: see Leave.
+	Inbox string
+	// Mark records the runs that it holds.
+	Mark    Mark
+	Control Control
+
+	mu sync.Mutex
+	// runs are those that have a controller, or wait to be tried again.
+	runs map[string]*supervised
+	all  sync.WaitGroup
+}
+
+// supervised is a run of a supervisor.
+type supervised struct {
+	stop *Stop
+	wake chan struct{} // ends a pause before it is tried again
+}
+
+func newSupervised() *supervised {
+	return &supervised{stop: NewStop(), wake: make(chan struct{}, 1)}
+}
+
+// Stop is a user's request that a run ends.
+type Stop struct {
+	asked chan struct{}
+	once  sync.Once
+}
+
+// NewStop returns a request that is not made yet.
+func NewStop() *Stop { return &Stop{asked: make(chan struct{})} }
+
+// Ask makes the request. It is idempotent.
+func (s *Stop) Ask() { s.once.Do(func() { close(s.asked) }) }
+
+// Asked is closed once the request is made.
+func (s *Stop) Asked() <-chan struct{} { return s.asked }
+
+// How long a supervisor waits before it tries a run again whose controller has failed, at
+// first and at most.
+const (
+	firstRetry   = 5 * time.Second
+	longestRetry = 15 * time.Minute
+)
+
+const (
+	// TakeInterval is how often a supervisor looks for runs that were left for it.
+	TakeInterval = 200 * time.Millisecond
+	// StopInterval is how often a controller looks whether its run was asked to stop by a
+	// command that could not signal it.
+	StopInterval = 2 * time.Second
+)
+
+// Serve takes runs until there are none any more.
+func (v *Supervisor) Serve(ctx context.Context) error {
+	// TERM says that some run was asked to stop: which, the records show. HUP
+	// comes when the terminal goes, and means nothing here.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	look := time.NewTicker(TakeInterval)
+	defer look.Stop()
+	stops := time.NewTicker(StopInterval)
+	defer stops.Stop()
+	defer v.all.Wait()
+	for {
+		names, err := waiting(v.Inbox)
+		if err != nil {
+			return err
+		}
+		for _, id := range names {
+			v.take(ctx, id)
+		}
+		if len(names) == 0 && v.idle() {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-stops.C:
+			v.lookForStops(ctx)
+		case got := <-signals:
+			if got != syscall.SIGHUP {
+				v.lookForStops(ctx)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (v *Supervisor) idle() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.runs) == 0
+}
+
+// add makes a run known to the supervisor. Callers hold the lock.
+func (v *Supervisor) add(id string) *supervised {
+	r := newSupervised()
+	if v.runs == nil {
+		v.runs = map[string]*supervised{}
+	}
+	v.runs[id] = r
+	return r
+}
+
+// take starts the controller of a run, unless the run has one.
+func (v *Supervisor) take(ctx context.Context, id string) {
+	defer os.Remove(filepath.Join(v.Inbox, id)) // a process that waits for this may end now
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r := v.runs[id]; r != nil {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	lock, err := v.Store.Lock(id)
+	if err != nil {
+		if !core.IsKind(err, core.Busy) { // else another process was quicker
+			v.Log.Warn("take over run", "run", id, "err", err)
+		}
+		return
+	}
+	r := v.add(id)
+	v.Mark.add(id)
+	v.all.Go(func() {
+		for lock != nil {
+			v.controlToEnd(ctx, id, r, lock)
+			lock = v.forget(ctx, id)
+		}
+	})
+}
+
+// forget removes a run whose controller has ended. Where its user has resumed or stopped
+// the run since, and left it here, a new lock of it is returned.
+func (v *Supervisor) forget(ctx context.Context, id string) *state.Lock {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	run, err := v.Store.Run(ctx, id)
+	if err == nil && !run.State.Final() && run.State != state.SetAside && (run.State != state.Suspended || run.StopAsked) {
+		if lock, err := v.Store.Lock(id); err == nil {
+			return lock
+		}
+	}
+	delete(v.runs, id)
+	v.Mark.remove(id)
+	return nil
+}
+
+// controlToEnd makes controllers of a run until it has ended. What fails may pass: a disk
+// that is full, a connection that is lost. In the meantime the run has no controller, so
+// `bee supervise` tries it at once, except where it cannot read the run's secrets.
+func (v *Supervisor) controlToEnd(ctx context.Context, id string, r *supervised, lock *state.Lock) {
+	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+		err := core.Caught(func() error { return v.Control(ctx, id, r.stop, wait) })
+		lock.Unlock() //nolint:errcheck // it is free in any case
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		again, over := v.rest(ctx, id, r, wait)
+		if over {
+			return
+		}
+		if again {
+			wait = firstRetry
+		}
+		if lock, err = v.Store.Lock(id); err != nil {
+			return // another process has it, or the state directory is gone
+		}
+	}
+}
+
+// rest is the pause before a run is tried again, which ends when that is asked for, or
+// another process has brought the run to its end.
+func (v *Supervisor) rest(ctx context.Context, id string, r *supervised, wait time.Duration) (asked, over bool) {
+	t, look := time.NewTimer(wait), time.NewTicker(StopInterval)
+	defer t.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-t.C:
+			return false, false
+		case <-r.wake:
+			return true, false
+		case <-look.C:
+			run, err := v.Store.Run(ctx, id)
+			if over := err == nil && run.State.Final() || core.IsKind(err, core.NotFound); over {
+				return false, true
+			}
+		case <-ctx.Done():
+			return false, true
+		}
+	}
+}
+
+// lookForStops ends the runs that their user wants to end.
+func (v *Supervisor) lookForStops(ctx context.Context) {
+	if v.idle() {
+		return
+	}
+	ids, err := v.Store.Stopping(ctx)
+	if err != nil {
+		return // the next look is soon
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range ids {
+		if r := v.runs[id]; r != nil {
+			r.stop.Ask()
+		}
+	}
+}

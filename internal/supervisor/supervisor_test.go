@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// storeOf returns a store with runs.
+func storeOf(t *testing.T, runs ...state.Run) *state.Store {
+	t.Helper()
+	store, err := state.Open(t.Context(), filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for i, r := range runs {
+		r.Created, r.Submission = time.Now().Add(time.Duration(i)*time.Second), []byte("{}")
+		if err := store.PutRun(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+func newSupervisor(store *state.Store, inbox string) *Supervisor {
+	return &Supervisor{Store: store, Log: slog.New(slog.DiscardHandler), Inbox: inbox}
+}
+
+// TestRunsThatAreLeftLateAreNotForgotten: a run that its user resumes or stops just when its
+// controller has ended gets another one.
+func TestRunsThatAreLeftLateAreNotForgotten(t *testing.T) {
+	store := storeOf(t, state.Run{ID: "resumed1", State: state.Queued}, state.Run{ID: "stopped1", State: state.Suspended},
+		state.Run{ID: "waiting1", State: state.Suspended}, state.Run{ID: "ended111", State: state.Succeeded}, state.Run{ID: "another1", State: state.Running})
+	if err := store.AskStop(t.Context(), "stopped1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Lock("another1"); err != nil { // as another supervisor does
+		t.Fatal(err)
+	}
+	v := newSupervisor(store, t.TempDir())
+	for id, again := range map[string]bool{"resumed1": true, "stopped1": true, "waiting1": false, "ended111": false, "another1": false, "removed1": false} {
+		v.add(id)
+		if lock := v.forget(t.Context(), id); (lock != nil) != again || (v.runs[id] != nil) != again {
+			t.Errorf("%s: got a lock %v, known %v; want %v", id, lock != nil, v.runs[id] != nil, again)
+		}
+	}
+}
+
+// TestARunThatIsLeftIsNoOrphan, to no command that comes before a busy supervisor has taken
+// the run: each would start a process, and all of these take the supervisor's processors.
+// Where the supervisor has ended, the run is one.
+func TestARunThatIsLeftIsNoOrphan(t *testing.T) {
+	store := storeOf(t, state.Run{ID: "handed11", State: state.Queued}, state.Run{ID: "orphan11", State: state.Queued})
+	lock, err := store.LockSupervisor("key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Leave(store.Supervisor("key"), []string{"handed11"}); err != nil {
+		t.Fatal(err)
+	}
+	if !IsLeft(store, "handed11") || IsLeft(store, "orphan11") {
+		t.Errorf("left: %v, and one that nobody has left: %v", IsLeft(store, "handed11"), IsLeft(store, "orphan11"))
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if IsLeft(store, "handed11") {
+		t.Error("a run is left for a supervisor that has ended")
+	}
+}
+
+// TestASupervisorSeesStopsThatAreOnlyRecorded, of its own runs.
+func TestASupervisorSeesStopsThatAreOnlyRecorded(t *testing.T) {
+	store := storeOf(t, state.Run{ID: "stopped1", State: state.Running}, state.Run{ID: "another1", State: state.Running}, state.Run{ID: "goeson11", State: state.Running})
+	v := newSupervisor(store, filepath.Join(t.TempDir(), "inbox"))
+	stopped, other := v.add("stopped1"), v.add("goeson11")
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- v.Serve(ctx) }()
+	for _, id := range []string{"stopped1", "another1"} {
+		if err := store.AskStop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-stopped.stop.Asked()
+	cancel()
+	if err := <-served; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	select {
+	case <-other.stop.Asked():
+		t.Error("a run ends that nobody has asked to")
+	default:
+	}
+}
+
+// TestRunsOfAnInboxAreControlledToTheirEnd: a controller that fails is followed by another
+// as soon as the run is left again, and the supervisor ends with its last run.
+func TestRunsOfAnInboxAreControlledToTheirEnd(t *testing.T) {
+	store := storeOf(t, state.Run{ID: "fails111", State: state.Queued})
+	inbox := store.Supervisor("key")
+	if err := Leave(inbox, []string{"fails111"}); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	err := ServeOrLeave(t.Context(), store, "key", []string{"fails111"}, func(ctx context.Context, inbox string) error {
+		v := newSupervisor(store, inbox)
+		v.Control = func(ctx context.Context, id string, _ *Stop, _ time.Duration) error {
+			if tries++; tries == 1 {
+				return errors.Join(errors.New("the disk is full"), Leave(inbox, []string{id}))
+			}
+			run, err := store.Run(ctx, id)
+			run.State = state.Succeeded
+			return errors.Join(err, store.PutRun(ctx, run))
+		}
+		return v.Serve(ctx)
+	})
+	if err != nil || tries != 2 {
+		t.Errorf("%d controllers, %v; want 2", tries, err)
+	}
+	if run, err := store.Run(t.Context(), "fails111"); err != nil || run.State != state.Succeeded {
+		t.Errorf("got %s, %v", run.State, err)
+	}
+}

@@ -1,0 +1,314 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+type benchReport struct {
+	Sentences []string `json:"sentences"`
+	Result    struct {
+		Blocks    int `json:"blocks"`
+		Contrasts []struct {
+			Environment string `json:"environment"`
+			Metric      string `json:"metric"`
+			Finding     struct {
+				Verdict  string  `json:"verdict"`
+				Estimate float64 `json:"estimate"`
+			} `json:"finding"`
+		} `json:"contrasts"`
+		Failed []struct {
+			Environment string `json:"environment"`
+			Reason      string `json:"reason"`
+		} `json:"failed"`
+	} `json:"result"`
+}
+
+// TestBenchFindsAHandicap measures an environment against itself, and against one that has
+// more to compute; a runtime that is not there loses its column.
+func TestBenchFindsAHandicap(t *testing.T) {
+	bee := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin"}})
+	study := func(steps int) string {
+		return fmt.Sprintf(`study: handicap
+job: {image: "docker-archive:%s", run: "i=0; while [ $i -lt $STEPS ]; do i=$((i+1)); done; echo counted $i", env: {STEPS: "40000"}, workdir: /work}
+environments:
+  plain: {runtime: rootless}
+  equal: {runtime: rootless}
+  handicap: {runtime: rootless, env: {STEPS: "%d"}}
+  apptainer: {runtime: apptainer}
+metrics: {cpu: {builtin: host_cpu, primary: true}, start: {builtin: start_seconds}}
+check: [{regex: '^counted [0-9]+$'}]
+method: {blocks: 10}
+`, image, steps)
+	}
+	file := bee.File("study.yaml", study(80000))
+	out := filepath.Join(bee.Dir, "out")
+	var r benchReport
+	bee.JSON(&r, "bench", "run", "--wait", "0s", file, "-o", out, "--json")
+	verdicts, estimates := map[string]string{}, map[string]float64{}
+	for _, c := range r.Result.Contrasts {
+		if c.Metric == "cpu" {
+			verdicts[c.Environment], estimates[c.Environment] = c.Finding.Verdict, c.Finding.Estimate
+		}
+	}
+	if verdicts["handicap"] != "slower" {
+		t.Errorf("twice the work is %q, expected slower: %q", verdicts["handicap"], r.Sentences)
+	}
+	if math.Abs(estimates["equal"]) > 0.2 || estimates["handicap"] < estimates["equal"]+0.1 {
+		t.Errorf("estimates %v", estimates)
+	}
+	if len(r.Result.Failed) != 1 || r.Result.Failed[0].Environment != "apptainer" || r.Result.Failed[0].Reason == "" {
+		t.Errorf("left out: %+v, expected apptainer with a reason", r.Result.Failed)
+	}
+	if r.Result.Blocks != 10 {
+		t.Errorf("%d blocks, expected 10", r.Result.Blocks)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !strings.Contains(string(page), "handicap") {
+		t.Errorf("the page: %v", err)
+	}
+	if text := bee.Must("bench", "report", out); !strings.Contains(text, "handicap: cpu slower by") {
+		t.Errorf("bench report: %s", text)
+	}
+	if left := bee.Must("ps", "-a"); strings.Contains(left, "handicap") {
+		t.Errorf("runs of measurements are left:\n%s", left)
+	}
+
+	t.Run("plan", func(t *testing.T) {
+		var p struct {
+			Baseline     string `json:"baseline"`
+			Environments []struct {
+				Name    string `json:"name"`
+				Dropped string `json:"dropped"`
+			} `json:"environments"`
+		}
+		bee.JSON(&p, "bench", "plan", file, "--json")
+		if p.Baseline != "plain" || len(p.Environments) != 4 || p.Environments[3].Dropped == "" || p.Environments[1].Dropped != "" {
+			t.Errorf("the plan is %+v", p)
+		}
+	})
+	t.Run("calibrate and compare", func(t *testing.T) {
+		var c struct {
+			Environment string `json:"environment"`
+			Figures     []struct {
+				Metric string   `json:"metric"`
+				Margin *float64 `json:"margin"`
+			} `json:"figures"`
+		}
+		calibrated := filepath.Join(bee.Dir, "calibrated")
+		bee.JSON(&c, "bench", "calibrate", "--wait", "0s", file, "--blocks", "6", "-o", calibrated, "--json")
+		if c.Environment != "plain" || len(c.Figures) != 1 || c.Figures[0].Metric != "cpu" || c.Figures[0].Margin == nil {
+			t.Errorf("calibrated: %+v", c)
+		}
+		if got := bee.Try("bench", "compare", out, calibrated); got.Code == 0 {
+			t.Error("studies of other environments are compared unasked")
+		}
+		if got := bee.Must("bench", "compare", "--allow-different", out, calibrated); !strings.Contains(got, "cpu") {
+			t.Errorf("bench compare: %s", got)
+		}
+	})
+	t.Run("resume refuses another job", func(t *testing.T) {
+		few := filepath.Join(bee.Dir, "named")
+		bee.File("named.yaml", fmt.Sprintf("image: \"docker-archive:%s\"\nrun: echo counted 1\nworkdir: /work\n", image))
+		named := bee.File("named-study.yaml", "study: named\njob: {file: named.yaml}\nenvironments: {plain: {runtime: rootless}, equal: {runtime: rootless}}\nmetrics: {cpu: {builtin: host_cpu}}\nmethod: {blocks: 1}\n")
+		bee.Must("bench", "run", "--wait", "0s", named, "-o", few)
+		bee.Must("bench", "resume", "--wait", "0s", few)
+		bee.File("named.yaml", fmt.Sprintf("image: \"docker-archive:%s\"\nrun: echo counted 2\nworkdir: /work\n", image))
+		if got := bee.Try("bench", "resume", "--wait", "0s", few); got.Code != 201 {
+			t.Errorf("a study with another job is resumed: %d\n%s", got.Code, got.Stderr)
+		}
+	})
+	t.Run("gate", func(t *testing.T) {
+		gated := filepath.Join(bee.Dir, "gated")
+		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", gated, "--env", "handicap", "--blocks", "7", "--fail-on", "slower"); got.Code != 208 {
+			t.Errorf("a gate with a handicap ends with %d, expected 208:\n%s", got.Code, got.Stderr)
+		}
+		few := filepath.Join(bee.Dir, "few")
+		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", few, "--env", "equal", "--blocks", "2", "--fail-on", "slower"); got.Code != 209 {
+			t.Errorf("a gate without verdict ends with %d, expected 209:\n%s", got.Code, got.Stderr)
+		}
+	})
+	t.Run("a wrong answer is a failure", func(t *testing.T) {
+		wrong := bee.File("wrong.yaml", strings.Replace(study(1), "counted [0-9]+$", "counted 80000$", 1))
+		got := bee.Try("bench", "run", "--wait", "0s", wrong, "-o", filepath.Join(bee.Dir, "wrong"), "--env", "equal", "--fail-on", "failed")
+		if got.Code != 200 {
+			t.Errorf("a study with wrong answers ends with %d, expected 200:\n%s\n%s", got.Code, got.Stdout, got.Stderr)
+		}
+	})
+}
+
+// TestBenchOfAJob measures a Beefile as it is.
+func TestBenchOfAJob(t *testing.T) {
+	testkit.AsRootToo(t)
+	bee := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin"}})
+	job := bee.File("job.yaml", "image: docker-archive:"+image+"\nrun: \"echo speed 5\"\nworkdir: /work\n")
+	got := bee.Try("bench", "run", "--wait", "0s", "--job", job, "--metric", `speed=regex:^speed (\S+)`, "--better", "higher", "--env", "rootless,charliecloud", "--blocks", "7", "-o", filepath.Join(bee.Dir, "out"))
+	if got.Code != 0 {
+		t.Fatalf("bench run --job ends with %d:\n%s\n%s", got.Code, got.Stdout, got.Stderr)
+	}
+	var plan struct {
+		Baseline string `json:"baseline"`
+	}
+	raw, err := os.ReadFile(filepath.Join(bee.Dir, "out", "plan.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &plan)
+	}
+	if err != nil || plan.Baseline != "native" {
+		t.Errorf("the baseline is %q, %v; expected native", plan.Baseline, err)
+	}
+	want := "native"
+	if os.Geteuid() != 0 {
+		want = "native-loader"
+	}
+	if got := rowsOf(t, filepath.Join(bee.Dir, "out"), "native"); len(got) == 0 || got[0].Runtime != want {
+		t.Errorf("native was measured as %+v, expected by %s", got, want)
+	}
+}
+
+type benchRow struct {
+	Environment string            `json:"environment"`
+	Status      string            `json:"status"`
+	Error       string            `json:"error"`
+	Runtime     string            `json:"runtime"`
+	Programs    map[string]string `json:"programs"`
+	Foreign     []string          `json:"foreign"`
+	Metrics     map[string][]struct {
+		Value float64 `json:"value"`
+	} `json:"metrics"`
+}
+
+// rowsOf are the measurements of an environment in a directory of results.
+func rowsOf(t *testing.T, dir, environment string) (rows []benchRow) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var r benchRow
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Environment == environment {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// TestBenchOfAnMPIJob measures a Beefile whose programs load MPI and Python at run time, as a
+// user has it: on the bare host and in a container, by the same files.
+func TestBenchOfAnMPIJob(t *testing.T) {
+	testkit.AsRootToo(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	bee := testkit.NewBee(t)
+	bee.CopyExamples("mpi4py/input")
+	job := bee.File("job.yaml", `name: pi
+build: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
+inputs: [{from: ./input, to: /work}]
+workdir: /work
+run: mpirun -n 2 python3 pi.py && cat pi.txt
+`)
+	out := filepath.Join(bee.Dir, "out")
+	var r benchReport
+	bee.JSON(&r, "bench", "run", "--wait", "0s", "--job", job, "--metric", `pi=regex:^pi = (\S+)`, "--env", "rootless", "--blocks", "1", "-o", out, "--json")
+	sums := map[string]map[string]string{"native": {}, "rootless": {}}
+	for e := range sums {
+		for _, row := range rowsOf(t, out, e) {
+			if row.Status != "ok" {
+				t.Fatalf("%s: %s: %s", e, row.Status, row.Error)
+			}
+			for file, sum := range row.Programs {
+				if strings.HasPrefix(filepath.Base(file), "libmpi.so") {
+					sums[e][file] = sum
+				}
+			}
+		}
+	}
+	if len(sums["native"]) != 1 || !maps.Equal(sums["native"], sums["rootless"]) {
+		t.Errorf("the MPI libraries are %v, expected one and the same: %q", sums, r.Sentences)
+	}
+}
+
+// TestBenchLayers measures the study layers at its smallest: MPI, memory and files, on the
+// bare host and in a container, by the same programs.
+func TestBenchLayers(t *testing.T) {
+	testkit.AsRootToo(t)
+	testkit.Long(t, "TestBenchOfAnMPIJob measures MPI by the same two ways")
+	testkit.RequireTool(t, "mmdebstrap")
+	bee := testkit.NewBee(t)
+	out := filepath.Join(bee.Dir, "out")
+	var r benchReport
+	bee.JSON(&r, "bench", "run", "--wait", "0s", "layers", "--size", "smoke", "--blocks", "1", "--env", "rootless", "-o", out, "--json")
+	if r.Result.Blocks != 1 {
+		t.Errorf("%d blocks, expected 1: %q", r.Result.Blocks, r.Sentences)
+	}
+	for _, c := range r.Result.Contrasts {
+		if v := c.Finding.Verdict; v == "equivalent" || v == "slower" || v == "faster" {
+			t.Errorf("one block has the verdict %s of %s", v, c.Metric)
+		}
+	}
+	seen := map[string]map[string]string{}
+	for _, e := range []string{"native", "rootless"} {
+		seen[e] = map[string]string{}
+		for _, row := range rowsOf(t, out, e) {
+			if row.Status != "ok" {
+				t.Fatalf("%s: %s: %s", e, row.Status, row.Error)
+			}
+			if len(row.Metrics["hpl"]) != 1 || row.Metrics["hpl"][0].Value <= 0 {
+				t.Errorf("%s: hpl is %v", e, row.Metrics["hpl"])
+			}
+			for _, file := range row.Foreign {
+				if !strings.Contains(filepath.Base(file), "nss") {
+					t.Errorf("%s used %s of the host", e, file)
+				}
+			}
+			for file, sum := range row.Programs {
+				seen[e][file] = sum
+			}
+		}
+	}
+	const program = "/usr/bin/hpcc"
+	if sum := seen["native"][program]; sum == "" || sum != seen["rootless"][program] {
+		t.Errorf("%s is %q on the bare host and %q in a container", program, sum, seen["rootless"][program])
+	}
+}
+
+// TestBenchCopies measures two instances at once, in one container and in one each.
+func TestBenchCopies(t *testing.T) {
+	bee := testkit.NewBee(t)
+	image := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin"}})
+	file := bee.File("copies.yaml", fmt.Sprintf(`study: copies
+job: {image: "docker-archive:%s", workdir: /work, run: "grep ^Cpus_allowed_list: /proc/self/status; echo speed 5"}
+environments:
+  one: {runtime: rootless}
+  two: {runtime: rootless, per_host: 2, limit: {cores: 1}}
+copies: {count: 2, metric: sum}
+metrics: {speed: {regex: '^speed (\S+)', unit: "1", better: higher, primary: true}}
+method: {blocks: 1}
+`, image))
+	out := filepath.Join(bee.Dir, "out")
+	bee.Must("bench", "run", "--wait", "0s", file, "-o", out)
+	for _, e := range []string{"one", "two"} {
+		rows := rowsOf(t, out, e)
+		if len(rows) == 0 {
+			t.Fatalf("%s was not measured", e)
+		}
+		for _, row := range rows {
+			if row.Status != "ok" || len(row.Metrics["speed"]) != 3 || row.Metrics["speed"][0].Value != 10 {
+				t.Errorf("%s: %s %s, the figures are %v, expected the sum 10 and two of 5", e, row.Status, row.Error, row.Metrics["speed"])
+			}
+		}
+	}
+}
