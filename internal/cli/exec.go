@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -28,7 +29,7 @@ func (a *app) newExecCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: args[1:], Dir: dir, Env: env, TTY: tty})
+			return a.exec(c.Context(), args[0], rank, nodecall.ExecRequest{Args: args[1:], Dir: dir, Env: env, TTY: tty})
 		},
 	}
 	c.Flags().SetInterspersed(false) // the command has flags of its own
@@ -78,7 +79,7 @@ func (s *session) node(ctx context.Context, run state.Run, rank int) (*client.Cl
 	return client.New(conn)
 }
 
-func (a *app) exec(ctx context.Context, word string, rank int, r client.ExecRequest) error {
+func (a *app) exec(ctx context.Context, word string, rank int, r nodecall.ExecRequest) error {
 	c, done, err := a.dialNode(ctx, word, rank)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -279,7 +279,7 @@ func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in i
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	r := client.ExecRequest{Rank: rank, Guest: true, Args: []string{api.GuestBinary, api.Command, api.SSHD}}
+	r := nodecall.ExecRequest{Rank: rank, Guest: true, Args: []string{api.GuestBinary, api.Command, api.SSHD}}
 	exit, err := node.Exec(ctx, r, io.MultiReader(bytes.NewReader(append(header, '\n')), in), out, a.stderr, nil)
 	if err == nil && exit.Code != 0 {
 		err = exitError{exit.Code}

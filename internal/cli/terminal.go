@@ -7,14 +7,14 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"golang.org/x/term"
 )
 
 // ownTerminal gives this process's terminal to a command that runs elsewhere:
 // every key goes there, and its size is followed. What it returns gives the
 // terminal back.
-func ownTerminal(r *client.ExecRequest) (restore func(), err error) {
+func ownTerminal(r *nodecall.ExecRequest) (restore func(), err error) {
 	fd := int(os.Stdin.Fd())
 	if !term.IsTerminal(fd) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "give the command a terminal", Err: errors.New("standard input is none"), Remedy: "Leave out -t, or run it from a terminal."}

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -185,7 +185,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 			if len(command) == 0 {
 				command, tty = []string{"/bin/bash"}, term.IsTerminal(int(os.Stdin.Fd()))
 			}
-			return a.exec(c.Context(), args[0], rank, client.ExecRequest{Args: command, Guest: true, TTY: tty})
+			return a.exec(c.Context(), args[0], rank, nodecall.ExecRequest{Args: command, Guest: true, TTY: tty})
 		},
 	}
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, which a shell gets anyway")

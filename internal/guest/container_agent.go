@@ -14,8 +14,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/guest/api"
-	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -188,7 +188,7 @@ func (h *containerAgent) exec(ctx context.Context, _ rpc.Caller, r api.ExecReque
 
 // execIn runs a process by start, whose standard streams go over the call.
 func execIn(ctx context.Context, r api.ExecRequest, to rpc.Answer[api.ExecReply], start func(context.Context, driver.Command) (driver.Process, error)) error {
-	e, err := execute.New(to, client.ExecRequest{TTY: r.TTY, Rows: r.Rows, Cols: r.Cols})
+	e, err := execute.New(to, nodecall.ExecRequest{TTY: r.TTY, Rows: r.Rows, Cols: r.Cols})
 	if err != nil {
 		return err
 	}

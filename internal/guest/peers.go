@@ -12,8 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/guest/api"
-	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -71,7 +71,7 @@ func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
 		if err != nil || !known() {
 			return
 		}
-		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, client.Protocol)
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, nodecall.Protocol)
 		if err != nil {
 			return
 		}
@@ -83,12 +83,12 @@ func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
 // server gives the calls of others: a guest that is saved as a whole only starts commands.
 func (p *peers) server() *rpc.Server {
 	s := rpc.NewServer(nil)
-	rpc.HandleStream(s, client.CallExec, p.exec)
+	rpc.HandleStream(s, nodecall.CallExec, p.exec)
 	return s
 }
 
 // exec runs a command here, or passes the call on to the guest that it means.
-func (p *peers) exec(ctx context.Context, _ rpc.Caller, r client.ExecRequest, s rpc.Answer[rpc.None]) error {
+func (p *peers) exec(ctx context.Context, _ rpc.Caller, r nodecall.ExecRequest, s rpc.Answer[rpc.None]) error {
 	if r.Guest {
 		return &core.Error{Kind: core.Invalid, Op: "start in the guest", Err: errors.New("a launch agent starts commands in containers only")}
 	}
@@ -110,7 +110,7 @@ func (p *peers) exec(ctx context.Context, _ rpc.Caller, r client.ExecRequest, s 
 }
 
 // target resolves whom a launch agent means.
-func (p *peers) target(r client.ExecRequest) (int, error) {
+func (p *peers) target(r nodecall.ExecRequest) (int, error) {
 	if r.Host == "" {
 		return r.Rank, nil
 	}
@@ -126,7 +126,7 @@ func (p *peers) target(r client.ExecRequest) (int, error) {
 }
 
 // pass joins a launch agent with the guest that it means.
-func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r client.ExecRequest, rank int) error {
+func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
 	if rank < 0 || rank >= len(p.o.Members) {
 		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node")}
 	}
@@ -135,7 +135,7 @@ func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r client.ExecR
 	if err != nil {
 		return &core.Error{Kind: core.Lost, Op: "reach host", Object: m.Name, Err: err}
 	}
-	peer, err := rpc.Dial(c, m.Name, wire.Local, client.Protocol)
+	peer, err := rpc.Dial(c, m.Name, wire.Local, nodecall.Protocol)
 	if err != nil {
 		c.Close()
 		return err

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/procid"
 )
 
@@ -146,7 +146,7 @@ func hostOf(addr string) string {
 }
 
 // cores are those of the host that are this node's, where it has several.
-func cores(c protocol.Config) int {
+func cores(c plan.Config) int {
 	all := c.Host.Slots
 	if all == 0 {
 		all = runtime.NumCPU()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,13 +16,13 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
 func TestAttemptOnOneHost(t *testing.T) {
-	c := newCluster(t, 1, "cat; env | sort; echo oops >&2; exit 3", withPlan(func(p *protocol.Plan) {
+	c := newCluster(t, 1, "cat; env | sort; echo oops >&2; exit 3", withPlan(func(p *plan.Plan) {
 		p.Setup = []string{"/bin/sh", "-c", "echo set up; mkdir made; echo made > made/it; ln -s it made/link"}
 		p.Outputs = []string{"/work/made", "/work/none*"}
 	})).startAll()
@@ -30,7 +31,7 @@ func TestAttemptOnOneHost(t *testing.T) {
 	if r.Exit == nil || r.Exit.Code != 3 || len(r.Nodes) != 1 || !r.SharedVolume {
 		t.Errorf("result: %+v", r)
 	}
-	if len(r.Outputs) != 1 || r.Outputs[0] != (protocol.OutputMatch{Path: "volume/made", Bytes: 5}) {
+	if len(r.Outputs) != 1 || r.Outputs[0] != (plan.OutputMatch{Path: "volume/made", Bytes: 5}) {
 		t.Errorf("outputs: %+v", r.Outputs)
 	}
 	out, errs := c.output()
@@ -45,10 +46,10 @@ func TestAttemptOnOneHost(t *testing.T) {
 	if strings.Contains(out, "SLURM_") || strings.Contains(out, "PMI_RANK") {
 		t.Errorf("the batch system's variables came in: %s", out)
 	}
-	checkEvents(t, protocol.EventsPath(c.configs[0].Host.Dir))
+	checkEvents(t, plan.EventsPath(c.configs[0].Host.Dir))
 }
 
-// checkEvents holds the journal to what protocol.Event promises.
+// checkEvents holds the journal to what plan.Event promises.
 func checkEvents(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -58,9 +59,9 @@ func checkEvents(t *testing.T, path string) {
 	defer f.Close()
 	var seq int64
 	begun := map[core.Phase]bool{}
-	last := protocol.Event{}
+	last := plan.Event{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		last = protocol.Event{}
+		last = plan.Event{}
 		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 	} {
 		t.Run(shape.name, func(t *testing.T) {
 			c := newCluster(t, size, `set -- 'cat input >/dev/null || exit 9; echo $BEE_NODE_RANK > rank.$BEE_NODE_RANK; mkdir -p dir; echo x > dir/of.$BEE_NODE_RANK; echo here is $BEE_NODE_RANK of $BEE_NUM_NODES'
-`+each, shape.option, withPlan(func(p *protocol.Plan) {
+`+each, shape.option, withPlan(func(p *plan.Plan) {
 				p.Setup = []string{"/bin/sh", "-c", "seq 100000 > input"}
 				p.Outputs = []string{"/work/rank.*", "/work/dir"}
 			})).startAll()
@@ -113,7 +114,7 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 					t.Errorf("rank %d says nothing: %q", rank, out)
 				}
 				for _, f := range []string{fmt.Sprintf("rank.%d", rank), fmt.Sprintf("dir/of.%d", rank)} {
-					if _, err := os.Stat(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), f)); err != nil {
+					if _, err := os.Stat(filepath.Join(plan.VolumeDir(c.configs[0].Host.Dir), f)); err != nil {
 						t.Errorf("output of node %d is not on the head: %v", rank, err)
 					}
 				}
@@ -121,7 +122,7 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 			if len(r.Outputs) != size+1 {
 				t.Errorf("outputs: %+v", r.Outputs)
 			}
-			checkEvents(t, protocol.EventsPath(c.configs[0].Host.Dir))
+			checkEvents(t, plan.EventsPath(c.configs[0].Host.Dir))
 			for _, cfg := range c.configs {
 				if left, _ := filepath.Glob(filepath.Join(cfg.Host.Cache, "tmp", "*")); len(left) > 0 {
 					t.Errorf("left in the cache: %v", left)
@@ -135,21 +136,21 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 // whether they share their volume or not; what keeps one from being made is told.
 func TestACopyHasTheFilesOfAllHosts(t *testing.T) {
 	c := newCluster(t, 2, `touch begun; until [ -e go ]; do sleep 0.1; done
-for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > state.$BEE_NODE_RANK; echo $BEE_NODE_RANK > out.$BEE_NODE_RANK'; done; sleep 1000`, withPlan(func(p *protocol.Plan) {
+for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > state.$BEE_NODE_RANK; echo $BEE_NODE_RANK > out.$BEE_NODE_RANK'; done; sleep 1000`, withPlan(func(p *plan.Plan) {
 		p.Outputs = []string{"/work/out.*"}
-		p.Checkpoint = &protocol.Checkpoint{Every: 200 * time.Millisecond, Grace: 10 * time.Second, Paths: []string{"/work/state.*"}}
+		p.Checkpoint = &plan.Checkpoint{Every: 200 * time.Millisecond, Grace: 10 * time.Second, Paths: []string{path.Join(p.Volume, "state.*")}}
 	})).startAll()
 	head, found := c.dial(0), errors.New("found")
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	remarks, kept := 0, 0
-	err := head.Watch(ctx, 0, func(e protocol.Event) error {
+	err := head.Watch(ctx, 0, func(e plan.Event) error {
 		switch {
 		case e.Remark:
 			if remarks++; !strings.Contains(e.Message, "nothing is there yet") {
 				t.Errorf("it says %q", e.Message)
 			}
-			return os.WriteFile(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), "go"), nil, 0o600)
+			return os.WriteFile(filepath.Join(plan.VolumeDir(c.configs[0].Host.Dir), "go"), nil, 0o600)
 		case e.Snapshot > 0:
 			kept = e.Snapshot
 			return found
@@ -160,7 +161,7 @@ for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK 
 		t.Fatalf("%v, after %d remarks", err, remarks)
 	}
 	for _, f := range []string{"state.0", "state.1", "out.0", "out.1", "begun"} {
-		if _, err := os.Stat(filepath.Join(protocol.SnapshotDir(c.configs[0].Host.Dir, kept), f)); err != nil {
+		if _, err := os.Stat(filepath.Join(plan.SnapshotDir(c.configs[0].Host.Dir, kept), f)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -238,28 +239,28 @@ func TestTimeLimits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		run     string
-		plan    func(p *protocol.Plan)
+		plan    func(p *plan.Plan)
 		kind    string
 		message string
 		output  string
 	}{
 		{
 			"a timeout lets the task end in peace", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "saved\n",
+			func(p *plan.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "saved\n",
 		},
 		{
 			"a task that ignores TERM is killed", "trap '' TERM; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "",
+			func(p *plan.Plan) { p.Timeout = 500 * time.Millisecond }, "permanent", "timeout", "",
 		},
 		{
 			"the site's deadline", "trap 'echo saved; exit 0' TERM; echo $BEE_DEADLINE >/dev/null; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) { p.Deadline = time.Now().Add(6 * time.Second) }, "lost", "time slot", "saved\n",
+			func(p *plan.Plan) { p.Deadline = time.Now().Add(6 * time.Second) }, "lost", "time slot", "saved\n",
 		},
 		{
 			"a task that does not save itself when it is asked to", "trap '' TERM; while :; do sleep 0.05; done",
-			func(p *protocol.Plan) {
+			func(p *plan.Plan) {
 				p.Deadline = time.Now().Add(6 * time.Second)
-				p.Checkpoint = &protocol.Checkpoint{Signal: int(syscall.SIGTERM), Grace: 500 * time.Millisecond}
+				p.Checkpoint = &plan.Checkpoint{Signal: int(syscall.SIGTERM), Grace: 500 * time.Millisecond}
 			}, "lost", "had not ended within its `grace` of 500ms after it was asked to save itself", "",
 		},
 	} {
@@ -282,25 +283,25 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		run        string
-		checkpoint protocol.Checkpoint
+		checkpoint plan.Checkpoint
 		kept       int
 		says       string
 	}{
 		{
 			"by a command", "echo begun; until [ -e enough ]; do [ ! -e ask ] || { echo $$ > state; rm ask; }; sleep 0.05; done; echo $$ > pid",
-			protocol.Checkpoint{Command: []string{"/bin/sh", "-c", "touch ask; while [ -e ask ]; do sleep 0.05; done"}},
+			plan.Checkpoint{Command: []string{"/bin/sh", "-c", "touch ask; while [ -e ask ]; do sleep 0.05; done"}},
 			2, "",
 		},
 		{
 			"of what it writes by itself", "echo $$ > state; echo begun; until [ -e enough ]; do sleep 0.05; done; echo $$ > pid",
-			protocol.Checkpoint{Every: time.Hour},
+			plan.Checkpoint{Every: time.Hour},
 			2, "",
 		},
-		{"of nothing yet", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Every: time.Hour}, 0, "nothing is there yet"},
-		{"by a command that fails", "echo begun; until [ -e enough ]; do sleep 0.05; done", protocol.Checkpoint{Command: []string{"/bin/false"}}, 0, "exit code 1"},
+		{"of nothing yet", "echo begun; until [ -e enough ]; do sleep 0.05; done", plan.Checkpoint{Every: time.Hour}, 0, "nothing is there yet"},
+		{"by a command that fails", "echo begun; until [ -e enough ]; do sleep 0.05; done", plan.Checkpoint{Command: []string{"/bin/false"}}, 0, "exit code 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cl := newCluster(t, 1, c.run, withPlan(func(p *protocol.Plan) {
+			cl := newCluster(t, 1, c.run, withPlan(func(p *plan.Plan) {
 				p.Checkpoint = &c.checkpoint
 				p.Checkpoint.Signal, p.Checkpoint.Grace = int(syscall.SIGTERM), 30*time.Second
 				p.Checkpoint.Paths = []string{p.Volume + "/state"}
@@ -313,7 +314,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 				return nil
 			})
 			head, dir := cl.dial(0), cl.configs[0].Host.Dir
-			volume := protocol.VolumeDir(dir)
+			volume := plan.VolumeDir(dir)
 			for n := 1; n <= max(1, c.kept); n++ {
 				kept, err := head.Save(t.Context(), false)
 				if kept != min(n, c.kept) || (err == nil) != (c.kept > 0) || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -331,7 +332,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 					}
 					return err
 				})
-				state, serr := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, c.kept), "state"))
+				state, serr := os.ReadFile(filepath.Join(plan.SnapshotDir(dir, c.kept), "state"))
 				if pid, err := os.ReadFile(filepath.Join(volume, "pid")); errors.Join(err, serr) != nil || string(pid) != string(state) || len(pid) == 0 {
 					t.Errorf("the checkpoint holds %q, %v, and process %s has ended", state, serr, pid)
 				}
@@ -351,30 +352,30 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		run        string
-		checkpoint protocol.Checkpoint
+		checkpoint plan.Checkpoint
 		deadline   time.Duration
 		remark     string
-		ends       func(r protocol.Result) bool
+		ends       func(r plan.Result) bool
 		output     string
 	}{
 		{
 			"a job that is slow to save itself", `trap 'until [ -e told ]; do sleep 0.05; done; echo saved; exit 0' TERM; echo begun; while :; do sleep 0.05; done`,
-			protocol.Checkpoint{},
-			0, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return r.Continue && r.Exit == nil }, "begun\nsaved\n",
+			plan.Checkpoint{},
+			0, "has not ended within its `grace` of 300ms", func(r plan.Result) bool { return r.Continue && r.Exit == nil }, "begun\nsaved\n",
 		},
 		{
 			"one that cannot be asked", "echo begun; until [ -e told ]; do sleep 0.05; done; exit 3",
-			protocol.Checkpoint{Command: []string{"/bin/false"}},
-			0, "could not be asked", func(r protocol.Result) bool { return !r.Continue && r.Exit != nil && r.Exit.Code == 3 }, "begun\n",
+			plan.Checkpoint{Command: []string{"/bin/false"}},
+			0, "could not be asked", func(r plan.Result) bool { return !r.Continue && r.Exit != nil && r.Exit.Code == 3 }, "begun\n",
 		},
 		{
 			"one that does not answer until the slot ends", "trap 'echo asked' TERM; echo begun; while :; do sleep 0.05; done",
-			protocol.Checkpoint{},
-			6 * time.Second, "has not ended within its `grace` of 300ms", func(r protocol.Result) bool { return !r.Continue && strings.Contains(r.Message, "had not ended") }, "begun\nasked\n",
+			plan.Checkpoint{},
+			6 * time.Second, "has not ended within its `grace` of 300ms", func(r plan.Result) bool { return !r.Continue && strings.Contains(r.Message, "had not ended") }, "begun\nasked\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cl := newCluster(t, 1, c.run, withPlan(func(p *protocol.Plan) {
+			cl := newCluster(t, 1, c.run, withPlan(func(p *plan.Plan) {
 				p.Checkpoint = &c.checkpoint
 				p.Checkpoint.Signal, p.Checkpoint.Grace = int(syscall.SIGTERM), 300*time.Millisecond
 				if c.deadline > 0 {
@@ -393,7 +394,7 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := ""
-			err := head.Watch(t.Context(), 0, func(e protocol.Event) error {
+			err := head.Watch(t.Context(), 0, func(e plan.Event) error {
 				if !e.Remark {
 					return nil
 				}
@@ -402,20 +403,20 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 						t.Errorf("asked again: %v", err)
 					}
 				}
-				return os.WriteFile(filepath.Join(protocol.VolumeDir(cl.configs[0].Host.Dir), "told"), nil, 0o600)
+				return os.WriteFile(filepath.Join(plan.VolumeDir(cl.configs[0].Host.Dir), "told"), nil, 0o600)
 			})
 			r := cl.result(20 * time.Second)
 			cl.awaitEnd(10*time.Second, 0)
 			if out, _ := cl.output(); err != nil || !strings.Contains(told, c.remark) || !c.ends(r) || out != c.output {
 				t.Errorf("it was told %q, %v; it ended with %+v, output %q", told, err, r, out)
 			}
-			checkEvents(t, protocol.EventsPath(cl.configs[0].Host.Dir))
+			checkEvents(t, plan.EventsPath(cl.configs[0].Host.Dir))
 		})
 	}
 }
 
 func TestMissingHostsAreNamed(t *testing.T) {
-	c := newCluster(t, 3, "true", withPlan(func(p *protocol.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
+	c := newCluster(t, 3, "true", withPlan(func(p *plan.Plan) { p.JoinTimeout = time.Second })).start(0, 2)
 	r := c.result(10 * time.Second)
 	c.awaitEnd(10*time.Second, 0, 2)
 	if r.Kind != "lost" || !strings.Contains(r.Message, "host1 (node 1)") || strings.Contains(r.Message, "host2") || r.Host != "host1" || !strings.Contains(r.Remedy, "`bee logs --node 1 r1`") {
@@ -462,7 +463,7 @@ func TestWhatKeepsANodeFromItsWorkIsTold(t *testing.T) {
 
 func TestMissingImageAndCommand(t *testing.T) {
 	t.Run("no image", func(t *testing.T) {
-		c := newCluster(t, 2, "true", withPlan(func(p *protocol.Plan) { p.Image.ID = "sha256:" + strings.Repeat("0", 64) })).startAll()
+		c := newCluster(t, 2, "true", withPlan(func(p *plan.Plan) { p.Image.ID = "sha256:" + strings.Repeat("0", 64) })).startAll()
 		r := c.result(10 * time.Second)
 		c.awaitEnd(10*time.Second, 0, 1)
 		if r.Kind != "not found" || r.Remedy == "" {
@@ -470,7 +471,7 @@ func TestMissingImageAndCommand(t *testing.T) {
 		}
 	})
 	t.Run("no command", func(t *testing.T) {
-		c := newCluster(t, 1, "", withPlan(func(p *protocol.Plan) { p.Run = []string{"no-such-program"} })).startAll()
+		c := newCluster(t, 1, "", withPlan(func(p *plan.Plan) { p.Run = []string{"no-such-program"} })).startAll()
 		r := c.result(10 * time.Second)
 		if _, errs := c.output(); r.Exit == nil || r.Exit.Code != 127 || !strings.Contains(errs, "no-such-program") {
 			t.Errorf("result %+v, stderr %q", r, errs)
@@ -493,7 +494,7 @@ func TestAFullDiskIsTold(t *testing.T) {
 	if r.Exit != nil || r.Kind != "lost" || !strings.Contains(r.Message, "no space left") || !strings.Contains(r.Remedy, "host0") {
 		t.Errorf("result: %+v", r)
 	}
-	checkEvents(t, protocol.EventsPath(dir))
+	checkEvents(t, plan.EventsPath(dir))
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Error(err)
 	}

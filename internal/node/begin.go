@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // begin is the first part of an attempt's start on a node that is not the
@@ -26,7 +26,7 @@ func (n *node) begin(ctx context.Context, r beginRequest) error {
 		parts = append(parts, func() error { return n.haveImage(ctx, spreadGuest, r.Plan.VM.Guest, r.CacheToken) })
 	}
 	if len(r.Plan.Binds) > 0 {
-		parts = append(parts, func() error { return n.haveTree(ctx, spreadInputs, protocol.InputsDir(n.config.Host.Dir)) })
+		parts = append(parts, func() error { return n.haveTree(ctx, spreadInputs, plan.InputsDir(n.config.Host.Dir)) })
 	}
 	results := make(chan error, len(parts))
 	for _, part := range parts {

@@ -16,7 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/mpi"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -65,20 +65,20 @@ func (n *node) settle() {
 }
 
 // startBox makes the image ready and starts this node's container.
-func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {
-	rt, why, release, err := n.chooseRuntime(ctx, plan, runtimeName)
+func (n *node) startBox(ctx context.Context, p *plan.Plan, members []member, network networkInfo, runtimeName string) (*box, error) {
+	rt, why, release, err := n.chooseRuntime(ctx, p, runtimeName)
 	if err != nil {
 		return nil, err
 	}
-	image := driver.LocalImage{Image: plan.Image}
+	image := driver.LocalImage{Image: p.Image}
 	switch rt.Needs() {
 	case driver.Archive:
-		image.Archive, image.ArchiveTag, err = n.images.Archive(ctx, plan.Image.ID)
+		image.Archive, image.ArchiveTag, err = n.images.Archive(ctx, p.Image.ID)
 	case driver.FileSystem:
-		image.FileSystem, image.ArchiveTag, image.Config, err = n.images.FileSystem(ctx, plan.Image.ID)
+		image.FileSystem, image.ArchiveTag, image.Config, err = n.images.FileSystem(ctx, p.Image.ID)
 	case driver.Tree:
 		var free func()
-		if image.Tree, free, err = n.images.Tree(ctx, plan.Image.ID); err == nil {
+		if image.Tree, free, err = n.images.Tree(ctx, p.Image.ID); err == nil {
 			release = both(release, free)
 		}
 	}
@@ -86,35 +86,35 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		release()
 		return nil, err
 	}
-	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(plan)}
-	user, err := n.imageUser(ctx, plan, rt)
+	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(p)}
+	user, err := n.imageUser(ctx, p, rt)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	if err := rt.Prepare(ctx, image); err != nil {
 		release()
-		return nil, unusable(ctx, plan, rt, err)
+		return nil, unusable(ctx, p, rt, err)
 	}
-	job := n.mpiJob(plan, members, network)
-	if err := mpi.WriteHostFiles(protocol.RunDir(n.config.Host.Dir, n.config.Rank), job); err != nil {
+	job := n.mpiJob(p, members, network)
+	if err := mpi.WriteHostFiles(plan.RunDir(n.config.Host.Dir, n.config.Rank), job); err != nil {
 		release()
 		return nil, err
 	}
-	b.env = environment(plan, n.config, job, user)
-	mounts, shut, err := openMounts(ctx, plan)
+	b.env = environment(p, n.config, job, user)
+	mounts, shut, err := openMounts(ctx, p)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	defer shut()
-	spec, err := n.containerSpec(plan, members, image, b.env, mounts)
+	spec, err := n.containerSpec(p, members, image, b.env, mounts)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	spec.User = user
-	if spec.Dirs, err = n.images.Missing(ctx, plan.Image, ownDirs(plan, spec.Mounts)); err != nil {
+	if spec.Dirs, err = n.images.Missing(ctx, p.Image, ownDirs(p, spec.Mounts)); err != nil {
 		release()
 		return nil, err
 	}
@@ -124,21 +124,21 @@ func (n *node) startBox(ctx context.Context, plan *protocol.Plan, members []memb
 		n.booting = func() (string, error) { return m.BootConsole(spec.StateDir) }
 		n.mu.Unlock()
 	}
-	if plan.Restore {
+	if p.Restore {
 		b.Container, err = n.restoreBox(ctx, rt, spec)
 	} else {
 		b.Container, err = rt.Start(ctx, spec)
 	}
 	if err != nil {
 		release()
-		return nil, unusable(ctx, plan, rt, unmountable(ctx, rt, spec, err))
+		return nil, unusable(ctx, p, rt, unmountable(ctx, rt, spec, err))
 	}
 	return b, nil
 }
 
 // unusable makes an error of kind Unsupported of one for which a runtime gave no reason,
 // where it turns out that it starts no container at all on this host.
-func unusable(ctx context.Context, plan *protocol.Plan, rt driver.Runtime, err error) error {
+func unusable(ctx context.Context, plan *plan.Plan, rt driver.Runtime, err error) error {
 	if plan.VM != nil || ctx.Err() != nil || core.KindOf(err) != core.Permanent {
 		return err
 	}
@@ -150,7 +150,7 @@ func unusable(ctx context.Context, plan *protocol.Plan, rt driver.Runtime, err e
 }
 
 // imageUser gives whom the image wants the processes to be, if the job wants it too.
-func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Runtime) (*core.Account, error) {
+func (n *node) imageUser(ctx context.Context, plan *plan.Plan, rt driver.Runtime) (*core.Account, error) {
 	if plan.Root || plan.CallerIDs {
 		return nil, nil
 	}
@@ -175,14 +175,14 @@ func (n *node) imageUser(ctx context.Context, plan *protocol.Plan, rt driver.Run
 
 func both(a, b func()) func() { return func() { a(); b() } }
 
-func workdirOf(plan *protocol.Plan) string {
+func workdirOf(plan *plan.Plan) string {
 	return plan.Image.Config.Workdir(plan.Workdir, plan.Volume)
 }
 
 // ownDirs are the directories that the job's container has whatever its image holds: the
 // working directory and each VOLUME, but for those that mounts bring, the kernel's and
 // ours.
-func ownDirs(plan *protocol.Plan, mounts []driver.Mount) []string {
+func ownDirs(plan *plan.Plan, mounts []driver.Mount) []string {
 	taken := []string{"/proc", "/sys", "/dev", "/.bee"}
 	for _, m := range mounts {
 		taken = append(taken, path.Clean(m.Target))
@@ -198,9 +198,9 @@ func ownDirs(plan *protocol.Plan, mounts []driver.Mount) []string {
 	return dirs
 }
 
-func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver.LocalImage, env []string, mounts []driver.Mount) (driver.ContainerSpec, error) {
+func (n *node) containerSpec(p *plan.Plan, members []member, image driver.LocalImage, env []string, mounts []driver.Mount) (driver.ContainerSpec, error) {
 	c := n.config
-	dir := protocol.NodeDir(c.Host.Dir, c.Rank)
+	dir := plan.NodeDir(c.Host.Dir, c.Rank)
 	binary := n.Binary
 	if binary == "" {
 		var err error
@@ -210,12 +210,12 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	}
 	s := driver.ContainerSpec{
 		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
-		Hostname: c.Host.Name, Env: public(env, plan.Secrets), Root: plan.Root,
-		Mounts:   []driver.Mount{{Source: protocol.VolumeDir(c.Host.Dir), Target: plan.Volume}},
-		StateDir: filepath.Join(dir, "state"), DiskScratch: plan.DiskScratch, Seccomp: plan.Seccomp, Unfiltered: plan.Unfiltered,
-		Binary: binary, RunDir: protocol.RunDir(c.Host.Dir, c.Rank), GPUs: plan.GPUs,
+		Hostname: c.Host.Name, Env: public(env, p.Secrets), Root: p.Root,
+		Mounts:   []driver.Mount{{Source: plan.VolumeDir(c.Host.Dir), Target: p.Volume}},
+		StateDir: filepath.Join(dir, "state"), DiskScratch: p.DiskScratch, Seccomp: p.Seccomp, Unfiltered: p.Unfiltered,
+		Binary: binary, RunDir: plan.RunDir(c.Host.Dir, c.Rank), GPUs: p.GPUs,
 	}
-	if plan.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
+	if p.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
 		s.Mounts[0].Source = n.heldVolume()
 		if err := os.MkdirAll(s.Mounts[0].Source, 0o700); err != nil {
 			return s, err
@@ -224,21 +224,21 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	if n.notices != nil {
 		s.Env = append(s.Env, core.NoticeVariable+"=1")
 	}
-	for target, source := range plan.Binds {
-		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(protocol.InputsDir(c.Host.Dir), source), Target: target})
+	for target, source := range p.Binds {
+		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(plan.InputsDir(c.Host.Dir), source), Target: target})
 	}
 	s.Mounts = append(s.Mounts, mounts...)
-	if err := makeMountPoints(s.Mounts[0].Source, plan); err != nil {
+	if err := makeMountPoints(s.Mounts[0].Source, p); err != nil {
 		return s, err
 	}
 	// One within another comes after it, which would hide it.
 	slices.SortFunc(s.Mounts, func(a, b driver.Mount) int { return strings.Compare(a.Target, b.Target) })
 	for _, m := range members {
-		if m.IP == "" && plan.VM == nil { // alone, and the host's own files name it
+		if m.IP == "" && p.VM == nil { // alone, and the host's own files name it
 			continue
 		}
 		line := m.address() + " " + m.Name
-		if plan.VM != nil { // guests go by the same names on every site
+		if p.VM != nil { // guests go by the same names on every site
 			line += " node" + strconv.Itoa(m.Rank)
 		}
 		s.Hosts = append(s.Hosts, line)
@@ -246,7 +246,7 @@ func (n *node) containerSpec(plan *protocol.Plan, members []member, image driver
 	return s, os.MkdirAll(s.StateDir, 0o700)
 }
 
-func (n *node) mpiJob(plan *protocol.Plan, members []member, network networkInfo) mpi.Job {
+func (n *node) mpiJob(plan *plan.Plan, members []member, network networkInfo) mpi.Job {
 	job := mpi.Job{RunDir: insideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
 		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
@@ -299,7 +299,7 @@ func (n *node) endBox(grace time.Duration) core.NodeReport {
 	ctx, cancel := context.WithTimeout(context.Background(), grace+10*time.Second)
 	defer cancel()
 	if b.Guest() != nil { // before its disks go
-		r.Full = full(filepath.Join(protocol.NodeDir(c.Host.Dir, c.Rank), "state"))
+		r.Full = full(filepath.Join(plan.NodeDir(c.Host.Dir, c.Rank), "state"))
 	}
 	kills := killsNow().since(n.kills)
 	r.MemoryKills, r.HostMemoryKills = kills.own, kills.host

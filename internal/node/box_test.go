@@ -7,7 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 type probed struct {
@@ -24,7 +24,7 @@ func TestARuntimeThatStartsNothing(t *testing.T) {
 	plain, busy := errors.New("exit status 125"), &core.Error{Kind: core.Busy, Err: errors.New("busy")}
 	nothing := driver.Facts{Reason: "no ids", Remedy: "Ask for ids."}
 	for name, c := range map[string]struct {
-		plan   protocol.Plan
+		plan   plan.Plan
 		err    error
 		by     probed
 		kind   core.Kind
@@ -34,7 +34,7 @@ func TestARuntimeThatStartsNothing(t *testing.T) {
 		"others start":         {err: plain, by: probed{facts: driver.Facts{Usable: true}}, kind: core.Permanent},
 		"nobody can tell":      {err: plain, by: probed{err: errors.New("no space")}, kind: core.Permanent},
 		"it has said why":      {err: busy, by: probed{facts: nothing}, kind: core.Busy},
-		"in a virtual machine": {plan: protocol.Plan{VM: &protocol.VM{}}, err: plain, by: probed{facts: nothing}, kind: core.Permanent},
+		"in a virtual machine": {plan: plan.Plan{VM: &plan.VM{}}, err: plain, by: probed{facts: nothing}, kind: core.Permanent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := unusable(t.Context(), &c.plan, c.by, c.err)

@@ -5,14 +5,14 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Calls among the nodes of an attempt. Those that a controller, `bee exec` and
-// the launch agent make are in package client.
+// the launch agent make are in package nodecall.
 var ( //nolint:gochecknoglobals // constants
 	callJoin       = rpc.Method[joinRequest, rpc.None]{Name: "join", By: rpc.Node}
 	callBegin      = rpc.Method[beginRequest, beginReply]{Name: "begin", By: rpc.Head, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited} // answered once the node has the image
@@ -82,7 +82,7 @@ func (m *member) address() string {
 type beginRequest struct {
 	Members []member `json:"members"`
 	// Plan without what concerns the head alone.
-	Plan protocol.Plan `json:"plan"`
+	Plan plan.Plan `json:"plan"`
 	// Nonces are the words that all nodes left, by rank.
 	Nonces []string `json:"nonces"`
 	// CacheToken marks the head's image cache.
@@ -98,7 +98,7 @@ type beginReply struct {
 
 type startRequest struct {
 	Runtime string `json:"runtime"`
-	// Volume is what the head has chosen (protocol.VM.Volume).
+	// Volume is what the head has chosen (plan.VM.Volume).
 	Volume string `json:"volume,omitempty"`
 }
 
@@ -175,7 +175,7 @@ type carryRequest struct {
 }
 
 // execTarget resolves whom a client means.
-func execTarget(r client.ExecRequest, members []member, self int) (int, error) {
+func execTarget(r nodecall.ExecRequest, members []member, self int) (int, error) {
 	if r.Host == "" {
 		return r.Rank, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 )
 
 // Bounds of what one node accepts from another.
@@ -22,7 +22,7 @@ func invalid(what string, value any) error {
 }
 
 func checkRank(rank int) error {
-	if rank < 0 || rank > client.MaxRank {
+	if rank < 0 || rank > nodecall.MaxRank {
 		return invalid("rank", rank)
 	}
 	return nil
@@ -45,7 +45,7 @@ func checkText(what, text string) error {
 // Check implements the check of package rpc.
 func (r joinRequest) Check() error {
 	return errors.Join(
-		checkRank(r.Rank), client.CheckAddresses(r.Addrs), client.CheckAddress(r.Reached),
+		checkRank(r.Rank), nodecall.CheckAddresses(r.Addrs), nodecall.CheckAddress(r.Reached),
 		checkCount("cores", r.Cores, maxCores), checkCount("processors", r.Processors, maxCores),
 		checkText("machine", r.Machine), checkText("nonce", r.Nonce), checkText("reason", r.NoRuntime), checkText("reason", r.NoRings),
 		checkText("network", r.Network.CIDR), checkText("network", r.Network.Interface),
@@ -59,14 +59,14 @@ func (m member) Check() error {
 		checkCount("slots", m.Slots, maxCores), checkCount("processors", m.Processors, maxCores), checkText("machine", m.Machine),
 	}
 	if m.Addr != "" {
-		errs = append(errs, client.CheckAddress(m.Addr))
+		errs = append(errs, nodecall.CheckAddress(m.Addr))
 	}
 	return errors.Join(errs...)
 }
 
 // Check implements the check of package rpc.
 func (r beginRequest) Check() error {
-	if len(r.Members) == 0 || len(r.Members) > client.MaxRank || len(r.Nonces) != len(r.Members) {
+	if len(r.Members) == 0 || len(r.Members) > nodecall.MaxRank || len(r.Nonces) != len(r.Members) {
 		return invalid("members", len(r.Members))
 	}
 	for rank, m := range r.Members {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -125,12 +125,12 @@ func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far, err := rpc.NewPeer(there, false, "caller", wire.Local, client.Protocol)
+	far, err := rpc.NewPeer(there, false, "caller", wire.Local, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go h.n.serve(t.Context(), far, from)
-	p, err := rpc.Dial(conn, "head", wire.Local, client.Protocol)
+	p, err := rpc.Dial(conn, "head", wire.Local, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 // caller reports a failure of another.
 func TestWhoMayCallAHead(t *testing.T) {
 	dir := t.TempDir()
-	n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, config: protocol.Config{Size: 2, Host: core.Host{Name: "a", Dir: dir}, Plan: &protocol.Plan{}}, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), life: t.Context()}
+	n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, config: plan.Config{Size: 2, Host: core.Host{Name: "a", Dir: dir}, Plan: &plan.Plan{}}, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), life: t.Context()}
 	var err error
 	if n.head, err = newHead(n); err != nil {
 		t.Fatal(err)
@@ -156,16 +156,19 @@ func TestWhoMayCallAHead(t *testing.T) {
 	}
 	agent, controller, node1 := of(rpc.LaunchAgent, -1), of(rpc.Controller, -1), of(rpc.Node, 1)
 	for name, call := range map[string]func() error{
-		"a launch agent stops the attempt": func() error { _, err := rpc.Call(ctx, agent, client.CallStop, client.StopRequest{}); return err },
-		"a launch agent reads the events":  func() error { _, _, err := rpc.Open(ctx, agent, client.CallWatch, client.WatchRequest{}); return err },
+		"a launch agent stops the attempt": func() error { _, err := rpc.Call(ctx, agent, nodecall.CallStop, nodecall.StopRequest{}); return err },
+		"a launch agent reads the events": func() error {
+			_, _, err := rpc.Open(ctx, agent, nodecall.CallWatch, nodecall.WatchRequest{})
+			return err
+		},
 		"a launch agent reports a failure": func() error { _, err := rpc.Call(ctx, agent, callFailed, failed); return err },
 		"a launch agent ends a node":       func() error { _, err := rpc.Call(ctx, agent, callEnd, endRequest{}); return err },
 		"a launch agent wants a guest's root": func() error {
-			_, err := rpc.Call(ctx, agent, client.CallExec, client.ExecRequest{Args: []string{"id"}, Guest: true})
+			_, err := rpc.Call(ctx, agent, nodecall.CallExec, nodecall.ExecRequest{Args: []string{"id"}, Guest: true})
 			return err
 		},
 		"a launch agent starts outside the ranks": func() error {
-			_, err := rpc.Call(ctx, agent, client.CallExec, client.ExecRequest{Args: []string{"id"}, Rank: -1})
+			_, err := rpc.Call(ctx, agent, nodecall.CallExec, nodecall.ExecRequest{Args: []string{"id"}, Rank: -1})
 			return err
 		},
 		"a controller reports a failure":           func() error { _, err := rpc.Call(ctx, controller, callFailed, failed); return err },
@@ -205,13 +208,13 @@ func TestANodeAnswersBeforeItEnds(t *testing.T) {
 	a, b := net.Pipe()
 	near := make(chan *rpc.Peer, 1)
 	go func() {
-		p, err := rpc.NewPeer(b, false, "controller", wire.Prompt, client.Protocol)
+		p, err := rpc.NewPeer(b, false, "controller", wire.Prompt, nodecall.Protocol)
 		if err == nil {
 			go p.Serve(t.Context(), n.server, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it ends with the test
 		}
 		near <- p
 	}()
-	p, err := rpc.Dial(a, "node", wire.Prompt, client.Protocol)
+	p, err := rpc.Dial(a, "node", wire.Prompt, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/node/client"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sync/errgroup"
@@ -48,12 +48,12 @@ const handshakeTimeout = wire.HandshakeTimeout
 func (n *node) acceptControl(ctx context.Context, l net.Listener) {
 	g := wire.Gate{Failed: n.deaf}
 	g.Serve(l, func(c net.Conn, known func() bool) {
-		secure, err := wire.Key(n.config.Shared).Server(ctx, c, protocol.NodeName(n.config.Rank), protocol.ControllerName)
+		secure, err := wire.Key(n.config.Shared).Server(ctx, c, plan.NodeName(n.config.Rank), plan.ControllerName)
 		if err != nil || !known() {
 			n.refused(ctx, "the controller's socket", err)
 			return
 		}
-		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Local, client.Protocol)
+		peer, err := rpc.NewPeer(secure, false, "the controller", wire.Local, nodecall.Protocol)
 		if err != nil {
 			secure.Close()
 			return
@@ -73,7 +73,7 @@ func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
 		if !known() {
 			return
 		}
-		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, client.Protocol)
+		peer, err := rpc.NewPeer(c, false, "a launch agent", wire.Local, nodecall.Protocol)
 		if err != nil {
 			c.Close()
 			return
@@ -121,7 +121,7 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) er
 		return err
 	}
 	rank, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil || rank < 0 || rank >= n.config.Size || protocol.NodeName(rank) != name {
+	if err != nil || rank < 0 || rank >= n.config.Size || plan.NodeName(rank) != name {
 		return fmt.Errorf("the certificate is of %q, which is no node of this attempt", name)
 	}
 	purpose := secure.ConnectionState().NegotiatedProtocol
@@ -134,7 +134,7 @@ func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) er
 	if purpose == forControl {
 		liveness = wire.Prompt
 	}
-	peer, err := rpc.NewPeer(secure.Conn, false, name, liveness, client.Protocol)
+	peer, err := rpc.NewPeer(secure.Conn, false, name, liveness, nodecall.Protocol)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (n *node) dialNode(ctx context.Context, addr string, rank int, purpose stri
 	if err != nil {
 		return nil, err
 	}
-	secure := n.identity.SecureClient(c, protocol.NodeName(rank), purpose)
+	secure := n.identity.SecureClient(c, plan.NodeName(rank), purpose)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -188,7 +188,7 @@ func (n *node) dialAround(ctx context.Context, rank int, purpose string) (*wire.
 		cancel()
 		return nil, err
 	}
-	c := n.identity.SecureClient(s, protocol.NodeName(rank), purpose)
+	c := n.identity.SecureClient(s, plan.NodeName(rank), purpose)
 	if err := c.HandshakeContext(ctx); err != nil {
 		s.Close()
 		cancel()
@@ -224,7 +224,7 @@ func (n *node) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	if err != nil {
 		return nil, n.unreached(ctx, m, err)
 	}
-	if p, err = rpc.Dial(c.Conn, m.Name, wire.Tolerant, client.Protocol); err != nil {
+	if p, err = rpc.Dial(c.Conn, m.Name, wire.Tolerant, nodecall.Protocol); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()

@@ -10,9 +10,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
@@ -110,8 +110,8 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 	message := fmt.Sprintf("kept checkpoint %d in %s", n, time.Since(begun).Round(time.Millisecond))
 	count, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	bytes := countBytes(count, protocol.SnapshotDir(h.n.config.Host.Dir, n))
-	h.journal.add(protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
+	bytes := countBytes(count, plan.SnapshotDir(h.n.config.Host.Dir, n))
+	h.journal.add(plan.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
 	h.kept.Prune(n) //nolint:errcheck // the next attempt removes all
 	return n, nil
 }
@@ -137,7 +137,7 @@ func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration
 	}
 	calm, cancel := context.WithTimeout(ctx, patience+3*snapshot.Steady)
 	defer cancel()
-	target := protocol.SnapshotDir(h.n.config.Host.Dir, n)
+	target := plan.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"
 	defer fsutil.RemoveAll(parts)
 	if err := fsutil.RemoveAll(fresh); err != nil {
@@ -205,7 +205,7 @@ func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error)
 	if slices.ContainsFunc(before, func(l snapshot.Look) bool { return l.Busy }) {
 		return false, nil
 	}
-	if err := h.n.trees().Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), globs, to); err != nil {
+	if err := h.n.trees().Copy(ctx, plan.VolumeDir(h.n.config.Host.Dir), globs, to); err != nil {
 		return false, err
 	}
 	if err := h.gatherAll(ctx, globs, to); err != nil {
@@ -222,7 +222,7 @@ func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 	if slices.Contains(globs, snapshot.Whole) {
 		return fsutil.Rename(parts, fresh)
 	}
-	if err := treesync.Copy(ctx, protocol.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
+	if err := treesync.Copy(ctx, plan.VolumeDir(h.n.config.Host.Dir), fresh, nil); err != nil {
 		return err
 	}
 	if err := h.gatherAll(ctx, outputs, fresh); err != nil {
@@ -236,7 +236,7 @@ func (h *head) look(ctx context.Context, list []string) ([]snapshot.Look, error)
 	looks, errs := make([]snapshot.Look, h.n.config.Size), make([]error, h.n.config.Size)
 	h.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = h.n.trees().Look(protocol.VolumeDir(h.n.config.Host.Dir), list)
+			looks[0], errs[0] = h.n.trees().Look(plan.VolumeDir(h.n.config.Host.Dir), list)
 		} else if h.ownVolume(rank) {
 			looks[rank], errs[rank] = rpc.Call(ctx, p, callLook, globs{list})
 		}
@@ -262,7 +262,7 @@ func (h *head) gatherAll(ctx context.Context, globs []string, into string) error
 }
 
 // pinSnapshot pins a snapshot while the stream of the caller is open.
-func (h *head) pinSnapshot(ctx context.Context, _ rpc.Caller, r client.HoldRequest, a rpc.Answer[rpc.None]) error {
+func (h *head) pinSnapshot(ctx context.Context, _ rpc.Caller, r nodecall.HoldRequest, a rpc.Answer[rpc.None]) error {
 	done, err := h.kept.Pin(r.Snapshot)
 	if err != nil {
 		return err

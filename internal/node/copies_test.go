@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -18,13 +18,13 @@ import (
 func volumeHead(t *testing.T, paths ...string) (*head, string) {
 	t.Helper()
 	dir := t.TempDir()
-	plan := &protocol.Plan{Volume: "/data", Checkpoint: &protocol.Checkpoint{Paths: paths, Grace: time.Minute}}
-	n := &node{config: protocol.Config{Size: 1, Host: core.Host{Name: "h0", Dir: dir}, Plan: plan}, plan: *plan, life: t.Context()}
+	p := &plan.Plan{Volume: "/data", Checkpoint: &plan.Checkpoint{Paths: paths, Grace: time.Minute}}
+	n := &node{config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: dir}, Plan: p}, plan: *p, life: t.Context()}
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h, protocol.VolumeDir(dir)
+	return h, plan.VolumeDir(dir)
 }
 
 // TestACopyOfAVolume has what `paths` name, directories too, as it was while nobody
@@ -69,7 +69,7 @@ func TestACopyOfAVolume(t *testing.T) {
 			if err := h.snapshotVolume(t.Context(), 1, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			if got := contents(t, protocol.SnapshotDir(h.n.config.Host.Dir, 1)); !maps.Equal(got, want) {
+			if got := contents(t, plan.SnapshotDir(h.n.config.Host.Dir, 1)); !maps.Equal(got, want) {
 				t.Errorf("the copy has %v, want %v", got, want)
 			}
 		})

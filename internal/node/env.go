@@ -12,7 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/mpi"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // environment is that of everything in the container. It is made of the
@@ -20,7 +20,7 @@ import (
 // a batch system's or another MPI's variables cannot mislead the job's MPI. user is
 // whom the image wants its processes to be, or nil.
 // Later ones win; what the user set in the Beefile wins over all.
-func environment(plan *protocol.Plan, c protocol.Config, job mpi.Job, user *core.Account) []string {
+func environment(plan *plan.Plan, c plan.Config, job mpi.Job, user *core.Account) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		// Docker's users are in no list of the image's: Open MPI would warn on stderr
@@ -66,7 +66,7 @@ func public(env []string, secrets map[string]string) []string {
 	})
 }
 
-func beeVariables(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string {
+func beeVariables(plan *plan.Plan, c plan.Config, job mpi.Job) []string {
 	names, ips := make([]string, len(job.Hosts)), make([]string, len(job.Hosts))
 	slots := 0
 	for i, h := range job.Hosts {
@@ -88,14 +88,14 @@ func beeVariables(plan *protocol.Plan, c protocol.Config, job mpi.Job) []string 
 }
 
 // homeOf is the home inside: the caller's has no place in the container.
-func homeOf(plan *protocol.Plan) string {
+func homeOf(plan *plan.Plan) string {
 	if plan.Root || os.Geteuid() == 0 {
 		return "/root"
 	}
 	return plan.Volume
 }
 
-func userName(plan *protocol.Plan) string {
+func userName(plan *plan.Plan) string {
 	if plan.Root {
 		return "root"
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/execute"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -17,9 +17,9 @@ const notUp = "Where the run is still being started, try again in a moment: a vi
 
 // handleExec runs a command in this node's container, or passes the call on
 // to the node that it means.
-func (n *node) handleExec(ctx context.Context, c rpc.Caller, r client.ExecRequest, a rpc.Answer[rpc.None]) error {
+func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequest, a rpc.Answer[rpc.None]) error {
 	if r.Guest && c.Role == rpc.LaunchAgent {
-		return refused(client.CallExec.Name, errors.New("a launch agent starts commands in containers only"))
+		return refused(nodecall.CallExec.Name, errors.New("a launch agent starts commands in containers only"))
 	}
 	n.mu.Lock()
 	members, b := n.members, n.box
@@ -41,7 +41,7 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r client.ExecReques
 }
 
 // passExec joins the caller's stream with one to the right node.
-func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r client.ExecRequest, rank int) error {
+func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
 	p, err := n.peer(ctx, rank)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r client.Ex
 }
 
 // exec runs a command to its end.
-func (b *box) exec(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
+func (b *box) exec(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest) error {
 	place := execute.Place{Start: b.Exec, Env: b.env, Dir: b.workdir}
 	if r.Guest {
 		place = execute.Place{Start: func(ctx context.Context, c driver.Command) (driver.Process, error) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -29,8 +29,8 @@ func running(t *testing.T, size int) *cluster {
 	return c
 }
 
-func script(rank int, s string) client.ExecRequest {
-	return client.ExecRequest{Rank: rank, Args: []string{"/bin/sh", "-c", s}}
+func script(rank int, s string) nodecall.ExecRequest {
+	return nodecall.ExecRequest{Rank: rank, Args: []string{"/bin/sh", "-c", s}}
 }
 
 func TestExec(t *testing.T) {
@@ -58,7 +58,7 @@ func TestExec(t *testing.T) {
 			})
 		}
 		t.Run(fmt.Sprintf("node %d: a missing program", rank), func(t *testing.T) {
-			exit, err := head.Exec(ctx, client.ExecRequest{Rank: rank, Args: []string{"no-such-program"}}, nil, io.Discard, io.Discard, nil)
+			exit, err := head.Exec(ctx, nodecall.ExecRequest{Rank: rank, Args: []string{"no-such-program"}}, nil, io.Discard, io.Discard, nil)
 			if exit.Code != 127 || err == nil {
 				t.Errorf("got %+v, %v", exit, err)
 			}
@@ -100,7 +100,7 @@ func TestExec(t *testing.T) {
 		})
 	}
 	t.Run("a host that is none", func(t *testing.T) {
-		_, err := head.Exec(ctx, client.ExecRequest{Host: "elsewhere", Args: []string{"true"}}, nil, io.Discard, io.Discard, nil)
+		_, err := head.Exec(ctx, nodecall.ExecRequest{Host: "elsewhere", Args: []string{"true"}}, nil, io.Discard, io.Discard, nil)
 		if !core.IsKind(err, core.NotFound) {
 			t.Errorf("got %v", err)
 		}

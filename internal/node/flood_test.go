@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/client"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -42,7 +42,7 @@ func TestNodesInAFlood(t *testing.T) {
 	}
 	all.Go(func() { flood(func() (net.Conn, error) { return net.Dial("tcp", addrs[0]) }) })
 	dir := c.configs[0].Host.Dir
-	for _, path := range []string{protocol.SocketPath(dir, 0), filepath.Join(protocol.RunDir(dir, 0), protocol.SocketName)} {
+	for _, path := range []string{plan.SocketPath(dir, 0), filepath.Join(plan.RunDir(dir, 0), plan.SocketName)} {
 		all.Go(func() { flood(func() (net.Conn, error) { return wire.DialUnix(ctx, path) }) })
 	}
 	defer all.Wait()
@@ -51,7 +51,7 @@ func TestNodesInAFlood(t *testing.T) {
 	c.launch(1)
 	c.awaitPhase(core.PhaseRun)
 	var out bytes.Buffer
-	exit, err := c.dial(0).Exec(ctx, client.ExecRequest{Rank: 1, Args: []string{"echo", "hello"}}, nil, &out, &out, nil)
+	exit, err := c.dial(0).Exec(ctx, nodecall.ExecRequest{Rank: 1, Args: []string{"echo", "hello"}}, nil, &out, &out, nil)
 	if err != nil || exit.Code != 0 || out.String() != "hello\n" {
 		t.Errorf("%q, %+v, %v", out.String(), exit, err)
 	}

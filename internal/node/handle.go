@@ -7,9 +7,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
@@ -17,23 +17,23 @@ import (
 // newServer gives the calls that this node answers.
 func (n *node) newServer() *rpc.Server {
 	s := rpc.NewServer(n.Log)
-	rpc.HandleStream(s, client.CallExec, n.handleExec)
-	rpc.Handle(s, client.CallHealth, func(context.Context, rpc.Caller, rpc.None) (client.Health, error) { return n.health(), nil })
-	rpc.Handle(s, client.CallConsole, func(context.Context, rpc.Caller, rpc.None) (client.Console, error) {
+	rpc.HandleStream(s, nodecall.CallExec, n.handleExec)
+	rpc.Handle(s, nodecall.CallHealth, func(context.Context, rpc.Caller, rpc.None) (nodecall.Health, error) { return n.health(), nil })
+	rpc.Handle(s, nodecall.CallConsole, func(context.Context, rpc.Caller, rpc.None) (nodecall.Console, error) {
 		text, ok := n.bootConsole()
 		var err error
 		if !ok {
 			text, err = n.ofGuest("console", driver.Guest.Console)
 		}
-		return client.Console{Text: text}, err
+		return nodecall.Console{Text: text}, err
 	})
-	rpc.Handle(s, client.CallLogin, func(context.Context, rpc.Caller, rpc.None) (client.Login, error) {
+	rpc.Handle(s, nodecall.CallLogin, func(context.Context, rpc.Caller, rpc.None) (nodecall.Login, error) {
 		name, err := n.ofGuest("account", func(g driver.Guest) (string, error) { return g.Login(), nil })
-		return client.Login{Name: name}, err
+		return nodecall.Login{Name: name}, err
 	})
-	rpc.Handle(s, client.CallFabric, func(context.Context, rpc.Caller, rpc.None) (client.Fabric, error) {
+	rpc.Handle(s, nodecall.CallFabric, func(context.Context, rpc.Caller, rpc.None) (nodecall.Fabric, error) {
 		stats, err := n.readFabric()
-		return client.Fabric{Stats: stats}, err
+		return nodecall.Fabric{Stats: stats}, err
 	})
 	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
 	rpc.HandleStream(s, callSpread, n.sendSpread)
@@ -55,7 +55,7 @@ func (n *node) obey(s *rpc.Server) {
 	})
 	rpc.Handle(s, callStart, n.handleStart)
 	rpc.Handle(s, callSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
-		if err := n.haveTree(ctx, spreadVolume, protocol.VolumeDir(n.config.Host.Dir)); err != nil {
+		if err := n.haveTree(ctx, spreadVolume, plan.VolumeDir(n.config.Host.Dir)); err != nil {
 			return rpc.None{}, n.failed("copy the volume to", err)
 		}
 		n.settle()
@@ -113,10 +113,10 @@ func (n *node) failed(op string, err error) error {
 	return &core.Error{Kind: core.KindOf(err), Op: op, Object: n.config.Host.Name, Err: err, Remedy: core.Remedy(err)}
 }
 
-func (n *node) health() client.Health {
+func (n *node) health() nodecall.Health {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return client.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.box != nil}
+	return nodecall.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.box != nil}
 }
 
 // refused is about a call whose content does not fit its caller.
@@ -138,32 +138,32 @@ func (h *head) keepTelling(ctx context.Context, a rpc.Answer[rpc.None], tell fun
 
 // register adds the calls that only the head knows.
 func (h *head) register(s *rpc.Server) {
-	rpc.HandleStream(s, client.CallWatch, func(ctx context.Context, _ rpc.Caller, r client.WatchRequest, a rpc.Answer[rpc.None]) error {
+	rpc.HandleStream(s, nodecall.CallWatch, func(ctx context.Context, _ rpc.Caller, r nodecall.WatchRequest, a rpc.Answer[rpc.None]) error {
 		return h.keepTelling(ctx, a, func(ctx context.Context) error {
-			return h.journal.follow(ctx, r.After, func(e protocol.Event) error { return rpc.Send(a, e, client.MaxEvent) })
+			return h.journal.follow(ctx, r.After, func(e plan.Event) error { return rpc.Send(a, e, nodecall.MaxEvent) })
 		})
 	})
-	rpc.HandleStream(s, client.CallOutput, func(ctx context.Context, _ rpc.Caller, r client.OutputRequest, a rpc.Answer[rpc.None]) error {
+	rpc.HandleStream(s, nodecall.CallOutput, func(ctx context.Context, _ rpc.Caller, r nodecall.OutputRequest, a rpc.Answer[rpc.None]) error {
 		return h.keepTelling(ctx, a, func(ctx context.Context) error {
-			return h.output.Follow(ctx, protocol.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(a, f) })
+			return h.output.Follow(ctx, plan.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(a, f) })
 		})
 	})
-	rpc.Handle(s, client.CallStop, func(_ context.Context, _ rpc.Caller, r client.StopRequest) (rpc.None, error) {
+	rpc.Handle(s, nodecall.CallStop, func(_ context.Context, _ rpc.Caller, r nodecall.StopRequest) (rpc.None, error) {
 		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
 		return rpc.None{}, nil
 	})
-	rpc.Handle(s, client.CallExtend, func(_ context.Context, _ rpc.Caller, r client.ExtendRequest) (rpc.None, error) {
+	rpc.Handle(s, nodecall.CallExtend, func(_ context.Context, _ rpc.Caller, r nodecall.ExtendRequest) (rpc.None, error) {
 		h.slot.extend(r.Ends)
 		return rpc.None{}, nil
 	})
-	rpc.Handle(s, client.CallSave, func(ctx context.Context, _ rpc.Caller, r client.SaveRequest) (client.SaveReply, error) {
+	rpc.Handle(s, nodecall.CallSave, func(ctx context.Context, _ rpc.Caller, r nodecall.SaveRequest) (nodecall.SaveReply, error) {
 		kept, err := h.askCheckpoint(ctx, r.Move)
-		return client.SaveReply{Kept: kept}, err
+		return nodecall.SaveReply{Kept: kept}, err
 	})
-	rpc.HandleStream(s, client.CallHold, h.pinSnapshot)
-	rpc.HandleStream(s, client.CallSnapshot, h.giveSnapshot)
-	rpc.Handle(s, client.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (client.Addresses, error) {
-		return client.Addresses{Addrs: h.addrs}, nil
+	rpc.HandleStream(s, nodecall.CallHold, h.pinSnapshot)
+	rpc.HandleStream(s, nodecall.CallSnapshot, h.giveSnapshot)
+	rpc.Handle(s, nodecall.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (nodecall.Addresses, error) {
+		return nodecall.Addresses{Addrs: h.addrs}, nil
 	})
 	h.hear(s)
 }

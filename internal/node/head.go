@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -27,7 +27,7 @@ import (
 // head is node 0's further part: it carries the plan out.
 type head struct {
 	n       *node
-	plan    *protocol.Plan
+	plan    *plan.Plan
 	journal *journal
 	output  *tasklog.Writer
 	addrs   []string
@@ -76,11 +76,11 @@ type joined struct {
 
 func newHead(n *node) (*head, error) {
 	dir := n.config.Host.Dir
-	j, err := newJournal(protocol.EventsPath(dir))
+	j, err := newJournal(plan.EventsPath(dir))
 	if err != nil {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
-	output, err := fsutil.Empty(protocol.OutputPath(dir), 0o600)
+	output, err := fsutil.Empty(plan.OutputPath(dir), 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("begin the output log: %w", err)
 	}
@@ -238,7 +238,7 @@ func (h *head) work(ctx context.Context) error {
 			return nil
 		}
 		h.setUp = true
-		h.journal.add(protocol.Event{Rank: -1, SetupDone: true})
+		h.journal.add(plan.Event{Rank: -1, SetupDone: true})
 	}
 	if err := h.spreadVolume(ctx); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (h *head) run(ctx context.Context, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if h.plan.Checkpoint != nil && !h.plan.SavesVM() && exit.Code == protocol.ContinueCode {
+	if h.plan.Checkpoint != nil && !h.plan.SavesVM() && exit.Code == plan.ContinueCode {
 		h.saved = true
 		return nil
 	}
@@ -313,7 +313,7 @@ func (h *head) spreadVolume(ctx context.Context) error {
 // spreadOutside does it on the hosts themselves.
 func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
-	volume := protocol.VolumeDir(h.n.config.Host.Dir)
+	volume := plan.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := h.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err

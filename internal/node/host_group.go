@@ -9,7 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -72,9 +72,9 @@ func (hh *hostGroup) leave() {
 
 // RunAll is the life of all nodes of this process: that of the configuration,
 // and its siblings.
-func RunAll(ctx context.Context, c protocol.Config, o Options) error {
+func RunAll(ctx context.Context, c plan.Config, o Options) error {
 	o.hostGroup = newHostGroup()
-	configs := append([]protocol.Config{c}, c.Siblings...)
+	configs := append([]plan.Config{c}, c.Siblings...)
 	errs := make([]error, len(configs))
 	var wg sync.WaitGroup
 	for i, c := range configs {
@@ -93,15 +93,15 @@ func RunAll(ctx context.Context, c protocol.Config, o Options) error {
 }
 
 // writeError leaves a node's error for the controller, which reads it once the node is gone.
-func writeError(c protocol.Config, err error) {
+func writeError(c plan.Config, err error) {
 	raw, jerr := json.Marshal(rpc.Fail(err))
 	if jerr == nil {
-		fsutil.WriteFile(protocol.NodeErrorPath(c.Host.Dir, c.Rank), raw, 0o600) //nolint:errcheck // the log has it too
+		fsutil.WriteFile(plan.NodeErrorPath(c.Host.Dir, c.Rank), raw, 0o600) //nolint:errcheck // the log has it too
 	}
 }
 
 // placeOf is where a node's switch stands.
-func placeOf(c protocol.Config) fabric.Place {
+func placeOf(c plan.Config) fabric.Place {
 	guests := max(c.PerHost, 1)
 	return fabric.Place{Host: c.Rank / guests, Hosts: (c.Size + guests - 1) / guests, Guests: guests}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -38,7 +38,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
-	head, err := rpc.NewPeer(c.Conn, true, "the head ("+reached+")", wire.Prompt, client.Protocol)
+	head, err := rpc.NewPeer(c.Conn, true, "the head ("+reached+")", wire.Prompt, nodecall.Protocol)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +34,7 @@ func reserveSpace(path string) {
 type journal struct {
 	mu     sync.Mutex
 	f      *os.File
-	events []protocol.Event
+	events []plan.Event
 	wake   chan struct{}
 	phases map[core.Phase]time.Duration
 	begun  map[core.Phase]time.Time
@@ -48,7 +48,7 @@ func newJournal(path string) (*journal, error) {
 	return &journal{f: f, wake: make(chan struct{}), phases: map[core.Phase]time.Duration{}, begun: map[core.Phase]time.Time{}}, nil
 }
 
-func (j *journal) add(e protocol.Event) {
+func (j *journal) add(e plan.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e.Seq, e.Time = int64(len(j.events)+1), time.Now()
@@ -67,16 +67,16 @@ func (j *journal) add(e protocol.Event) {
 	j.wake = make(chan struct{})
 }
 
-func (j *journal) begin(p core.Phase) { j.add(protocol.Event{Phase: p, Begin: true, Rank: -1}) }
-func (j *journal) end(p core.Phase)   { j.add(protocol.Event{Phase: p, End: true, Rank: -1}) }
+func (j *journal) begin(p core.Phase) { j.add(plan.Event{Phase: p, Begin: true, Rank: -1}) }
+func (j *journal) end(p core.Phase)   { j.add(plan.Event{Phase: p, End: true, Rank: -1}) }
 
 func (j *journal) say(p core.Phase, message string) {
-	j.add(protocol.Event{Phase: p, Rank: -1, Message: message})
+	j.add(plan.Event{Phase: p, Rank: -1, Message: message})
 }
 
 // remark says what also belongs into the run's history.
 func (j *journal) remark(p core.Phase, message string) {
-	j.add(protocol.Event{Phase: p, Rank: -1, Message: message, Remark: true})
+	j.add(plan.Event{Phase: p, Rank: -1, Message: message, Remark: true})
 }
 
 // durations gives how long each phase took; one that was cut short counts too.
@@ -94,7 +94,7 @@ func (j *journal) durations() map[core.Phase]time.Duration {
 }
 
 // follow tells the events after a number until the one with the result.
-func (j *journal) follow(ctx context.Context, after int64, fn func(protocol.Event) error) error {
+func (j *journal) follow(ctx context.Context, after int64, fn func(plan.Event) error) error {
 	for {
 		j.mu.Lock()
 		events, wake := j.events[min(after, int64(len(j.events))):], j.wake

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -28,7 +28,7 @@ import (
 type cluster struct {
 	t       *testing.T
 	bee     *testkit.Bee
-	configs []protocol.Config
+	configs []plan.Config
 	nodes   []*exec.Cmd
 	ended   []chan struct{}
 	logs    []*bytes.Buffer
@@ -36,7 +36,7 @@ type cluster struct {
 
 type option func(c *cluster)
 
-func withPlan(f func(p *protocol.Plan)) option {
+func withPlan(f func(p *plan.Plan)) option {
 	return func(c *cluster) { f(c.configs[0].Plan) }
 }
 
@@ -64,13 +64,13 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, bee: bee}
-	plan := &protocol.Plan{
+	p := &plan.Plan{
 		Job: "test", Image: images[0], Slots: 2, Volume: "/work", Workdir: "/work", Run: []string{"/bin/sh", "-c", run},
 		Grace: time.Second, JoinTimeout: 20 * time.Second,
 	}
 	shared := wire.NewKey()
 	for rank := range size {
-		cert, key, err := authority.Issue(protocol.NodeName(rank))
+		cert, key, err := authority.Issue(plan.NodeName(rank))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,14 +82,14 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		plan.Names = append(plan.Names, name)
-		c.configs = append(c.configs, protocol.Config{
-			Version: protocol.Version, Owner: core.Owner{User: "test", Run: "r1", Attempt: 1}, Rank: rank, Size: size,
+		p.Names = append(p.Names, name)
+		c.configs = append(c.configs, plan.Config{
+			Version: plan.Version, Owner: core.Owner{User: "test", Run: "r1", Attempt: 1}, Rank: rank, Size: size,
 			Host: core.Host{Index: rank, Name: name, Slots: 2, Dir: dir, Cache: cache},
 			CA:   authority.Certificate(), Cert: cert, Key: key, Shared: shared, Runtime: "auto", Network: "lo",
 		})
 	}
-	c.configs[0].Plan = plan
+	c.configs[0].Plan = p
 	for _, o := range options {
 		o(c)
 	}
@@ -148,9 +148,9 @@ func (c *cluster) dial(rank int) *client.Client {
 	c.t.Helper()
 	var found *client.Client
 	testkit.Eventually(c.t, 10*time.Second, func() error {
-		conn, err := wire.DialUnix(context.Background(), protocol.SocketPath(c.configs[rank].Host.Dir, rank))
+		conn, err := wire.DialUnix(context.Background(), plan.SocketPath(c.configs[rank].Host.Dir, rank))
 		if err == nil {
-			conn, err = wire.Key(c.configs[rank].Shared).Client(context.Background(), conn, protocol.ControllerName, protocol.NodeName(rank))
+			conn, err = wire.Key(c.configs[rank].Shared).Client(context.Background(), conn, plan.ControllerName, plan.NodeName(rank))
 		}
 		if err == nil {
 			found, err = client.New(conn)
@@ -180,7 +180,7 @@ func (c *cluster) awaitPhase(p core.Phase) {
 	found := errors.New("found")
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	err := head.Watch(ctx, 0, func(e protocol.Event) error {
+	err := head.Watch(ctx, 0, func(e plan.Event) error {
 		if e.Phase == p && e.Begin {
 			return found
 		}
@@ -199,11 +199,11 @@ func (c *cluster) signal(rank int, s syscall.Signal) {
 }
 
 // result waits for the head's result.
-func (c *cluster) result(within time.Duration) protocol.Result {
+func (c *cluster) result(within time.Duration) plan.Result {
 	c.t.Helper()
-	var r protocol.Result
+	var r plan.Result
 	testkit.Eventually(c.t, within, func() error {
-		raw, err := os.ReadFile(protocol.ResultPath(c.configs[0].Host.Dir))
+		raw, err := os.ReadFile(plan.ResultPath(c.configs[0].Host.Dir))
 		if err == nil {
 			err = json.Unmarshal(raw, &r)
 		}
@@ -239,7 +239,7 @@ func (c *cluster) awaitEnd(within time.Duration, ranks ...int) {
 func (c *cluster) output() (stdout, stderr string) {
 	c.t.Helper()
 	var out, errs strings.Builder
-	err := tasklog.Read(context.Background(), protocol.OutputPath(c.configs[0].Host.Dir), 0, func(f tasklog.Frame) error {
+	err := tasklog.Read(context.Background(), plan.OutputPath(c.configs[0].Host.Dir), 0, func(f tasklog.Frame) error {
 		if f.Stream == tasklog.Stdout {
 			out.Write(f.Data)
 		} else {
@@ -262,10 +262,10 @@ func TestSeveralNodesOfAHost(t *testing.T) {
 		c.configs[i].PerHost = 2
 	}
 	c.configs[0].Siblings = c.configs[1:2]
-	if err := os.MkdirAll(protocol.VolumeDir(c.configs[0].Host.Dir), 0o700); err != nil {
+	if err := os.MkdirAll(plan.VolumeDir(c.configs[0].Host.Dir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(protocol.VolumeDir(c.configs[0].Host.Dir), "name"), []byte("all"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(plan.VolumeDir(c.configs[0].Host.Dir), "name"), []byte("all"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.start(0, 2)

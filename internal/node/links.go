@@ -9,7 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -36,7 +36,7 @@ func (n *node) readFabric() (fabric.Stats, error) {
 
 // joinFabric makes this node's part of the network between the guests, and
 // keeps it linked to the others'.
-func (n *node) joinFabric(plan *protocol.Plan) error {
+func (n *node) joinFabric(plan *plan.Plan) error {
 	if plan.VM == nil || n.config.Size == 1 || plan.VM.Fabric == fabric.None {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (n *node) dialDirect(ctx context.Context, addr string, rank, slot int) (net
 func (n *node) linksInClear() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.plan.VM != nil && n.plan.VM.Encryption == protocol.EncryptionNone
+	return n.plan.VM != nil && n.plan.VM.Encryption == plan.EncryptionNone
 }
 
 // acceptFabric takes a connection from another host's switch, which may want it in clear.

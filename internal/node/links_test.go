@@ -20,7 +20,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -140,10 +140,10 @@ type switches struct {
 
 func newSwitches(t *testing.T, kind string, size int) *switches {
 	t.Helper()
-	return newSwitchesOf(t, protocol.VM{Fabric: kind}, size)
+	return newSwitchesOf(t, plan.VM{Fabric: kind}, size)
 }
 
-func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
+func newSwitchesOf(t *testing.T, vm plan.VM, size int) *switches {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -152,9 +152,9 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 		t.Fatal(err)
 	}
 	s := &switches{t: t, cables: map[[2]int]*cable{}}
-	plan := protocol.Plan{VM: &vm}
+	p := plan.Plan{VM: &vm}
 	for rank := range size {
-		cert, key, err := authority.Issue(protocol.NodeName(rank))
+		cert, key, err := authority.Issue(plan.NodeName(rank))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +163,8 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 			t.Fatal(err)
 		}
 		n := &node{
-			Options: Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, life: ctx, identity: identity, plan: plan, peers: map[int]*rpc.Peer{},
-			config: protocol.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
+			Options: Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, life: ctx, identity: identity, plan: p, peers: map[int]*rpc.Peer{},
+			config: plan.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
 		}
 		if n.server = n.newServer(); rank == 0 { // it leads links around, as a head
 			rpc.HandleStream(n.server, callCarry, n.carry)
@@ -187,7 +187,7 @@ func newSwitchesOf(t *testing.T, vm protocol.VM, size int) *switches {
 		}
 	}
 	for rank, n := range s.nodes {
-		if err := n.joinFabric(&plan); err != nil {
+		if err := n.joinFabric(&p); err != nil {
 			t.Fatal(err)
 		}
 		file, err := n.fabric.Attach(rank)
@@ -266,7 +266,7 @@ func (s *switches) reachWithin(within time.Duration, word string) time.Duration 
 // TestLinksMend cuts every connection between the switches, and has others go
 // silent, under traffic.
 func TestLinksMend(t *testing.T) {
-	for name, vm := range map[string]protocol.VM{"switch": {Fabric: fabric.Switch}, "star": {Fabric: fabric.Star}, "tree": {Fabric: fabric.Tree}, "switch in clear": {Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}} {
+	for name, vm := range map[string]plan.VM{"switch": {Fabric: fabric.Switch}, "star": {Fabric: fabric.Star}, "tree": {Fabric: fabric.Tree}, "switch in clear": {Fabric: fabric.Switch, Encryption: plan.EncryptionNone}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSwitchesOf(t, vm, 5)
 			s.reach("first")
@@ -325,7 +325,7 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 // TestWhoHasNoSwitchSaysWhy, and what has one.
 func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
 	for kind, want := range map[string]string{fabric.Multicast: "the hypervisors speak to each other", fabric.None: "the run has none"} {
-		n := &node{config: protocol.Config{Size: 2}, plan: protocol.Plan{VM: &protocol.VM{Fabric: kind}}}
+		n := &node{config: plan.Config{Size: 2}, plan: plan.Plan{VM: &plan.VM{Fabric: kind}}}
 		if _, err := n.readFabric(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(core.Remedy(err), "fabric: ") {
 			t.Errorf("%s: %v, %s", kind, err, core.Remedy(err))
 		}
@@ -341,7 +341,7 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer j.f.Close()
-		n := &node{config: protocol.Config{Size: 2, Host: core.Host{Name: "a"}}, members: []member{{Name: "a"}, {Name: "b"}}}
+		n := &node{config: plan.Config{Size: 2, Host: core.Host{Name: "a"}}, members: []member{{Name: "a"}, {Name: "b"}}}
 		n.head = &head{n: n, journal: j}
 		o := outage{n: n, host: 1, linked: func() bool { return false }}
 		o.note(errors.New("not as far yet"))
@@ -412,9 +412,9 @@ func (s *switches) inClear(from, to int) (inClear, all int) {
 // TestLinksAreInClearOnlyWhenAskedFor: somebody who listens reads what guests send, or
 // does not.
 func TestLinksAreInClearOnlyWhenAskedFor(t *testing.T) {
-	for encryption, want := range map[string]bool{"": false, "tls": false, protocol.EncryptionNone: true} {
+	for encryption, want := range map[string]bool{"": false, "tls": false, plan.EncryptionNone: true} {
 		t.Run("encryption "+encryption, func(t *testing.T) {
-			s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: encryption}, 3)
+			s := newSwitchesOf(t, plan.VM{Fabric: fabric.Switch, Encryption: encryption}, 3)
 			s.reach("overheard")
 			for from := range 3 {
 				for to := range from {
@@ -434,7 +434,7 @@ func TestLinksAreInClearOnlyWhenAskedFor(t *testing.T) {
 
 // TestALinkInClearThatIsLedIsEncrypted: who leads it is to see nothing of what passes.
 func TestALinkInClearThatIsLedIsEncrypted(t *testing.T) {
-	s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Tree, Encryption: protocol.EncryptionNone}, 5)
+	s := newSwitchesOf(t, plan.VM{Fabric: fabric.Tree, Encryption: plan.EncryptionNone}, 5)
 	s.reach("first")
 	s.goAround()
 	for _, ends := range [][2]int{{3, 1}, {1, 3}} {
@@ -447,9 +447,9 @@ func TestALinkInClearThatIsLedIsEncrypted(t *testing.T) {
 // TestNoStrangerJoinsALinkInClear: nobody without the run's keys, whatever he says, and
 // nobody who has them but wants a link in clear where the run has none.
 func TestNoStrangerJoinsALinkInClear(t *testing.T) {
-	s := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}, 3)
+	s := newSwitchesOf(t, plan.VM{Fabric: fabric.Switch, Encryption: plan.EncryptionNone}, 3)
 	s.reach("first")
-	strange := newSwitchesOf(t, protocol.VM{Fabric: fabric.Switch, Encryption: protocol.EncryptionNone}, 3)
+	strange := newSwitchesOf(t, plan.VM{Fabric: fabric.Switch, Encryption: plan.EncryptionNone}, 3)
 	encrypted := newSwitches(t, fabric.Switch, 3)
 	encrypted.reach("first")
 	frame := guestFrame(2, 0, "from a stranger")
@@ -502,21 +502,21 @@ func TestNoStrangerJoinsALinkInClear(t *testing.T) {
 // TestWhoAsksForLinksInClearIsWarned, and only where there are any.
 func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 	for _, c := range []struct {
-		vm    protocol.VM
+		vm    plan.VM
 		nodes int
 		want  bool
 	}{
-		{protocol.VM{}, 2, false},
-		{protocol.VM{Encryption: "tls"}, 2, false},
-		{protocol.VM{Encryption: protocol.EncryptionNone}, 2, true},
-		{protocol.VM{Encryption: protocol.EncryptionNone}, 1, false},
-		{protocol.VM{Encryption: protocol.EncryptionNone, Fabric: fabric.None}, 2, false},
+		{plan.VM{}, 2, false},
+		{plan.VM{Encryption: "tls"}, 2, false},
+		{plan.VM{Encryption: plan.EncryptionNone}, 2, true},
+		{plan.VM{Encryption: plan.EncryptionNone}, 1, false},
+		{plan.VM{Encryption: plan.EncryptionNone, Fabric: fabric.None}, 2, false},
 	} {
 		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &head{plan: &protocol.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
+		h := &head{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
 		h.warnOfClear()
 		if told := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); told != c.want {
 			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, j.events)
@@ -527,8 +527,8 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 
 // An interior host that is lost takes the way to others along.
 func TestALostHostTellsWhomItCutsOff(t *testing.T) {
-	plan := &protocol.Plan{VM: &protocol.VM{Fabric: fabric.Tree}, Names: []string{"a", "b", "c", "d", "e", "f"}}
-	h := &head{n: &node{config: protocol.Config{Size: 6}}, plan: plan, infos: make([]joinRequest, 6)}
+	p := &plan.Plan{VM: &plan.VM{Fabric: fabric.Tree}, Names: []string{"a", "b", "c", "d", "e", "f"}}
+	h := &head{n: &node{config: plan.Config{Size: 6}}, plan: p, infos: make([]joinRequest, 6)}
 	if got := h.lost(1).Error(); !strings.Contains(got, "only that way to d (node 3), e (node 4)") {
 		t.Errorf("got %q", got)
 	}

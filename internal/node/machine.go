@@ -14,14 +14,14 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // Machine is the virtual machine that a node wants between its host and the
 // container.
 type Machine struct {
-	protocol.VM
+	plan.VM
 	// Tree is the unpacked guest image, and Kept the directory of what this
 	// host keeps with it.
 	Tree, Kept string
@@ -64,27 +64,27 @@ type MachineVolume struct {
 
 // chooseRuntime gives the runtime for this node's container, and what gives
 // back what it uses.
-func (n *node) chooseRuntime(ctx context.Context, plan *protocol.Plan, name string) (rt driver.Runtime, why string, release func(), err error) {
-	if plan.VM == nil {
+func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt driver.Runtime, why string, release func(), err error) {
+	if p.VM == nil {
 		rt, why, err = n.Runtime(ctx, name)
 		return rt, why, func() {}, err
 	}
-	m := Machine{VM: *plan.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: protocol.InputsDir(n.config.Host.Dir), Told: func(text string) {
+	m := Machine{VM: *p.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: plan.InputsDir(n.config.Host.Dir), Told: func(text string) {
 		n.Log.Info("of the virtual machine", "said", text)
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(core.PhaseStart, text)
 		}
 	}, Emulated: n.emulates.Store}
-	if plan.SavesVM() {
-		m.Peers = n.guestPeers(plan)
+	if p.SavesVM() {
+		m.Peers = n.guestPeers(p)
 	}
 	m.Sharers, m.Index = n.sharers()
-	m.Volume = n.machineVolume(plan)
-	if m.Tree, release, err = n.images.Tree(ctx, plan.VM.Guest.ID); err != nil {
+	m.Volume = n.machineVolume(p)
+	if m.Tree, release, err = n.images.Tree(ctx, p.VM.Guest.ID); err != nil {
 		return nil, "", nil, err
 	}
-	m.Kept = n.images.Kept(plan.VM.Guest.ID)
-	if plan.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
+	m.Kept = n.images.Kept(p.VM.Guest.ID)
+	if p.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
 		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
 	}
 	if n.fabric != nil {
@@ -109,7 +109,7 @@ func (n *node) attach(m *Machine) (err error) {
 		m.Port, err = n.fabric.Attach(n.config.Rank)
 		return err
 	}
-	path := filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), "fabric.sock")
+	path := filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), "fabric.sock")
 	l, err := wire.ListenUnix(path)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
 		for {
 			select {
 			case <-news.C:
-				h.journal.add(protocol.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
+				h.journal.add(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
 			case <-over:
 				return
 			}
@@ -238,7 +238,7 @@ func (h *head) decideNIC() {
 
 // warnOfClear tells who asked for links in clear what that means.
 func (h *head) warnOfClear() {
-	if h.plan.VM != nil && h.plan.VM.Encryption == protocol.EncryptionNone && h.fabricWanted() {
+	if h.plan.VM != nil && h.plan.VM.Encryption == plan.EncryptionNone && h.fabricWanted() {
 		h.journal.say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
 	}
 }

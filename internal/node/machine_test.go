@@ -8,6 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -32,7 +33,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	} {
 		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, box: c.box}
 		here, there := net.Pipe()
-		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, client.Protocol)
+		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
 		if err != nil {
 			t.Fatal(err)
 		}

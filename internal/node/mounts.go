@@ -10,12 +10,12 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/hostdir"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // openMounts opens the directories of the site that the job mounts, on this host. They
 // stay open until done is called.
-func openMounts(ctx context.Context, plan *protocol.Plan) (mounts []driver.Mount, done func(), err error) {
+func openMounts(ctx context.Context, plan *plan.Plan) (mounts []driver.Mount, done func(), err error) {
 	done = func() {
 		for _, m := range mounts {
 			m.Dir.Close()
@@ -34,7 +34,7 @@ func openMounts(ctx context.Context, plan *protocol.Plan) (mounts []driver.Mount
 
 // makeMountPoints makes the directories of the volume that mounts appear at. No engine
 // makes them then, which would own them.
-func makeMountPoints(volume string, plan *protocol.Plan) error {
+func makeMountPoints(volume string, plan *plan.Plan) error {
 	for _, m := range plan.Mounts {
 		rel, is := plan.InVolume(m.To)
 		if !is {

@@ -28,7 +28,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -87,7 +87,7 @@ func Main(o Options) int {
 		fmt.Fprintf(os.Stderr, "bee node: %v\n", err)
 		return 1
 	}
-	var c protocol.Config
+	var c plan.Config
 	err := json.NewDecoder(os.Stdin).Decode(&c)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -117,7 +117,7 @@ func Main(o Options) int {
 // node is a running node.
 type node struct {
 	Options
-	config   protocol.Config
+	config   plan.Config
 	life     context.Context // the node's own
 	identity *wire.Identity  // nil where there is only one node
 	images   Images
@@ -132,7 +132,7 @@ type node struct {
 
 	mu      sync.Mutex
 	members []member
-	plan    protocol.Plan          // as far as this node knows it
+	plan    plan.Plan              // as far as this node knows it
 	control *rpc.Peer              // to the head, on the other nodes
 	peers   map[int]*rpc.Peer      // for data, by rank
 	box     *box                   // this node's container, once it runs
@@ -151,9 +151,9 @@ type networkInfo struct {
 
 // Run is a node's whole life. However a head ends, it leaves a result; another
 // node tells the head what kept it from its work.
-func Run(ctx context.Context, c protocol.Config, o Options) error {
+func Run(ctx context.Context, c plan.Config, o Options) error {
 	err := run(ctx, c, o)
-	path := protocol.ResultPath(c.Host.Dir)
+	path := plan.ResultPath(c.Host.Dir)
 	if err == nil || c.Rank != 0 {
 		return err
 	}
@@ -163,18 +163,18 @@ func Run(ctx context.Context, c protocol.Config, o Options) error {
 	return errors.Join(err, writeResult(path, failedResult(c, err)))
 }
 
-func failedResult(c protocol.Config, err error) *protocol.Result {
+func failedResult(c plan.Config, err error) *plan.Result {
 	now := time.Now()
-	return &protocol.Result{
+	return &plan.Result{
 		Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
 		Started: now, Ended: now, Phases: map[core.Phase]time.Duration{},
 	}
 }
 
-func run(ctx context.Context, c protocol.Config, o Options) error {
-	if c.Version != protocol.Version {
+func run(ctx context.Context, c plan.Config, o Options) error {
+	if c.Version != plan.Version {
 		return &core.Error{
-			Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, protocol.Version),
+			Kind: core.Unsupported, Op: "start node", Err: fmt.Errorf("the controller speaks version %d, this node %d", c.Version, plan.Version),
 			Remedy: "Use the same version of bee everywhere.",
 		}
 	}
@@ -194,7 +194,7 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			return err
 		}
 	}
-	for _, dir := range []string{protocol.RunDir(c.Host.Dir, c.Rank), protocol.VolumeDir(c.Host.Dir), protocol.InputsDir(c.Host.Dir)} {
+	for _, dir := range []string{plan.RunDir(c.Host.Dir, c.Rank), plan.VolumeDir(c.Host.Dir), plan.InputsDir(c.Host.Dir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make run directory: %w", err)
 		}
@@ -202,12 +202,12 @@ func run(ctx context.Context, c protocol.Config, o Options) error {
 			return fmt.Errorf("make run directory: %s is no directory (%v)", dir, err) //nolint:errorlint // where it is a link, there is none
 		}
 	}
-	local, err := wire.ListenUnix(protocol.SocketPath(c.Host.Dir, c.Rank))
+	local, err := wire.ListenUnix(plan.SocketPath(c.Host.Dir, c.Rank))
 	if err != nil {
 		return fmt.Errorf("listen for the controller: %w", err)
 	}
 	defer local.Close()
-	agents, err := wire.ListenUnix(filepath.Join(protocol.RunDir(c.Host.Dir, c.Rank), protocol.SocketName))
+	agents, err := wire.ListenUnix(filepath.Join(plan.RunDir(c.Host.Dir, c.Rank), plan.SocketName))
 	if err != nil {
 		return fmt.Errorf("listen for launch agents: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
@@ -18,12 +18,12 @@ const maxLeft = 50
 
 // outputs lists the files and directories that the outputs name, for which the job
 // has ended on all hosts, and what of them cannot leave.
-func (h *head) outputs(ctx context.Context, dir string) (list []protocol.OutputMatch, left []protocol.LeftBehind) {
-	list = []protocol.OutputMatch{}
+func (h *head) outputs(ctx context.Context, dir string) (list []plan.OutputMatch, left []plan.LeftBehind) {
+	list = []plan.OutputMatch{}
 	stage, err := emptyStage(dir)
 	if err != nil {
 		h.n.Log.Error("make the directory of staged outputs", "err", err)
-		return list, []protocol.LeftBehind{{Path: h.plan.Volume, Why: string(treesync.WhyFailed)}}
+		return list, []plan.LeftBehind{{Path: h.plan.Volume, Why: string(treesync.WhyFailed)}}
 	}
 	defer stage.Close()
 	for i, o := range h.plan.Outputs {
@@ -40,7 +40,7 @@ func (h *head) outputs(ctx context.Context, dir string) (list []protocol.OutputM
 		c.in.Close()
 		if err != nil {
 			h.n.Log.Error("list outputs", "from", o, "err", err)
-			c.left = append(c.left, protocol.LeftBehind{Path: o, Why: string(treesync.WhyFailed)})
+			c.left = append(c.left, plan.LeftBehind{Path: o, Why: string(treesync.WhyFailed)})
 		}
 		list, left = append(list, c.list...), append(left, c.left...)
 	}
@@ -54,10 +54,10 @@ func emptyStage(dir string) (*fsutil.Root, error) {
 		return nil, err
 	}
 	defer r.Close()
-	if err := errors.Join(r.RemoveAll(protocol.StagedDir), r.Mkdir(protocol.StagedDir, 0o700)); err != nil {
+	if err := errors.Join(r.RemoveAll(plan.StagedDir), r.Mkdir(plan.StagedDir, 0o700)); err != nil {
 		return nil, err
 	}
-	return r.Sub(protocol.StagedDir)
+	return r.Sub(plan.StagedDir)
 }
 
 // chosen is what one of the outputs names.
@@ -66,8 +66,8 @@ type chosen struct {
 	index     int
 	in, stage *fsutil.Root
 	dir, rel  string
-	list      []protocol.OutputMatch
-	left      []protocol.LeftBehind
+	list      []plan.OutputMatch
+	left      []plan.LeftBehind
 }
 
 func (c *chosen) choose(ctx context.Context, staged int) error {
@@ -79,7 +79,7 @@ func (c *chosen) choose(ctx context.Context, staged int) error {
 		}
 	}
 	o := treesync.Outputs{In: c.in, Stage: c.stage, Left: func(name string, why treesync.Why) {
-		c.left = append(c.left, protocol.LeftBehind{Path: path.Join(c.in.Seen, name), Why: string(why)})
+		c.left = append(c.left, plan.LeftBehind{Path: path.Join(c.in.Seen, name), Why: string(why)})
 	}}
 	for _, name := range names {
 		if target, err := c.in.Resolve(name); err == nil {
@@ -99,7 +99,7 @@ func (c *chosen) choose(ctx context.Context, staged int) error {
 		if isStaged {
 			root = c.stage
 		}
-		m := protocol.OutputMatch{Index: c.index, Path: c.below(c.in, name), Bytes: countBytes(ctx, root.Path(from))}
+		m := plan.OutputMatch{Index: c.index, Path: c.below(c.in, name), Bytes: countBytes(ctx, root.Path(from))}
 		if at := c.below(root, from); at != m.Path {
 			m.From = at
 		}

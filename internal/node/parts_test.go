@@ -22,8 +22,8 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi"
-	"github.com/bee-hpc/bee/internal/node/client"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -72,7 +72,7 @@ func TestGuestsWantMemory(t *testing.T) {
 	here, there := driver.Memory{Free: 4 * gib, All: 9 * gib}, driver.Memory{Free: 3 * gib, All: 9 * gib}
 	for each, want := range map[int64]string{1 * gib: "", 2 * gib: "busy", 4 * gib: "busy", 5 * gib: "unsupported"} {
 		h := &head{
-			plan:  &protocol.Plan{VM: &protocol.VM{Memory: each}, Names: []string{"a", "b"}},
+			plan:  &plan.Plan{VM: &plan.VM{Memory: each}, Names: []string{"a", "b"}},
 			infos: []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}},
 		}
 		err, kind := h.enoughMemory(), ""
@@ -138,9 +138,9 @@ func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer j.f.Close()
-			h := &head{plan: &protocol.Plan{VM: &protocol.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
+			h := &head{plan: &plan.Plan{VM: &plan.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
 			for _, err := range c.tries {
-				n := &node{config: protocol.Config{TryRuntime: c.demand}}
+				n := &node{config: plan.Config{TryRuntime: c.demand}}
 				n.Runtime = func(context.Context, string) (driver.Runtime, string, error) { return nil, "", err }
 				h.infos = append(h.infos, joinRequest{NoRuntime: n.noRuntime(t.Context())})
 			}
@@ -172,7 +172,7 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := &head{plan: &protocol.Plan{VM: &protocol.VM{NIC: c.said}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
+			h := &head{plan: &plan.Plan{VM: &plan.VM{NIC: c.said}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
 			h.decideNIC()
 			text, err := os.ReadFile(events)
 			if err != nil {
@@ -187,9 +187,9 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 
 // What a guest has is told, not what its host has.
 func TestANodesCoresAreItsGuests(t *testing.T) {
-	for want, vm := range map[int]*protocol.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
-		h := &head{plan: &protocol.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
-		n := &node{config: protocol.Config{Host: core.Host{Name: "a", Slots: 7}}, members: h.members()}
+	for want, vm := range map[int]*plan.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
+		h := &head{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
+		n := &node{config: plan.Config{Host: core.Host{Name: "a", Slots: 7}}, members: h.members()}
 		if r := n.endBox(0); r.Cores != want || n.members[0].Slots != want {
 			t.Errorf("%+v: %+v of %+v", vm, r, n.members)
 		}
@@ -203,7 +203,7 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &head{n: &node{config: protocol.Config{Size: 2}}, journal: j}
+		h := &head{n: &node{config: plan.Config{Size: 2}}, journal: j}
 		h.n.emulates.Store(true)
 		var up atomic.Int32
 		stop := h.tellBoots(&up)
@@ -223,8 +223,8 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
 	at := func(rank int, dir string) *node {
-		n := &node{config: protocol.Config{Rank: rank, Size: 4, Host: core.Host{Dir: dir}}}
-		if err := os.MkdirAll(protocol.NodeDir(dir, rank), 0o700); err != nil {
+		n := &node{config: plan.Config{Rank: rank, Size: 4, Host: core.Host{Dir: dir}}}
+		if err := os.MkdirAll(plan.NodeDir(dir, rank), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -288,15 +288,15 @@ func TestExecTarget(t *testing.T) {
 	members := []member{{Rank: 0, Name: "a", IP: "10.0.0.1"}, {Rank: 1, Name: "b", IP: "10.0.0.2"}}
 	for _, c := range []struct {
 		name string
-		r    client.ExecRequest
+		r    nodecall.ExecRequest
 		want int
 		ok   bool
 	}{
-		{"by rank", client.ExecRequest{Rank: 1}, 1, true},
-		{"by name", client.ExecRequest{Host: "b"}, 1, true},
-		{"by address", client.ExecRequest{Host: "10.0.0.1"}, 0, true},
-		{"this host", client.ExecRequest{Host: "localhost"}, 1, true},
-		{"a stranger", client.ExecRequest{Host: "c"}, 0, false},
+		{"by rank", nodecall.ExecRequest{Rank: 1}, 1, true},
+		{"by name", nodecall.ExecRequest{Host: "b"}, 1, true},
+		{"by address", nodecall.ExecRequest{Host: "10.0.0.1"}, 0, true},
+		{"this host", nodecall.ExecRequest{Host: "localhost"}, 1, true},
+		{"a stranger", nodecall.ExecRequest{Host: "c"}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := execTarget(c.r, members, 1)
@@ -312,12 +312,12 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 		t.Setenv(name, "trap")
 	}
 	deadline := time.Unix(1700000000, 0)
-	plan := &protocol.Plan{
+	p := &plan.Plan{
 		Image:  core.Image{Config: core.ImageConfig{Env: []string{"PATH=/app/bin:/bin", "A=image", "B=image"}}},
 		Volume: "/work", Env: map[string]string{"B": "beefile"}, Secrets: map[string]string{"S": "secret"}, Deadline: deadline,
 	}
-	c := protocol.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
-	env := environment(plan, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}}, nil)
+	c := plan.Config{Rank: 1, Size: 2, Owner: core.Owner{Run: "r1", Attempt: 3}}
+	env := environment(p, c, mpi.Job{RunDir: "/.bee/run", Hosts: []mpi.Host{{Name: "h0", IP: "10.0.0.1", Slots: 2}, {Name: "h1", IP: "10.0.0.2", Slots: 4}}}, nil)
 	for _, want := range []string{
 		"PATH=/app/bin:/bin", "A=image", "B=beefile", "S=secret", "SHELL=/bin/sh", "BEE_NODE_RANK=1", "BEE_NUM_NODES=2",
 		"BEE_NODELIST=h0,h1", "BEE_NODE_IPS=10.0.0.1,10.0.0.2", "BEE_RANKS_PER_NODE=4", "BEE_RUN_ID=r1", "BEE_ATTEMPT=3", "BEE_DEADLINE=1700000000",
@@ -326,7 +326,7 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if own := public(env, plan.Secrets); slices.Contains(own, "S=secret") || len(own) != len(env)-1 {
+	if own := public(env, p.Secrets); slices.Contains(own, "S=secret") || len(own) != len(env)-1 {
 		t.Errorf("the container itself gets %q", own)
 	}
 	for _, e := range env {
@@ -340,20 +340,20 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 func TestNamesInside(t *testing.T) {
 	lone, two := []member{{Name: "h0"}}, []member{{Name: "h0", IP: "10.0.0.1"}, {Rank: 1, Name: "h1", IP: "10.0.0.2"}}
 	for name, c := range map[string]struct {
-		vm      *protocol.VM
+		vm      *plan.VM
 		members []member
 		hosts   []string
 		ips     string
 	}{
-		"a guest":     {&protocol.VM{}, lone, []string{"127.0.0.1 h0 node0"}, "127.0.0.1"},
-		"guests":      {&protocol.VM{}, two, []string{"10.0.0.1 h0 node0", "10.0.0.2 h1 node1"}, "10.0.0.1,10.0.0.2"},
+		"a guest":     {&plan.VM{}, lone, []string{"127.0.0.1 h0 node0"}, "127.0.0.1"},
+		"guests":      {&plan.VM{}, two, []string{"10.0.0.1 h0 node0", "10.0.0.2 h1 node1"}, "10.0.0.1,10.0.0.2"},
 		"a container": {nil, lone, nil, "127.0.0.1"},
 		"containers":  {nil, two, []string{"10.0.0.1 h0", "10.0.0.2 h1"}, "10.0.0.1,10.0.0.2"},
 	} {
-		n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
-		plan := &protocol.Plan{VM: c.vm, Volume: "/work"}
-		env := environment(plan, n.config, n.mpiJob(plan, c.members, networkInfo{}), nil)
-		spec, err := n.containerSpec(plan, c.members, driver.LocalImage{}, env, nil)
+		n := &node{Options: Options{Binary: "/bee"}, config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
+		p := &plan.Plan{VM: c.vm, Volume: "/work"}
+		env := environment(p, n.config, n.mpiJob(p, c.members, networkInfo{}), nil)
+		spec, err := n.containerSpec(p, c.members, driver.LocalImage{}, env, nil)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
 			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)
 		}
@@ -362,9 +362,9 @@ func TestNamesInside(t *testing.T) {
 
 // TestNoMountHidesAnother: inputs may lie within each other, and the volume in one.
 func TestNoMountHidesAnother(t *testing.T) {
-	n := &node{Options: Options{Binary: "/bee"}, config: protocol.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
-	plan := &protocol.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
-	spec, err := n.containerSpec(plan, nil, driver.LocalImage{}, nil, nil)
+	n := &node{Options: Options{Binary: "/bee"}, config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
+	p := &plan.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
+	spec, err := n.containerSpec(p, nil, driver.LocalImage{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{config: protocol.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*rpc.Peer{}}
+	n := &node{config: plan.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*rpc.Peer{}}
 	if n.identity, err = wire.NewIdentity(a.Certificate(), cert, key); err != nil {
 		t.Fatal(err)
 	}
@@ -441,11 +441,11 @@ func TestWaysThatAreTried(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		size  int
-		vm    *protocol.VM
+		vm    *plan.VM
 		tried bool
-	}{{"few", 5, nil, true}, {"as many as try each other", eachPair, nil, true}, {"many", eachPair + 1, nil, false}, {"those of guests", 5, &protocol.VM{}, false}} {
+	}{{"few", 5, nil, true}, {"as many as try each other", eachPair, nil, true}, {"many", eachPair + 1, nil, false}, {"those of guests", 5, &plan.VM{}, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			n := &node{config: protocol.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: protocol.Plan{VM: c.vm}, peers: map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}}
+			n := &node{config: plan.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: plan.Plan{VM: c.vm}, peers: map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}}
 			for rank := range c.size {
 				n.members = append(n.members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
 			}
@@ -465,11 +465,11 @@ func TestWaysThatAreTried(t *testing.T) {
 func greeting(t *testing.T) *rpc.Peer {
 	t.Helper()
 	here, there := net.Pipe()
-	p, err := rpc.Dial(here, "there", wire.Prompt, client.Protocol)
+	p, err := rpc.Dial(here, "there", wire.Prompt, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := rpc.NewPeer(there, false, "here", wire.Prompt, client.Protocol)
+	other, err := rpc.NewPeer(there, false, "here", wire.Prompt, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // post runs the job's last command, once node 0's volume has the files of all hosts.
@@ -18,7 +18,7 @@ func (h *head) post(ctx context.Context) (core.Exit, error) {
 		if !h.ownVolume(rank) {
 			continue
 		}
-		if err := h.gather(ctx, rank, []string{"."}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+		if err := h.gather(ctx, rank, []string{"."}, plan.VolumeDir(h.n.config.Host.Dir)); err != nil {
 			return core.Exit{}, h.n.failed("bring the files together for `post:` of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
@@ -70,7 +70,7 @@ func (h *head) prepare(ctx context.Context) error {
 	h.n.setPhase(core.PhaseStart)
 	h.journal.begin(core.PhaseStart)
 	defer h.journal.end(core.PhaseStart)
-	if err := makeMountPoints(protocol.VolumeDir(h.n.config.Host.Dir), h.plan); err != nil { // they go into a data image
+	if err := makeMountPoints(plan.VolumeDir(h.n.config.Host.Dir), h.plan); err != nil { // they go into a data image
 		return err
 	}
 	if err := h.chooseVolume(ctx); err != nil {
@@ -120,7 +120,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		h.shared = true
 		return <-own
 	}
-	inputs := protocol.InputsDir(h.n.config.Host.Dir)
+	inputs := plan.InputsDir(h.n.config.Host.Dir)
 	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
 	r := beginRequest{Members: h.n.members, Plan: *h.plan, Network: h.n.network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
 	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
@@ -370,11 +370,11 @@ func (h *head) startAll(ctx context.Context) error {
 	if err := h.firstOf(errs); err != nil {
 		return err
 	}
-	h.journal.add(protocol.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
+	h.journal.add(plan.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
 	return nil
 }
 
-func writeResult(path string, r *protocol.Result) error {
+func writeResult(path string, r *plan.Result) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return err

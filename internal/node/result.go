@@ -11,7 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/mpi"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
@@ -21,9 +21,9 @@ import (
 const endGrace = 2 * time.Second
 
 // conclude ends all containers and gathers what the nodes have to tell.
-func (h *head) conclude(err error) *protocol.Result {
+func (h *head) conclude(err error) *plan.Result {
 	dir := h.n.config.Host.Dir
-	r := &protocol.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
+	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
 	if h.exit == nil && err != nil {
 		h.mu.Lock()
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
@@ -49,7 +49,7 @@ func (h *head) conclude(err error) *protocol.Result {
 		}
 		r.Nodes = append(r.Nodes, reply.Report)
 		if len(globs) > 0 && h.ownVolume(rank) {
-			if err := h.gather(ctx, rank, globs, protocol.VolumeDir(dir)); err != nil {
+			if err := h.gather(ctx, rank, globs, plan.VolumeDir(dir)); err != nil {
 				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
 			}
 		}
@@ -62,9 +62,9 @@ func (h *head) conclude(err error) *protocol.Result {
 		defer cancel()
 		r.Outputs, r.Left = h.outputs(ctx, dir)
 		if r.Continue {
-			from := protocol.VolumeDir(dir)
+			from := plan.VolumeDir(dir)
 			if r.Snapshot > 0 {
-				from = protocol.SnapshotDir(dir, r.Snapshot)
+				from = plan.SnapshotDir(dir, r.Snapshot)
 			}
 			r.Bytes = countBytes(ctx, from)
 		}
@@ -127,12 +127,12 @@ func countBytes(ctx context.Context, path string) int64 {
 }
 
 // leave writes the result, tells those who watch, and lets the nodes go.
-func (h *head) leave(r *protocol.Result) {
+func (h *head) leave(r *plan.Result) {
 	os.Remove(reservePath(h.n.config.Host.Dir)) //nolint:errcheck // it is not there where the disk was full before
-	if err := writeResult(protocol.ResultPath(h.n.config.Host.Dir), r); err != nil {
+	if err := writeResult(plan.ResultPath(h.n.config.Host.Dir), r); err != nil {
 		h.n.Log.Error("write result", "err", err)
 	}
-	h.journal.add(protocol.Event{Rank: -1, Result: r})
+	h.journal.add(plan.Event{Rank: -1, Result: r})
 	for _, p := range h.nodes {
 		p.Close()
 	}
@@ -196,7 +196,7 @@ func (h *head) inspect(ctx context.Context) ([]string, error) {
 	}
 	in := mpi.CheckInput{
 		Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
-		Volume: h.plan.Volume, VolumeDir: protocol.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
+		Volume: h.plan.Volume, VolumeDir: plan.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
 	}
 	var warnings []string
 	found := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -241,7 +241,7 @@ func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
 // stopFile is the job's stop file on this host: its name in the volume.
 func (h *head) stopFile() (volume *fsutil.Root, name string, err error) {
 	rel, _ := h.plan.InVolume(h.plan.Checkpoint.File)
-	if volume, err = h.n.trees().Open(protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+	if volume, err = h.n.trees().Open(plan.VolumeDir(h.n.config.Host.Dir)); err != nil {
 		return nil, "", err
 	}
 	if name, err = snapshot.Place(volume, rel); err != nil {
@@ -268,7 +268,7 @@ func (h *head) forgetStopFile() {
 // job's container.
 func (h *head) saveCommand(ctx context.Context) error {
 	b := h.n.box
-	log, err := fsutil.Append(protocol.NodeLogPath(h.n.config.Host.Dir, 0), 0o600)
+	log, err := fsutil.Append(plan.NodeLogPath(h.n.config.Host.Dir, 0), 0o600)
 	if err != nil {
 		return err
 	}

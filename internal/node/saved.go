@@ -11,24 +11,24 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // guestPeers is what this node's machine has to know to reach the others of the
 // run by itself.
-func (n *node) guestPeers(plan *protocol.Plan) *driver.Peers {
+func (n *node) guestPeers(job *plan.Plan) *driver.Peers {
 	n.mu.Lock()
 	members, network := n.members, n.network
 	n.mu.Unlock()
 	c := n.config
 	p := &driver.Peers{
-		Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(plan, c, n.mpiJob(plan, members, network), nil),
-		Dir: workdirOf(plan),
+		Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(job, c, n.mpiJob(job, members, network), nil),
+		Dir: workdirOf(job),
 	}
 	for _, m := range members {
-		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: protocol.NodeName(m.Rank)})
+		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: plan.NodeName(m.Rank)})
 	}
 	return p
 }
@@ -48,7 +48,7 @@ func (n *node) movable() (driver.Snapshot, error) {
 
 // heldVolume is where this node keeps what comes out of its machine's volume.
 func (n *node) heldVolume() string {
-	return filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), "volume")
+	return filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), "volume")
 }
 
 // volume is the run's volume as this node has it.
@@ -59,7 +59,7 @@ func (n *node) volume() string {
 	if held && n.config.Rank > 0 {
 		return n.heldVolume()
 	}
-	return protocol.VolumeDir(n.config.Host.Dir)
+	return plan.VolumeDir(n.config.Host.Dir)
 }
 
 // restoreBox brings this node's machine up from what was saved of it, halted.
@@ -68,7 +68,7 @@ func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.Conta
 	if mover == nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: n.config.Host.Name, Err: errors.New("its runtime knows no saved ones")}
 	}
-	part := protocol.SavedPart(protocol.RestoreDir(n.config.Host.Dir), n.config.Rank)
+	part := plan.SavedPart(plan.RestoreDir(n.config.Host.Dir), n.config.Rank)
 	if n.group != 0 { // it is on the head's host
 		if err := n.takePart(ctx, 0, partRequest{Rank: n.config.Rank}, part); err != nil {
 			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
@@ -102,14 +102,14 @@ func (n *node) sendPart(ctx context.Context, c rpc.Caller, r partRequest, s rpc.
 	if c.Rank != 0 && c.Rank != r.Rank {
 		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: rankName(r.Rank), Err: errors.New("it is another node's")}
 	}
-	dir := protocol.RestoreDir(n.config.Host.Dir)
+	dir := plan.RestoreDir(n.config.Host.Dir)
 	if r.Number > 0 {
 		dir = freshSnapshot(n.config.Host.Dir, r.Number)
 	}
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	part := protocol.SavedPart(dir, r.Rank)
+	part := plan.SavedPart(dir, r.Rank)
 	err := treesync.Send(ctx, s, part, nil)
 	if err == nil && r.Number > 0 { // the head has it
 		err = fsutil.RemoveAll(part)
@@ -118,7 +118,7 @@ func (n *node) sendPart(ctx context.Context, c rpc.Caller, r partRequest, s rpc.
 }
 
 // freshSnapshot is where a snapshot lies until it is whole.
-func freshSnapshot(dir string, n int) string { return protocol.SnapshotDir(dir, n) + ".new" }
+func freshSnapshot(dir string, n int) string { return plan.SnapshotDir(dir, n) + ".new" }
 
 // holdMachine does what the head wants done with this node's machine.
 func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
@@ -127,7 +127,7 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 		return err
 	}
 	n.mu.Lock()
-	plan := n.plan
+	p := n.plan
 	n.mu.Unlock()
 	switch r.Do {
 	case holdPause:
@@ -135,15 +135,15 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 	case holdResume:
 		return m.Resume(ctx)
 	case holdSave:
-		part := protocol.SavedPart(freshSnapshot(n.config.Host.Dir, r.Number), n.config.Rank)
+		part := plan.SavedPart(freshSnapshot(n.config.Host.Dir, r.Number), n.config.Rank)
 		if err := fsutil.RemoveAll(part); err != nil {
 			return err
 		}
 		return m.Save(ctx, part)
 	case holdTake:
-		return m.Get(ctx, plan.Volume, r.Globs, n.volume())
+		return m.Get(ctx, p.Volume, r.Globs, n.volume())
 	case holdFill:
-		return m.Put(ctx, plan.Volume, protocol.VolumeDir(n.config.Host.Dir))
+		return m.Put(ctx, p.Volume, plan.VolumeDir(n.config.Host.Dir))
 	}
 	return invalid("order for a virtual machine", r.Do)
 }
@@ -162,7 +162,7 @@ func (h *head) awaitSaving() (done func()) {
 // takeHeld brings the outputs out of the machines, where they hold the volume. A
 // job that ended well and whose outputs were lost did not end well. Machines that
 // were saved at the attempt's end stay halted, with theirs in them.
-func (h *head) takeHeld(r *protocol.Result, globs []string) {
+func (h *head) takeHeld(r *plan.Result, globs []string) {
 	if !h.plan.HoldsVolume() || h.snapshot > 0 || len(globs) == 0 {
 		return
 	}
@@ -236,7 +236,7 @@ func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error 
 		err = h.collectParts(ctx, number)
 	}
 	if err == nil {
-		err = h.sealSnapshot(fresh, protocol.SnapshotDir(dir, number))
+		err = h.sealSnapshot(fresh, plan.SnapshotDir(dir, number))
 	}
 	if err != nil {
 		fsutil.RemoveAll(fresh) //nolint:errcheck // the next attempt removes all
@@ -250,7 +250,7 @@ func (h *head) collectParts(ctx context.Context, number int) error {
 	errs := make([]error, h.n.config.Size)
 	h.each(func(rank int, _ *rpc.Peer) {
 		if rank > 0 && h.groups[rank] != 0 {
-			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, protocol.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
+			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, plan.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
 		}
 	})
 	return errors.Join(errs...)
@@ -258,11 +258,11 @@ func (h *head) collectParts(ctx context.Context, number int) error {
 
 // sealSnapshot makes a snapshot whole.
 func (h *head) sealSnapshot(fresh, target string) error {
-	raw, err := json.Marshal(protocol.Saved{Run: h.n.config.Owner.Run, Nodes: h.n.config.Size, Guest: h.plan.VM.Guest, Image: h.plan.Image, NIC: h.plan.VM.NIC})
+	raw, err := json.Marshal(plan.Saved{Run: h.n.config.Owner.Run, Nodes: h.n.config.Size, Guest: h.plan.VM.Guest, Image: h.plan.Image, NIC: h.plan.VM.NIC})
 	if err != nil {
 		return err
 	}
-	if err := fsutil.WriteFile(filepath.Join(fresh, protocol.SavedFile), raw, 0o600); err != nil {
+	if err := fsutil.WriteFile(filepath.Join(fresh, plan.SavedFile), raw, 0o600); err != nil {
 		return err
 	}
 	if err := fsutil.RemoveAll(target); err != nil {
@@ -291,7 +291,7 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 // giveSnapshot saves the machines, and sends the files to whoever asks.
 func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc.Answer[rpc.None]) error {
 	if !h.plan.SavesVM() {
-		return protocol.NothingToSave()
+		return plan.NothingToSave()
 	}
 	if h.n.health().Phase != core.PhaseRun {
 		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
@@ -310,7 +310,7 @@ func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return treesync.Send(ctx, s, protocol.SnapshotDir(h.n.config.Host.Dir, n), nil)
+	return treesync.Send(ctx, s, plan.SnapshotDir(h.n.config.Host.Dir, n), nil)
 }
 
 // spreadHeld gives the machines, which hold a volume each, what node 0's has
@@ -321,7 +321,7 @@ func (h *head) spreadHeld(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.Get(ctx, h.plan.Volume, []string{"."}, protocol.VolumeDir(h.n.config.Host.Dir)); err != nil {
+		if err := m.Get(ctx, h.plan.Volume, []string{"."}, plan.VolumeDir(h.n.config.Host.Dir)); err != nil {
 			return err
 		}
 	}

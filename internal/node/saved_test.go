@@ -13,7 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // fakeMachine is a guest that notes what is done with it.
@@ -65,9 +65,9 @@ func (m *fakeMachine) Wait(context.Context) (core.Exit, error) { return core.Exi
 func headOf(t *testing.T, m *fakeMachine) *head {
 	t.Helper()
 	dir := t.TempDir()
-	plan := &protocol.Plan{VM: &protocol.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &protocol.Checkpoint{VM: true, Grace: time.Minute}}
+	p := &plan.Plan{VM: &plan.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &plan.Checkpoint{VM: true, Grace: time.Minute}}
 	n := &node{
-		config: protocol.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: plan}, life: t.Context(), plan: *plan,
+		config: plan.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: p}, life: t.Context(), plan: *p,
 		box: &box{Container: m, release: func() {}}, Options: Options{Log: slog.New(slog.DiscardHandler)},
 	}
 	h, err := newHead(n)
@@ -84,8 +84,8 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 	if n, err := h.keepSnapshot(t.Context(), 0); n != 1 || err != nil {
 		t.Fatalf("snapshot %d, %v", n, err)
 	}
-	var saved protocol.Saved
-	raw, err := os.ReadFile(filepath.Join(protocol.SnapshotDir(dir, 1), protocol.SavedFile))
+	var saved plan.Saved
+	raw, err := os.ReadFile(filepath.Join(plan.SnapshotDir(dir, 1), plan.SavedFile))
 	if err = errors.Join(err, json.Unmarshal(raw, &saved)); err != nil || saved.Guest.ID != "g" || saved.Image.ID != "i" || saved.NIC != "vhost" || saved.Nodes != 1 {
 		t.Errorf("it says %s, %v", raw, err)
 	}
@@ -119,8 +119,8 @@ func TestASnapshotThatFails(t *testing.T) {
 // before.
 func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 	for kind, want := range map[string][]string{
-		protocol.VolumeHosts: {"pause", "save", "resume", "get", "stop"},
-		protocol.VolumeImage: {"pause", "save", "resume", "stop"},
+		plan.VolumeHosts: {"pause", "save", "resume", "get", "stop"},
+		plan.VolumeImage: {"pause", "save", "resume", "stop"},
 	} {
 		m := &fakeMachine{}
 		h := headOf(t, m)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // insideRun is where containers see the directory of the node's socket.
@@ -17,7 +17,7 @@ const insideRun = "/.bee/run"
 // writeScripts moves the job's shell commands that are too long for an argument into files
 // that containers see.
 func (h *head) writeScripts() error {
-	dir := protocol.RunDir(h.n.config.Host.Dir, h.n.config.Rank)
+	dir := plan.RunDir(h.n.config.Host.Dir, h.n.config.Rank)
 	commands := map[string]*[]string{"setup": &h.plan.Setup, "run": &h.plan.Run, "post": &h.plan.Post}
 	if c := h.plan.Checkpoint; c != nil {
 		commands["checkpoint"] = &c.Command

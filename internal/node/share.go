@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // nonceFile, in each node's own directory, holds a word that only that node
@@ -23,14 +23,14 @@ func newToken() string {
 // leaveNonce writes this node's word.
 func (n *node) leaveNonce() (string, error) {
 	nonce := newToken()
-	return nonce, os.WriteFile(filepath.Join(protocol.NodeDir(n.config.Host.Dir, n.config.Rank), nonceFile), []byte(nonce), 0o600)
+	return nonce, os.WriteFile(filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), nonceFile), []byte(nonce), 0o600)
 }
 
 // findGroup gives the lowest rank whose Host.Dir is this node's own as well:
 // the one that fills it for all who share it.
 func (n *node) findGroup(nonces []string) int {
 	for rank := range n.config.Rank {
-		raw, err := os.ReadFile(filepath.Join(protocol.NodeDir(n.config.Host.Dir, rank), nonceFile))
+		raw, err := os.ReadFile(filepath.Join(plan.NodeDir(n.config.Host.Dir, rank), nonceFile))
 		if err == nil && rank < len(nonces) && string(raw) == nonces[rank] {
 			return rank
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +53,7 @@ func (h *head) endBefore(ctx context.Context, margin, grace time.Duration) {
 		need := margin
 		if h.hasVolumeImage() && !h.plan.SavesVM() { // else it is saved with its machine
 			var st unix.Stat_t
-			if unix.Stat(protocol.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
+			if unix.Stat(plan.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
 				need += time.Duration(st.Blocks*512/unloadSpeed) * time.Second
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // TestASlotThatMoves: as much later as the site takes its hosts back, also where the user
@@ -45,7 +45,7 @@ func TestTheEndOfASlot(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			h := &head{n: &node{Options: Options{notices: make(chan os.Signal)}}, plan: &protocol.Plan{}, slot: slot{site: begun.Add(time.Hour), ends: begun.Add(time.Hour)}}
+			h := &head{n: &node{Options: Options{notices: make(chan os.Signal)}}, plan: &plan.Plan{}, slot: slot{site: begun.Add(time.Hour), ends: begun.Add(time.Hour)}}
 			h.over, h.finish = context.WithCancelCause(t.Context())
 			if c.told > 0 {
 				time.AfterFunc(40*time.Minute, func() { h.slot.extend(begun.Add(c.told)) })

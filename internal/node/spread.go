@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
@@ -92,7 +92,7 @@ func (n *node) relayFor(s *spread) (*relay, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s.relay == nil {
-		r, err := newRelay(protocol.NodeDir(n.config.Host.Dir, n.config.Rank))
+		r, err := newRelay(plan.NodeDir(n.config.Host.Dir, n.config.Rank))
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) 
 	var in io.Reader = s
 	var r *relay
 	if 2*n.config.Rank+1 < n.config.Size {
-		if r, err = newRelay(protocol.NodeDir(n.config.Host.Dir, n.config.Rank)); err != nil {
+		if r, err = newRelay(plan.NodeDir(n.config.Host.Dir, n.config.Rank)); err != nil {
 			return err
 		}
 		n.pass(what, r)
@@ -179,9 +179,9 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 // importStaged takes in the image that the controller put into the run's
 // directory. The children get it straight from the file.
 func (n *node) importStaged(ctx context.Context, what string, image core.Image) error {
-	path := protocol.ArchivePath(n.config.Host.Dir)
+	path := plan.ArchivePath(n.config.Host.Dir)
 	if what == spreadGuest {
-		path = protocol.GuestPath(n.config.Host.Dir)
+		path = plan.GuestPath(n.config.Host.Dir)
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

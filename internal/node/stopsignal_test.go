@@ -7,7 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 func TestStopSignal(t *testing.T) {
@@ -23,8 +23,8 @@ func TestStopSignal(t *testing.T) {
 
 // TestDirectoriesOfAnImage are those that no mount brings.
 func TestDirectoriesOfAnImage(t *testing.T) {
-	plan := &protocol.Plan{Image: core.Image{Config: core.ImageConfig{WorkingDir: "app", Volumes: []string{"/data/", "/work/cache", "/work", "/workspace", "/proc/x", "/.bee", "/", "/in"}}}}
-	got := ownDirs(plan, []driver.Mount{{Target: "/work"}, {Target: "/in/"}})
+	p := &plan.Plan{Image: core.Image{Config: core.ImageConfig{WorkingDir: "app", Volumes: []string{"/data/", "/in/cache", "/work", "/workspace", "/proc/x", "/.bee", "/", "/in"}}}}
+	got := ownDirs(p, []driver.Mount{{Target: "/work"}, {Target: "/in/"}})
 	if want := []string{"/app", "/data", "/workspace"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -44,8 +44,8 @@ func TestTheWorkingDirectory(t *testing.T) {
 		{"/else", "/app", "/else"},
 		{"/else", "", "/else"},
 	} {
-		plan := &protocol.Plan{Workdir: c.job, Volume: "/work", Image: core.Image{Config: core.ImageConfig{WorkingDir: c.image}}}
-		if got := workdirOf(plan); got != c.want {
+		p := &plan.Plan{Workdir: c.job, Volume: "/work", Image: core.Image{Config: core.ImageConfig{WorkingDir: c.image}}}
+		if got := workdirOf(p); got != c.want {
 			t.Errorf("job %q, image %q: the working directory is %s, expected %s", c.job, c.image, got, c.want)
 		}
 	}

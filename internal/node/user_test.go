@@ -8,7 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // withUser is a cache whose images are made for somebody.
@@ -28,20 +28,20 @@ func (m mapper) Info() driver.Info { return driver.Info{Name: "theirs", MapsUser
 
 // TestWhereAnImagesUserCounts: where it does not, the reason is told.
 func TestWhereAnImagesUserCounts(t *testing.T) {
-	machines := &protocol.VM{}
+	machines := &plan.VM{}
 	for name, c := range map[string]struct {
-		plan   protocol.Plan
+		plan   plan.Plan
 		maps   bool
 		counts bool
 		note   string // part of it
 	}{
 		"ids are mapped":              {maps: true, counts: true},
-		"and calls are filtered":      {plan: protocol.Plan{Seccomp: true}, maps: true, counts: true},
-		"in guests":                   {plan: protocol.Plan{VM: machines}, maps: true, counts: true},
-		"in guests, calls filtered":   {plan: protocol.Plan{VM: machines, Seccomp: true}, maps: true, note: "`seccomp:`"},
+		"and calls are filtered":      {plan: plan.Plan{Seccomp: true}, maps: true, counts: true},
+		"in guests":                   {plan: plan.Plan{VM: machines}, maps: true, counts: true},
+		"in guests, calls filtered":   {plan: plan.Plan{VM: machines, Seccomp: true}, maps: true, note: "`seccomp:`"},
 		"ids are not mapped":          {note: "with theirs"},
-		"the caller's ids are wanted": {plan: protocol.Plan{CallerIDs: true}, maps: true},
-		"root is":                     {plan: protocol.Plan{Root: true}, maps: true},
+		"the caller's ids are wanted": {plan: plan.Plan{CallerIDs: true}, maps: true},
+		"root is":                     {plan: plan.Plan{Root: true}, maps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, err := newJournal(filepath.Join(t.TempDir(), "events"))

@@ -15,7 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +29,7 @@ var errNoVolume = errors.New("node 0's guest, which has the volume, did not come
 
 // hasVolumeImage tells whether the volume is a data image.
 func (h *head) hasVolumeImage() bool {
-	return h.plan.VM != nil && h.plan.VM.Volume == protocol.VolumeImage
+	return h.plan.VM != nil && h.plan.VM.Volume == plan.VolumeImage
 }
 
 // chooseVolume settles how the guests have the volume, and makes the data image
@@ -40,10 +40,10 @@ func (h *head) chooseVolume(ctx context.Context) error {
 		return nil
 	}
 	asked := v.Volume
-	if v.Volume = volumeFor(v, h.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == protocol.VolumeImage {
+	if v.Volume = volumeFor(v, h.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == plan.VolumeImage {
 		h.journal.say(core.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
 	}
-	if v.Volume != protocol.VolumeImage || h.plan.Restore { // it is among what was saved
+	if v.Volume != plan.VolumeImage || h.plan.Restore { // it is among what was saved
 		return nil
 	}
 	if h.n.config.Size > 1 && !h.fabricWanted() {
@@ -54,14 +54,14 @@ func (h *head) chooseVolume(ctx context.Context) error {
 
 // volumeFor is how guests shall have the volume where nobody has said it. Those
 // that are saved have it on disks of their own, as if they shared it.
-func volumeFor(v *protocol.VM, shared bool, size int) string {
+func volumeFor(v *plan.VM, shared bool, size int) string {
 	switch {
-	case v.Volume != protocol.VolumeAuto && v.Volume != "":
+	case v.Volume != plan.VolumeAuto && v.Volume != "":
 		return v.Volume
 	case !shared && size > 1 && v.Fabric != fabric.None:
-		return protocol.VolumeImage
+		return plan.VolumeImage
 	}
-	return protocol.VolumeHosts
+	return plan.VolumeHosts
 }
 
 // tools are e2fsprogs, the host's or the guest image's.
@@ -89,8 +89,8 @@ func (h *head) makeImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := protocol.VolumeImagePath(dir)
-	err = tools.Make(ctx, file, protocol.VolumeDir(dir), size)
+	file := plan.VolumeImagePath(dir)
+	err = tools.Make(ctx, file, plan.VolumeDir(dir), size)
 	if core.IsKind(err, core.Invalid) {
 		err = &core.Error{Kind: core.Invalid, Op: "make the volume on", Object: h.n.config.Host.Name, Err: err, Remedy: "Raise `volume: {size: …}`. " + core.Remedy(err)}
 	}
@@ -103,7 +103,7 @@ func (h *head) makeImage(ctx context.Context) error {
 // lockImage keeps others from the data image as long as this process lives, or until
 // its machine has ended.
 func (h *head) lockImage() (err error) {
-	h.unlockImage, err = dataimage.Lock(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	h.unlockImage, err = dataimage.Lock(plan.VolumeImagePath(h.n.config.Host.Dir))
 	return err
 }
 
@@ -112,7 +112,7 @@ func (h *head) lockImage() (err error) {
 // again, so nothing that was there is moved away.
 func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int64, err error) {
 	dir := h.n.config.Host.Dir
-	file, volume := protocol.VolumeSourcePath(dir), protocol.VolumeDir(dir)
+	file, volume := plan.VolumeSourcePath(dir), plan.VolumeDir(dir)
 	if h.plan.VM.VolumeFrom == "" {
 		return 0, nil
 	}
@@ -198,16 +198,16 @@ func imageSize(dir string, wanted int64) (int64, error) {
 }
 
 // machineVolume is what this node's machine has for a volume.
-func (n *node) machineVolume(plan *protocol.Plan) *MachineVolume {
-	if plan.VM.Volume != protocol.VolumeImage {
+func (n *node) machineVolume(p *plan.Plan) *MachineVolume {
+	if p.VM.Volume != plan.VolumeImage {
 		return nil
 	}
-	v := &MachineVolume{Dir: protocol.VolumeDir(n.config.Host.Dir)}
+	v := &MachineVolume{Dir: plan.VolumeDir(n.config.Host.Dir)}
 	if n.config.Rank > 0 {
 		v.Server = fabric.Address(0).String()
 		return v
 	}
-	v.Image = protocol.VolumeImagePath(n.config.Host.Dir)
+	v.Image = plan.VolumeImagePath(n.config.Host.Dir)
 	if n.config.Size > 1 {
 		v.Clients = fabric.Network().String()
 	}
@@ -293,7 +293,7 @@ const unloadSpeed = 100 << 20
 // is left here is of no use to anyone.
 func (h *head) unloadVolume() error {
 	dir := h.n.config.Host.Dir
-	file, volume := protocol.VolumeImagePath(dir), protocol.VolumeDir(dir)
+	file, volume := plan.VolumeImagePath(dir), plan.VolumeDir(dir)
 	if h.unlockImage == nil {
 		return nil
 	}
@@ -348,7 +348,7 @@ func (h *head) tryImage(ctx context.Context, g driver.Guest, fresh string) (done
 		return false, err
 	}
 	defer thaw()
-	image, err := dataimage.Open(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	image, err := dataimage.Open(plan.VolumeImagePath(h.n.config.Host.Dir))
 	if err != nil {
 		return false, err
 	}
@@ -378,7 +378,7 @@ func (h *head) newestNow(ctx context.Context) (newest time.Time, found bool, err
 		return newest, false, err
 	}
 	defer thaw()
-	image, err := dataimage.Open(protocol.VolumeImagePath(h.n.config.Host.Dir))
+	image, err := dataimage.Open(plan.VolumeImagePath(h.n.config.Host.Dir))
 	if err != nil {
 		return newest, false, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
@@ -40,13 +40,13 @@ func TestWhichVolumeGuestsHave(t *testing.T) {
 		fabric, asked string
 		want          string
 	}{
-		"one host":                 {infos: two[:1], asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
-		"hosts that share":         {infos: two, shared: true, asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
-		"nothing shared, no way":   {infos: two, fabric: "none", asked: protocol.VolumeAuto, want: protocol.VolumeHosts},
-		"as told":                  {infos: two, asked: protocol.VolumeHosts, want: protocol.VolumeHosts},
-		"nothing shared, a fabric": {infos: two, fabric: "switch", asked: protocol.VolumeAuto, want: protocol.VolumeImage},
+		"one host":                 {infos: two[:1], asked: plan.VolumeAuto, want: plan.VolumeHosts},
+		"hosts that share":         {infos: two, shared: true, asked: plan.VolumeAuto, want: plan.VolumeHosts},
+		"nothing shared, no way":   {infos: two, fabric: "none", asked: plan.VolumeAuto, want: plan.VolumeHosts},
+		"as told":                  {infos: two, asked: plan.VolumeHosts, want: plan.VolumeHosts},
+		"nothing shared, a fabric": {infos: two, fabric: "switch", asked: plan.VolumeAuto, want: plan.VolumeImage},
 	} {
-		if got := volumeFor(&protocol.VM{Volume: c.asked, Fabric: c.fabric}, c.shared || len(c.infos) == 1, len(c.infos)); got != c.want {
+		if got := volumeFor(&plan.VM{Volume: c.asked, Fabric: c.fabric}, c.shared || len(c.infos) == 1, len(c.infos)); got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -58,8 +58,8 @@ func imageHead(t *testing.T) (*head, string) {
 	t.Helper()
 	testkit.RequireTool(t, "e2fsck")
 	dir := t.TempDir()
-	n := &node{config: protocol.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, images: noTree{}}
-	n.plan = protocol.Plan{Volume: "/data", VM: &protocol.VM{Volume: protocol.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}
+	n := &node{config: plan.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, images: noTree{}}
+	n.plan = plan.Plan{Volume: "/data", VM: &plan.VM{Volume: plan.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}
 	return &head{n: n, plan: &n.plan}, dir
 }
 
@@ -117,30 +117,30 @@ func TestADataImageThereAndBack(t *testing.T) {
 			h, dir := imageHead(t)
 			h.plan.Outputs = c.outputs
 			if h.saved = c.saved; c.saved {
-				h.plan.Checkpoint = &protocol.Checkpoint{VM: c.halted}
+				h.plan.Checkpoint = &plan.Checkpoint{VM: c.halted}
 			}
 			if c.halted {
 				h.snapshot = 1
 			}
-			write(t, protocol.VolumeDir(dir), map[string]string{"in": "old", "gone": "x"})
+			write(t, plan.VolumeDir(dir), map[string]string{"in": "old", "gone": "x"})
 			if err := h.makeImage(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := dataimage.Lock(protocol.VolumeImagePath(dir)); core.KindOf(err) != core.Busy {
+			if _, err := dataimage.Lock(plan.VolumeImagePath(dir)); core.KindOf(err) != core.Busy {
 				t.Errorf("others may use it: %v", err)
 			}
 			inside := t.TempDir() // as the guest would leave it
 			write(t, inside, map[string]string{"in": "new", "deep/state": "2", "out.log": "log"})
-			if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeImagePath(dir), inside, 128<<20); err != nil {
+			if err := (dataimage.Tools{}).Make(t.Context(), plan.VolumeImagePath(dir), inside, 128<<20); err != nil {
 				t.Fatal(err)
 			}
 			if err := h.unloadVolume(); err != nil {
 				t.Fatal(err)
 			}
-			if got := contents(t, protocol.VolumeDir(dir)); !maps.Equal(got, c.want) {
+			if got := contents(t, plan.VolumeDir(dir)); !maps.Equal(got, c.want) {
 				t.Errorf("the volume has %v", got)
 			}
-			if _, err := os.Stat(protocol.VolumeImagePath(dir)); err == nil {
+			if _, err := os.Stat(plan.VolumeImagePath(dir)); err == nil {
 				t.Error("the image is still there")
 			}
 		})
@@ -149,7 +149,7 @@ func TestADataImageThereAndBack(t *testing.T) {
 
 func TestAVolumeTooLargeForItsImage(t *testing.T) {
 	h, dir := imageHead(t)
-	write(t, protocol.VolumeDir(dir), map[string]string{"large": strings.Repeat("x", 130<<20)})
+	write(t, plan.VolumeDir(dir), map[string]string{"large": strings.Repeat("x", 130<<20)})
 	err := h.makeImage(t.Context())
 	if core.KindOf(err) != core.Invalid || !strings.Contains(core.Remedy(err), "Raise `volume: {size: …}`") {
 		t.Errorf("%v, %q", err, core.Remedy(err))
@@ -184,22 +184,22 @@ func TestACopyOfADataImage(t *testing.T) {
 	h, dir := imageHead(t)
 	s := &server{}
 	h.n.box = &box{Container: s}
-	h.plan.Checkpoint = &protocol.Checkpoint{Paths: []string{"/data/state*"}, Grace: time.Minute}
-	write(t, protocol.VolumeDir(dir), map[string]string{"other": "o"})
+	h.plan.Checkpoint = &plan.Checkpoint{Paths: []string{"/data/state*"}, Grace: time.Minute}
+	write(t, plan.VolumeDir(dir), map[string]string{"other": "o"})
 	if err := h.makeImage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("before the job has written anything: %v", err)
 	}
-	write(t, protocol.VolumeDir(dir), map[string]string{"state": "1"})
+	write(t, plan.VolumeDir(dir), map[string]string{"state": "1"})
 	if err := h.makeImage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.snapshotVolume(t.Context(), 2, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got := contents(t, protocol.SnapshotDir(dir, 2)); !maps.Equal(got, map[string]string{"other": "o", "state": "1"}) {
+	if got := contents(t, plan.SnapshotDir(dir, 2)); !maps.Equal(got, map[string]string{"other": "o", "state": "1"}) {
 		t.Errorf("the copy has %v", got)
 	}
 	if s.frozen != 0 || s.times < 2 {
@@ -216,10 +216,10 @@ func TestAVolumeOfADataImage(t *testing.T) {
 	if err := os.Chmod(filepath.Join(inside, "shut"), 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeSourcePath(dir), inside, 200<<20); err != nil {
+	if err := (dataimage.Tools{}).Make(t.Context(), plan.VolumeSourcePath(dir), inside, 200<<20); err != nil {
 		t.Fatal(err)
 	}
-	write(t, protocol.VolumeDir(dir), map[string]string{"in": "input's", "deep/more": "2"})
+	write(t, plan.VolumeDir(dir), map[string]string{"in": "input's", "deep/more": "2"})
 	h.plan.VM.VolumeSize, h.plan.VM.VolumeFrom = 0, "sha256:other"
 	if err := h.makeImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other at home") {
 		t.Fatalf("another digest: %v", err)
@@ -235,18 +235,18 @@ func TestAVolumeOfADataImage(t *testing.T) {
 		h.unlockImage()
 	}
 	want := map[string]string{"in": "input's", "deep/er/state": "1", "deep/more": "2", "shut/file": "kept"}
-	if got := contents(t, protocol.VolumeDir(dir)); !maps.Equal(got, want) {
+	if got := contents(t, plan.VolumeDir(dir)); !maps.Equal(got, want) {
 		t.Errorf("the volume has %v", got)
 	}
-	if info, err := os.Stat(filepath.Join(protocol.VolumeDir(dir), "shut")); err != nil || info.Mode().Perm() != 0o500 {
+	if info, err := os.Stat(filepath.Join(plan.VolumeDir(dir), "shut")); err != nil || info.Mode().Perm() != 0o500 {
 		t.Errorf("a directory that may not be written to: %v, %v", info, err)
 	}
-	for _, in := range []string{inside, protocol.VolumeDir(dir)} {
+	for _, in := range []string{inside, plan.VolumeDir(dir)} {
 		if err := os.Chmod(filepath.Join(in, "shut"), 0o700); err != nil { // so that it can be removed
 			t.Error(err)
 		}
 	}
-	if _, err := os.Stat(protocol.VolumeSourcePath(dir)); err == nil {
+	if _, err := os.Stat(plan.VolumeSourcePath(dir)); err == nil {
 		t.Error("the user's image still takes space")
 	}
 }

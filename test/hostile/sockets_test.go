@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
@@ -73,7 +74,7 @@ func callerMain(args []string) (code int, meant bool) {
 		"console":   func(c *client.Client) error { _, err := c.Console(ctx); return err },
 		"login":     func(c *client.Client) error { _, err := c.Login(ctx); return err },
 		"a command as the guest's root": func(c *client.Client) error {
-			_, err := c.Exec(ctx, client.ExecRequest{Guest: true, Args: []string{"true"}}, nil, io.Discard, io.Discard, nil)
+			_, err := c.Exec(ctx, nodecall.ExecRequest{Guest: true, Args: []string{"true"}}, nil, io.Discard, io.Discard, nil)
 			return err
 		},
 	} {
@@ -93,7 +94,7 @@ func callerMain(args []string) (code int, meant bool) {
 	}
 	c := node()
 	defer c.Close()
-	exit, err := c.Exec(ctx, client.ExecRequest{Args: []string{"sh", "-c", "exit 7"}}, nil, io.Discard, io.Discard, nil)
+	exit, err := c.Exec(ctx, nodecall.ExecRequest{Args: []string{"sh", "-c", "exit 7"}}, nil, io.Discard, io.Discard, nil)
 	if err != nil || exit.Code != 7 {
 		fmt.Println("what a launch agent needs:", exit, err)
 	}

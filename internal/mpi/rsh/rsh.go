@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -47,7 +48,7 @@ func run(args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	dir, _ := os.Getwd()
-	exit, err := c.Exec(ctx, client.ExecRequest{
+	exit, err := c.Exec(ctx, nodecall.ExecRequest{
 		Host: host, Dir: dir, Env: carried(os.Environ()),
 		Args: []string{"/bin/sh", "-c", command},
 	}, os.Stdin, os.Stdout, os.Stderr, signals)

@@ -14,7 +14,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -46,7 +47,7 @@ func livenessOver(conn net.Conn) wire.Liveness {
 func NewLocal(conn net.Conn) (*Client, error) { return newClient(conn, wire.Local) }
 
 func newClient(conn net.Conn, v wire.Liveness) (*Client, error) {
-	peer, err := rpc.Dial(conn, "the node", v, Protocol)
+	peer, err := rpc.Dial(conn, "the node", v, nodecall.Protocol)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -59,14 +60,14 @@ func (c *Client) Close() error { return c.peer.Close() }
 
 // Watch tells events as they come, until the last one, which has a result.
 // Only the head has events.
-func (c *Client) Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error {
-	s, _, err := rpc.Open(ctx, c.peer, CallWatch, WatchRequest{after})
+func (c *Client) Watch(ctx context.Context, after int64, fn func(plan.Event) error) error {
+	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallWatch, nodecall.WatchRequest{After: after})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for {
-		e, err := rpc.Receive[protocol.Event](s, MaxEvent)
+		e, err := rpc.Receive[plan.Event](s, nodecall.MaxEvent)
 		if err != nil {
 			return lost("watch the head", err)
 		}
@@ -78,7 +79,7 @@ func (c *Client) Watch(ctx context.Context, after int64, fn func(protocol.Event)
 
 // Output tells the task's output; with follow until the task has ended.
 func (c *Client) Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error {
-	s, _, err := rpc.Open(ctx, c.peer, CallOutput, OutputRequest{offset, follow})
+	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallOutput, nodecall.OutputRequest{Offset: offset, Follow: follow})
 	if err != nil {
 		return err
 	}
@@ -99,14 +100,14 @@ func (c *Client) Output(ctx context.Context, offset int64, follow bool, fn func(
 
 // Stop ends the attempt: TERM to the task, KILL after the grace.
 func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
-	_, err := rpc.Call(ctx, c.peer, CallStop, StopRequest{grace})
+	_, err := rpc.Call(ctx, c.peer, nodecall.CallStop, nodecall.StopRequest{Grace: grace})
 	return err
 }
 
 // Extend tells the head when the site takes its hosts back now, by the site's clock,
 // which has had them stand still meanwhile.
 func (c *Client) Extend(ctx context.Context, ends time.Time) error {
-	_, err := rpc.Call(ctx, c.peer, CallExtend, ExtendRequest{ends})
+	_, err := rpc.Call(ctx, c.peer, nodecall.CallExtend, nodecall.ExtendRequest{Ends: ends})
 	return err
 }
 
@@ -115,14 +116,14 @@ func (c *Client) Extend(ctx context.Context, ends time.Time) error {
 // checkpoint and end, as at the end of a time slot, and the run goes on in another
 // attempt.
 func (c *Client) Save(ctx context.Context, move bool) (int, error) {
-	r, err := rpc.Call(ctx, c.peer, CallSave, SaveRequest{move})
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallSave, nodecall.SaveRequest{Move: move})
 	return r.Kept, err
 }
 
 // Snapshot saves the run's virtual machines, which go on, and takes the files
 // into a directory.
 func (c *Client) Snapshot(ctx context.Context, into string) error {
-	s, _, err := rpc.Open(ctx, c.peer, CallSnapshot, rpc.None{})
+	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallSnapshot, rpc.None{})
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (c *Client) Snapshot(ctx context.Context, into string) error {
 // connection ends: it is being brought home, which may take longer than others take to
 // come. It is core.NotFound where it has made way for later ones already.
 func (c *Client) Hold(ctx context.Context, snapshot int) (done func(), err error) {
-	s, _, err := rpc.Open(ctx, c.peer, CallHold, HoldRequest{snapshot})
+	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallHold, nodecall.HoldRequest{Snapshot: snapshot})
 	if err != nil {
 		return nil, err
 	}
@@ -143,37 +144,37 @@ func (c *Client) Hold(ctx context.Context, snapshot int) (done func(), err error
 
 // Addresses gives the head's ip:port addresses for the other nodes.
 func (c *Client) Addresses(ctx context.Context) ([]string, error) {
-	r, err := rpc.Call(ctx, c.peer, CallAddresses, rpc.None{})
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallAddresses, rpc.None{})
 	return r.Addrs, err
 }
 
 // Health asks whether the node answers.
-func (c *Client) Health(ctx context.Context) (Health, error) {
-	return rpc.Call(ctx, c.peer, CallHealth, rpc.None{})
+func (c *Client) Health(ctx context.Context) (nodecall.Health, error) {
+	return rpc.Call(ctx, c.peer, nodecall.CallHealth, rpc.None{})
 }
 
 // Console gives what the kernel of a node's virtual machine has said.
 func (c *Client) Console(ctx context.Context) (string, error) {
-	r, err := rpc.Call(ctx, c.peer, CallConsole, rpc.None{})
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallConsole, rpc.None{})
 	return r.Text, err
 }
 
 // Login gives the account of the site's user in a node's virtual machine.
 func (c *Client) Login(ctx context.Context) (string, error) {
-	r, err := rpc.Call(ctx, c.peer, CallLogin, rpc.None{})
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallLogin, rpc.None{})
 	return r.Name, err
 }
 
 // Fabric gives what has passed a node's switch of the guests' network.
 func (c *Client) Fabric(ctx context.Context) (fabric.Stats, error) {
-	r, err := rpc.Call(ctx, c.peer, CallFabric, rpc.None{})
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallFabric, rpc.None{})
 	return r.Stats, err
 }
 
 // Exec runs a command in a container to its end. Signals that come while it
 // runs go to the command. A stdin of nil is empty.
-func (c *Client) Exec(ctx context.Context, r ExecRequest, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) (core.Exit, error) {
-	s, _, err := rpc.Open(ctx, c.peer, CallExec, r)
+func (c *Client) Exec(ctx context.Context, r nodecall.ExecRequest, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) (core.Exit, error) {
+	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallExec, r)
 	if err != nil {
 		return core.Exit{}, err
 	}
@@ -187,12 +188,12 @@ func Attend(s io.ReadWriter, resized <-chan [2]uint16, stdin io.Reader, stdout, 
 	write := func(kind byte, data []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return WriteFrame(s, kind, data)
+		return nodecall.WriteFrame(s, kind, data)
 	}
 	done := make(chan struct{})
 	defer close(done)
-	credit := make(chan struct{}, StdinCredit)
-	for range StdinCredit {
+	credit := make(chan struct{}, nodecall.StdinCredit)
+	for range nodecall.StdinCredit {
 		credit <- struct{}{}
 	}
 	go sendStdin(stdin, credit, done, write)
@@ -201,11 +202,11 @@ func Attend(s io.ReadWriter, resized <-chan [2]uint16, stdin io.Reader, stdout, 
 			select {
 			case sig := <-signals:
 				if n, ok := sig.(syscall.Signal); ok {
-					write(FrameSignal, []byte{byte(n)}) //nolint:errcheck // the end of the stream is noticed by who reads it
+					write(nodecall.FrameSignal, []byte{byte(n)}) //nolint:errcheck // the end of the stream is noticed by who reads it
 				}
 			case size := <-resized:
 				raw := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
-				write(FrameResize, raw) //nolint:errcheck // see above
+				write(nodecall.FrameResize, raw) //nolint:errcheck // see above
 			case <-done:
 				return
 			}
@@ -217,7 +218,7 @@ func Attend(s io.ReadWriter, resized <-chan [2]uint16, stdin io.Reader, stdout, 
 // sendStdin sends the input as far as credit goes.
 func sendStdin(stdin io.Reader, credit <-chan struct{}, done <-chan struct{}, write func(byte, []byte) error) {
 	if stdin != nil {
-		buf := make([]byte, StdinPiece)
+		buf := make([]byte, nodecall.StdinPiece)
 		for {
 			n, err := stdin.Read(buf)
 			if n > 0 {
@@ -226,7 +227,7 @@ func sendStdin(stdin io.Reader, credit <-chan struct{}, done <-chan struct{}, wr
 				case <-done:
 					return
 				}
-				if write(FrameStdin, buf[:n]) != nil {
+				if write(nodecall.FrameStdin, buf[:n]) != nil {
 					return
 				}
 			}
@@ -235,7 +236,7 @@ func sendStdin(stdin io.Reader, credit <-chan struct{}, done <-chan struct{}, wr
 			}
 		}
 	}
-	write(FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed by who reads it
+	write(nodecall.FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed by who reads it
 }
 
 // lost gives the end of a stream as the loss of its node. What is refused is not lost.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 )
@@ -29,7 +29,7 @@ type Execution struct {
 }
 
 // New makes the command's standard streams. Whoever calls it calls Close.
-func New(s io.ReadWriter, r client.ExecRequest) (*Execution, error) {
+func New(s io.ReadWriter, r nodecall.ExecRequest) (*Execution, error) {
 	io, err := openStdio(r)
 	return &Execution{s: s, stdio: io}, err
 }
@@ -46,15 +46,15 @@ func (e *Execution) Files() (stdin, stdout, stderr *os.File) {
 func (e *Execution) write(kind byte, data []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return client.WriteFrame(e.s, kind, data)
+	return nodecall.WriteFrame(e.s, kind, data)
 }
 
-func (e *Execution) end(x client.ExitFrame) error {
+func (e *Execution) end(x nodecall.ExitFrame) error {
 	raw, err := json.Marshal(x)
 	if err != nil {
 		return err
 	}
-	return e.write(client.FrameExit, raw)
+	return e.write(nodecall.FrameExit, raw)
 }
 
 // Place is where commands run: by Start, with Env and Dir for those that
@@ -66,7 +66,7 @@ type Place struct {
 }
 
 // Run runs a command to its end for the caller at the other end of a stream.
-func (p Place) Run(ctx context.Context, s io.ReadWriter, r client.ExecRequest) error {
+func (p Place) Run(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest) error {
 	e, err := New(s, r)
 	if err != nil {
 		return e.Refuse(err)
@@ -108,7 +108,7 @@ func mergeEnv(env, more []string) []string {
 
 // Refuse tells the caller why the command could not be started, or waited for.
 func (e *Execution) Refuse(err error) error {
-	x := client.ExitFrame{Exit: core.Exit{Code: 126}, Failed: rpc.Fail(err)}
+	x := nodecall.ExitFrame{Exit: core.Exit{Code: 126}, Failed: rpc.Fail(err)}
 	if s, ok := errors.AsType[*pid1.StartError](err); ok {
 		x.Exit.Code = s.Code
 	}
@@ -126,9 +126,9 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 		e.takeFrames(ctx, p)
 	}()
 	var out Output
-	out.Pass(e.stdio.stdout, func(data []byte) error { return e.write(client.FrameStdout, data) })
+	out.Pass(e.stdio.stdout, func(data []byte) error { return e.write(nodecall.FrameStdout, data) })
 	if e.stdio.stderr != nil {
-		out.Pass(e.stdio.stderr, func(data []byte) error { return e.write(client.FrameStderr, data) })
+		out.Pass(e.stdio.stderr, func(data []byte) error { return e.write(nodecall.FrameStderr, data) })
 	}
 	exit, err := p.Wait(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 		return e.Refuse(err)
 	}
 	out.Drain()
-	return e.end(client.ExitFrame{Exit: exit})
+	return e.end(nodecall.ExitFrame{Exit: exit})
 }
 
 // lastSignal is the highest number of a signal.
@@ -148,26 +148,26 @@ const lastSignal = 64
 // and the caller's end are seen all the same; the caller sends no more than
 // the queue holds.
 func (e *Execution) takeFrames(ctx context.Context, p driver.Process) {
-	input := make(chan []byte, client.StdinCredit+1)
+	input := make(chan []byte, nodecall.StdinCredit+1)
 	defer close(input)
 	go e.feed(input)
 	ended := false
 	for {
-		kind, data, err := client.ReadFrame(e.s)
+		kind, data, err := nodecall.ReadFrame(e.s)
 		if err != nil {
 			return
 		}
 		switch {
-		case kind == client.FrameStdin && !ended:
+		case kind == nodecall.FrameStdin && !ended:
 			ended = len(data) == 0
 			select {
 			case input <- data:
 			default: // it sends more than was granted
 				return
 			}
-		case kind == client.FrameSignal && len(data) == 1 && data[0] > 0 && data[0] <= lastSignal:
+		case kind == nodecall.FrameSignal && len(data) == 1 && data[0] > 0 && data[0] <= lastSignal:
 			p.Signal(ctx, syscall.Signal(data[0])) //nolint:errcheck // it may have ended just now
-		case kind == client.FrameResize && len(data) == 4:
+		case kind == nodecall.FrameResize && len(data) == 4:
 			e.stdio.resize(binary.BigEndian.Uint16(data), binary.BigEndian.Uint16(data[2:]))
 		}
 	}
@@ -179,8 +179,8 @@ func (e *Execution) feed(input <-chan []byte) {
 		if len(data) == 0 {
 			break
 		}
-		e.stdio.stdin.Write(data)        //nolint:errcheck // a program need not read its input
-		e.write(client.FrameCredit, nil) //nolint:errcheck // a lost caller is noticed elsewhere
+		e.stdio.stdin.Write(data)          //nolint:errcheck // a program need not read its input
+		e.write(nodecall.FrameCredit, nil) //nolint:errcheck // a lost caller is noticed elsewhere
 	}
 	e.stdio.endInput()
 }

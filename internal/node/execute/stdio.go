@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +16,7 @@ type stdio struct {
 	all                   []*os.File
 }
 
-func openStdio(r client.ExecRequest) (stdio, error) {
+func openStdio(r nodecall.ExecRequest) (stdio, error) {
 	if r.TTY {
 		return openTerminal(r.Rows, r.Cols)
 	}

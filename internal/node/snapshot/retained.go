@@ -9,7 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // Retained are the snapshots that a head has made. The last two stay, and those that are
@@ -27,7 +27,7 @@ func Retain(dir string) *Retained { return &Retained{dir: dir, pins: map[int]int
 func (k *Retained) Pin(n int) (unpin func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, err := os.Lstat(protocol.SnapshotDir(k.dir, n)); err != nil {
+	if _, err := os.Lstat(plan.SnapshotDir(k.dir, n)); err != nil {
 		return nil, &core.Error{Kind: core.NotFound, Op: "read checkpoint", Object: strconv.Itoa(n), Err: fmt.Errorf("it has made way for later ones: %w", err)}
 	}
 	k.pins[n]++
@@ -43,7 +43,7 @@ func (k *Retained) Pin(n int) (unpin func(), err error) {
 // Prune removes older ones that are not pinned. They are gone at once for others: while it is
 // removed, a snapshot has another name.
 func (k *Retained) Prune(newest int) error {
-	entries, err := os.ReadDir(filepath.Dir(protocol.SnapshotDir(k.dir, newest)))
+	entries, err := os.ReadDir(filepath.Dir(plan.SnapshotDir(k.dir, newest)))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (k *Retained) Prune(newest int) error {
 func (k *Retained) retire(n int) (gone string, is bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dir := protocol.SnapshotDir(k.dir, n)
+	dir := plan.SnapshotDir(k.dir, n)
 	gone = dir + ".gone"
 	return gone, k.pins[n] == 0 && os.Rename(dir, gone) == nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // TestSnapshotsStayForTheirReaders: the last two stay, and those that are read.
@@ -15,7 +15,7 @@ func TestSnapshotsStayForTheirReaders(t *testing.T) {
 	k := Retain(t.TempDir())
 	keep := func(n int) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(protocol.SnapshotDir(k.dir, n), "node0"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(plan.SnapshotDir(k.dir, n), "node0"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.Prune(n); err != nil {

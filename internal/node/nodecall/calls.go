@@ -1,4 +1,7 @@
-package client
+// Package nodecall holds the calls that a node answers: for the controller, for commands of the
+// run's user, for launch agents and for other nodes. It is data only, so that the client
+// need not know the node, nor the node its client.
+package nodecall
 
 import (
 	"errors"
@@ -11,12 +14,12 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // Protocol is what a node speaks with everybody.
-var Protocol = rpc.Protocol{Name: "node", Version: protocol.Version} //nolint:gochecknoglobals // a constant
+var Protocol = rpc.Protocol{Name: "node", Version: plan.Version} //nolint:gochecknoglobals // a constant
 
 // The calls that a controller, commands of the run's user and launch agents make.
 var ( //nolint:gochecknoglobals // constants

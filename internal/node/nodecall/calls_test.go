@@ -1,4 +1,4 @@
-package client
+package nodecall
 
 import (
 	"encoding/json"
