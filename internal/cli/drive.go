@@ -41,8 +41,7 @@ func (a *app) newDriveCommand() *cobra.Command {
 
 // supervise is the supervisor of an inbox, until its runs have ended.
 func (s *session) supervise(ctx context.Context, inbox string) error {
-	marks, err := s.marks()
-	mark := supervisor.Begin(ctx, s.Store, s.Log, marks, err)
+	mark := supervisor.Begin(ctx, s.Store, s.Log)
 	defer mark.Close()
 	v := supervisor.Supervisor{Store: s.Store, Log: s.Log, Inbox: inbox, Mark: mark, Control: s.controlOnce}
 	return v.Serve(ctx)

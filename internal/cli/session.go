@@ -49,7 +49,7 @@ func (a *app) open(ctx context.Context) (*session, error) {
 // takeOrphans starts controllers in the background for runs that have none, and for
 // suspended runs with a new site. It returns these runs.
 func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
-	s.countCrashes(ctx)
+	s.crashed().Count(ctx)
 	orphans, err := s.Garbage().Orphans(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *session) background(ids ...string) error {
 	}
 	key := supervisor.Key(os.Environ(), s.Binary, s.app.cacheDir)
 	var err error
-	for suffix, group := range s.groups(ids) {
+	for suffix, group := range s.crashed().Groups(ids) {
 		err = errors.Join(err, s.handOver(key+suffix, group))
 	}
 	return err
@@ -177,6 +177,11 @@ func (s *session) handOver(key string, ids []string) error {
 		return err
 	}
 	return c.Process.Release()
+}
+
+// crashed returns what is known of runs that crash their supervisors.
+func (s *session) crashed() supervisor.CrashedRuns {
+	return supervisor.CrashedRuns{Store: s.Store, Log: s.Log, SetAside: s.SetAside}
 }
 
 // controllersLog returns the path of the log of background processes, without what concerns

@@ -109,7 +109,7 @@ func (s *session) unsupervised(ctx context.Context) ([]string, error) {
 // unattended returns those of some runs without a controller that no supervisor is to take
 // already.
 func (s *session) unattended(ctx context.Context, ids []string) []string {
-	return slices.DeleteFunc(ids, func(id string) bool { return supervisor.IsLeft(s.Store, id) || s.crashesAlone(ctx, id) })
+	return slices.DeleteFunc(ids, func(id string) bool { return supervisor.IsLeft(s.Store, id) || s.crashed().Abandoned(ctx, id) })
 }
 
 // warnUnsupervised prints which of some runs have no controller, and the remedy. It starts

@@ -18,8 +18,9 @@ type Mark struct {
 }
 
 // Begin records this process as a supervisor. Errors are only logged.
-func Begin(ctx context.Context, store *state.Store, log *slog.Logger, marks crashes.Marks, err error) Mark {
+func Begin(ctx context.Context, store *state.Store, log *slog.Logger) Mark {
 	m := Mark{store: store, log: log}
+	marks, err := marksOf(store)
 	if err == nil {
 		m.mark, err = marks.Begin(ctx)
 	}
