@@ -17,13 +17,13 @@ import (
 // TestRunsThatCrashTheirSupervisor: suspects are apart from all others, and the one that
 // crashes a supervisor of its own is set aside.
 func TestRunsThatCrashTheirSupervisor(t *testing.T) {
-	store := storeOf(t, state.Run{ID: "good1111", State: state.Running}, state.Run{ID: "crashes1", State: state.Running}, state.Run{ID: "crashes2", State: state.Failed})
+	store := storeOf(t, state.Run{ID: "goodaaaa", State: state.Running}, state.Run{ID: "crashesa", State: state.Running}, state.Run{ID: "crashesb", State: state.Failed})
 	var aside []string
 	c := CrashedRuns{Store: store, Log: slog.New(slog.DiscardHandler), SetAside: func(_ context.Context, id, reason, _ string) error {
 		aside = append(aside, id+": "+reason)
 		return nil
 	}}
-	ids := []string{"crashes2", "good1111", "crashes1"}
+	ids := []string{"crashesb", "goodaaaa", "crashesa"}
 	for _, id := range ids {
 		if err := os.MkdirAll(store.RunDir(id), 0o700); err != nil {
 			t.Fatal(err)
@@ -38,11 +38,11 @@ func TestRunsThatCrashTheirSupervisor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := c.add(t.Context(), crashes.Crash{Process: fmt.Sprint(i), Runs: []string{"crashes1", "no run"}, Text: "panic: it"}); err != nil {
+		if err := c.add(t.Context(), crashes.Crash{Process: fmt.Sprint(i), Runs: []string{"crashesa", "no run"}, Text: "panic: it"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := map[string][]string{"": {"good1111"}, "-crashes1": {"crashes1"}, "-crashes2": {"crashes2"}}
+	want := map[string][]string{"": {"goodaaaa"}, "-crashesa": {"crashesa"}, "-crashesb": {"crashesb"}}
 	if got := c.Groups(ids); !reflect.DeepEqual(got, want) {
 		t.Fatalf("the groups are %v, expected %v", got, want)
 	}
@@ -55,10 +55,10 @@ func TestRunsThatCrashTheirSupervisor(t *testing.T) {
 		}
 	}
 	slices.Sort(aside)
-	if want := []string{"crashes1: panic: it", "crashes2: panic: it"}; !slices.Equal(aside, want) {
+	if want := []string{"crashesa: panic: it", "crashesb: panic: it"}; !slices.Equal(aside, want) {
 		t.Errorf("%v were set aside, expected %v", aside, want)
 	}
-	if !c.Abandoned(t.Context(), "crashes2") || c.Abandoned(t.Context(), "crashes1") {
+	if !c.Abandoned(t.Context(), "crashesb") || c.Abandoned(t.Context(), "crashesa") {
 		t.Error("the run that is over is not abandoned, or one that is not over is")
 	}
 }
