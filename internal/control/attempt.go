@@ -206,7 +206,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 	}
 	a.c.say(core.PhaseAcquire, a.choice())
 	return a.timed(ctx, core.PhaseAcquire, func() error {
-		lease, err := a.provider.Acquire(ctx, a.c.request(a.owner(), &a.sub.Job))
+		lease, err := a.provider.Acquire(ctx, a.request(a.owner()))
 		if core.IsKind(err, core.Busy) { // another run may have come first since the site was asked
 			err = cmp.Or(a.occupied(ctx), err)
 		}
@@ -232,6 +232,13 @@ func (a *attempt) choice() string {
 // request is what a job asks of a site.
 func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
 	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.SlotsPerHost(), Memory: job.MemoryPerHost(), GPUs: int(job.GPUs), Binary: c.Binary}
+}
+
+// request is what the run asks of its site.
+func (a *attempt) request(o core.Owner) driver.Request {
+	r := a.c.request(o, &a.sub.Job)
+	r.Submitted = a.run.Created
+	return r
 }
 
 // hold writes the handle of the attempt's lease.

@@ -20,7 +20,7 @@ func (a *attempt) occupied(ctx context.Context) error {
 	if q == nil || a.provider.Info().Unattended { // the run waits in the site's own queue
 		return nil
 	}
-	w, err := q.Forecast(ctx, a.c.request(core.Owner{User: a.c.Store.User(), Run: a.run.ID, Attempt: 1}, &a.sub.Job))
+	w, err := q.Forecast(ctx, a.request(core.Owner{User: a.c.Store.User(), Run: a.run.ID, Attempt: 1}))
 	if err != nil || w.Reason == "" || !w.Expected.IsZero() {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 	firstRest   = 30 * time.Second
 	longestRest = 15 * time.Minute
 	// The same where it waits for other runs of its user.
-	firstLookAtRuns, longestLookAtRuns = time.Second, 10 * time.Second
+	firstLookAtRuns, longestLookAtRuns = time.Second, 5 * time.Second
 	defaultWait                        = 24 * time.Hour
 )
 

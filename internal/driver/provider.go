@@ -110,6 +110,11 @@ type Request struct {
 	GPUs int
 	// Binary is the path of the bee binary on this machine.
 	Binary string
+	// Submitted is when the run was, for its turn among the user's runs that wait for hosts
+	// without a queue; zero: no place is kept for it.
+	Submitted time.Time
+	// KeepPlace keeps a place on a host that has room, too: others lack it.
+	KeepPlace bool
 }
 
 // Status is the state of a lease.

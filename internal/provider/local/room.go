@@ -57,19 +57,61 @@ func (p *provider) room(own reservation.Promise, others []reservation.Promise) e
 	return nil
 }
 
+// waits is what a run that waits for room is to others.
+func (p *provider) waits(own reservation.Promise, r driver.Request) reservation.Waiting {
+	return reservation.Waiting{Run: own.Run, Site: own.Site, Cores: own.Cores, Bytes: own.Bytes, Submitted: r.Submitted}
+}
+
+// turn returns an error of kind Busy where there is no room, or where a run that was
+// submitted earlier waits and would not fit any more. So a job that needs much starts
+// although smaller ones follow it.
+func (p *provider) turn(own reservation.Promise, r driver.Request, others []reservation.Promise) error {
+	if err := p.room(own, others); err != nil {
+		return err
+	}
+	before := p.s.Ledger.Before(p.waits(own, r))
+	if len(before) == 0 {
+		return nil
+	}
+	runs := map[string]bool{}
+	for _, w := range before {
+		others = append(others, reservation.Promise{Run: w.Run, Site: w.Site, Cores: w.Cores, Bytes: w.Bytes})
+		runs[w.Run] = true
+	}
+	err := p.room(own, others)
+	if busy, is := errors.AsType[*core.Error](err); is {
+		busy.Err = fmt.Errorf("%s came first, and there is no room besides", listed(slices.Collect(maps.Keys(runs))))
+	}
+	return err
+}
+
+// keepPlace notes that a run waits, unless no place is to be kept for it.
+func (p *provider) keepPlace(r driver.Request) {
+	if p.s.Ledger != "" && !r.Submitted.IsZero() {
+		p.s.Ledger.Wait(p.waits(p.promise(r), r)) //nolint:errcheck // it waits all the same
+	}
+}
+
 // namedRuns is how many runs are named at most.
 const namedRuns = 4
 
 func namesOf(runs []string) string {
+	if len(runs) == 1 {
+		return listed(runs) + " is one"
+	}
+	return listed(runs) + " are"
+}
+
+func listed(runs []string) string {
 	slices.Sort(runs)
 	text := strings.Join(runs[:min(len(runs), namedRuns)], ", ")
 	if more := len(runs) - namedRuns; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if len(runs) == 1 {
-		return "run " + text + " is one"
+		return "run " + text
 	}
-	return "runs " + text + " are"
+	return "runs " + text
 }
 
 // reserve enters a lease into the ledger, unless runs of this user leave no room for it.
@@ -79,7 +121,12 @@ func (p *provider) reserve(l *lease, r driver.Request) error {
 		return nil
 	}
 	own := p.promise(r)
-	name, _, err := p.s.Ledger.Share(own, func(others []reservation.Promise) error { return p.room(own, others) })
+	name, _, err := p.s.Ledger.Share(own, func(others []reservation.Promise) error { return p.turn(own, r, others) })
+	if core.IsKind(err, core.Busy) {
+		p.keepPlace(r)
+		return err
+	}
+	p.s.Ledger.Leave(p.waits(own, r))
 	if err == nil && name != "" {
 		l.details.Reserved, l.details.Promise = name, &own
 	}
@@ -128,7 +175,10 @@ func (p *provider) Forecast(_ context.Context, r driver.Request) (driver.Waiting
 	}
 	others, err := p.s.Ledger.Promises()
 	if err == nil {
-		err = p.room(p.promise(r), others)
+		err = p.turn(p.promise(r), r, others)
+	}
+	if core.IsKind(err, core.Busy) || r.KeepPlace {
+		p.keepPlace(r)
 	}
 	if busy, is := errors.AsType[*core.Error](err); is && busy.Kind == core.Busy {
 		return driver.Waiting{Reason: busy.Err.Error()}, nil

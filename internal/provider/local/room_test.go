@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -89,4 +90,63 @@ func TestRunsShareAMachine(t *testing.T) {
 		t.Errorf("more memory than there is: %v", err)
 	}
 	noTrace(t, dir)
+}
+
+// TestFirstComeFirstServed: a run that needs much starts before smaller ones that came later,
+// which start where there is room besides.
+func TestFirstComeFirstServed(t *testing.T) {
+	ledger := reservation.Ledger(filepath.Join(t.TempDir(), "ledger"))
+	p := newProvider(t, Settings{Scratch: scratch(t), Ledger: ledger, Slots: 4})
+	begun := time.Now()
+	acquire := func(run string, cores int) (driver.Lease, error) {
+		t.Helper()
+		after := time.Duration(len(run)) * time.Second // a longer name came later
+		return p.Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: run, Attempt: 1}, Nodes: 1, SlotsPerNode: cores, Submitted: begun.Add(after)})
+	}
+	must := func(run string, cores int) driver.Lease {
+		t.Helper()
+		l, err := acquire(run, cores)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	waits := func(run string, cores int, says string) {
+		t.Helper()
+		if l, err := acquire(run, cores); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), says) || core.Remedy(err) == "" {
+			t.Fatalf("%s: %v, %v, want busy and %q", run, l, err, says)
+		}
+	}
+	one, two := must("x", 1), must("xx", 1)
+	waits("large", 3, "2 of its 4 cores")
+	waits("middle1", 1, "run large came first")
+	waits("smallest", 1, "runs large, middle1 came first")
+	if w, err := p.Queue().Forecast(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "plan", Attempt: 1}, Nodes: 1, SlotsPerNode: 1}); err != nil || !strings.Contains(w.Reason, "large") {
+		t.Errorf("the plan of a job that would come last: %+v, %v", w, err)
+	}
+	if err := one.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waits("smallest", 1, "came first")
+	large := must("large", 3)
+	if err := errors.Join(two.Release(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	middle := must("middle1", 1)
+	waits("smallest", 1, "4 of its 4 cores")
+	if err := errors.Join(large.Release(t.Context()), middle.Release(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	last := must("smallest", 1)
+	if before := ledger.Before(reservation.Waiting{}); len(before) != 0 {
+		t.Errorf("a run that has started keeps its place: %+v", before)
+	}
+	r := driver.Request{Owner: core.Owner{User: "u", Run: "several", Attempt: 1}, Nodes: 1, Submitted: begun, KeepPlace: true}
+	if w, err := p.Queue().Forecast(t.Context(), r); err != nil || w.Expected.IsZero() {
+		t.Errorf("a host with room: %+v, %v", w, err)
+	}
+	waits("another", 3, "run several came first")
+	if err := last.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -23,18 +23,7 @@ func ofHost(r driver.Request) driver.Request {
 // forecast asks all hosts of a rack whether other runs of the user leave room on them.
 func (p *provider) forecast(ctx context.Context, r driver.Request) (driver.Waiting, error) {
 	said, errs := make([]driver.Waiting, len(p.s.Hosts)), make([]error, len(p.s.Hosts))
-	p.each(len(p.s.Hosts), func(i int) {
-		var l *sshlink.Link
-		if l, errs[i] = p.ssh.Connect(ctx, p.s.Hosts[i]); errs[i] != nil {
-			return
-		}
-		defer p.ssh.Keep(l)
-		c := p.call(p.s.Hosts[i])
-		c.Request = ofHost(r)
-		var found waiting
-		found, errs[i] = rpc.Call(ctx, l.Peer, callForecast, c)
-		said[i] = driver.Waiting(found)
-	})
+	p.each(len(p.s.Hosts), func(i int) { said[i], errs[i] = p.forecastOf(ctx, p.s.Hosts[i], ofHost(r)) })
 	free, full := 0, driver.Waiting{}
 	for i, w := range said {
 		switch {
@@ -46,9 +35,38 @@ func (p *provider) forecast(ctx context.Context, r driver.Request) (driver.Waiti
 		}
 	}
 	if free < r.Nodes && full.Reason != "" {
+		p.keepPlaces(ctx, r, said)
 		return full, nil
 	}
 	return driver.Waiting{Expected: time.Now()}, nil // what else is wrong is found by who takes them
+}
+
+// forecastOf asks one host.
+func (p *provider) forecastOf(ctx context.Context, host string, r driver.Request) (driver.Waiting, error) {
+	l, err := p.ssh.Connect(ctx, host)
+	if err != nil {
+		return driver.Waiting{}, err
+	}
+	defer p.ssh.Keep(l)
+	c := p.call(host)
+	c.Request = r
+	found, err := rpc.Call(ctx, l.Peer, callForecast, c)
+	return driver.Waiting(found), err
+}
+
+// keepPlaces keeps the place of a run of several hosts on those that have room, too: else
+// runs that came later would always use them before the others are free.
+func (p *provider) keepPlaces(ctx context.Context, r driver.Request, said []driver.Waiting) {
+	if r.Nodes < 2 || r.Submitted.IsZero() {
+		return
+	}
+	r = ofHost(r)
+	r.KeepPlace = true
+	p.each(len(said), func(i int) {
+		if said[i].Reason == "" {
+			p.forecastOf(ctx, p.s.Hosts[i], r) //nolint:errcheck // a host that does not answer has no place to keep
+		}
+	})
 }
 
 // take takes as many hosts as are wanted, of those to which there are links: the first that

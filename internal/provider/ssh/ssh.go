@@ -173,15 +173,8 @@ func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Wai
 	if p.info == nil {
 		return p.forecast(ctx, r)
 	}
-	l, err := p.ssh.Connect(ctx, p.s.Hosts[0])
-	if err != nil {
-		return w, err
-	}
-	defer p.ssh.Keep(l)
-	c := p.call(p.s.Hosts[0])
-	c.Request = r
-	found, err := rpc.Call(ctx, l.Peer, callForecast, c)
-	return driver.Waiting(found), sshlink.Transient(err)
+	w, err = p.forecastOf(ctx, p.s.Hosts[0], r)
+	return w, sshlink.Transient(err)
 }
 
 // handle is what a lease keeps in its handle.
