@@ -257,10 +257,12 @@ func blackHole(t *testing.T, to string) (addr string, cut func()) {
 	return l.Addr().String(), func() { close(gone) }
 }
 
-// TestAnIdleNodeIsSmall: its own memory is below 6 MB, with connections to others below 8.
-// The pages of the program, which all nodes of a host have in common, are the rest.
+// TestAnIdleNodeIsSmall: its own memory is below 5 MB, with connections to others below 7.
+// The rest are pages of the program, which all nodes of a host have in common. How many
+// of them count depends on the page cache, as a fault maps those around it that are there:
+// their bound is what a program of this size takes at most.
 func TestAnIdleNodeIsSmall(t *testing.T) {
-	for nodes, most := range map[int]struct{ own, all int }{1: {5 << 10, 23 << 10}, 3: {7 << 10, 25 << 10}} {
+	for nodes, most := range map[int]struct{ own, all int }{1: {5 << 10, 32 << 10}, 3: {7 << 10, 34 << 10}} {
 		c := running(t, nodes)
 		for rank := range nodes {
 			testkit.Eventually(t, time.Minute, func() error { // what it took to start is released by and by
