@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -20,7 +21,7 @@ import (
 type merger struct {
 	root    *fsutil.Root
 	suffix  string
-	beside  []string        // what has such a name
+	beside  []beside        // what has such a name
 	hidden  []string        // likewise, beside a hidden file
 	own     map[string]bool // hidden files of this run
 	writers *writers        // of what is there
@@ -28,17 +29,32 @@ type merger struct {
 	changed map[string]bool // directories that have to be synced
 }
 
-// place moves what came under one name to another, and makes the directories above that.
-func (m *merger) place(from, to string) error {
+// beside is the name of an output whose place was taken. Unlike says that one of both is a
+// directory, and the other is not.
+type beside struct {
+	name   string
+	unlike bool
+}
+
+// place moves what came under one name to another, and makes the directories above that. The
+// name that it returns has a suffix where the other one was taken.
+func (m *merger) place(from, to string) (at string, err error) {
 	dir := "."
 	for element := range strings.SplitSeq(path.Dir(to), "/") {
-		next, err := m.directory(path.Join(dir, element))
-		if err != nil {
-			return err
+		if dir, err = m.directory(path.Join(dir, element)); err != nil {
+			return "", err
 		}
-		dir = next
 	}
-	return m.move(from, path.Join(dir, path.Base(to)))
+	at = path.Join(dir, path.Base(to))
+	err = m.move(from, at)
+	for m.isBeside(at + m.suffix) {
+		at += m.suffix
+	}
+	return at, err
+}
+
+func (m *merger) isBeside(name string) bool {
+	return slices.ContainsFunc(m.beside, func(b beside) bool { return b.name == name })
 }
 
 // directory makes one, or gives the name of one beside what is there.
@@ -54,7 +70,7 @@ func (m *merger) directory(name string) (string, error) {
 	if err != nil || there.IsDir() {
 		return name, err
 	}
-	m.beside = append(m.beside, name+m.suffix)
+	m.beside = append(m.beside, beside{name + m.suffix, true})
 	return m.directory(name + m.suffix)
 }
 
@@ -100,7 +116,7 @@ func (m *merger) onto(from, to string, have, there fs.FileInfo) error {
 			return m.root.RemoveAll(from)
 		}
 	}
-	m.beside = append(m.beside, to+m.suffix)
+	m.beside = append(m.beside, beside{to + m.suffix, have.IsDir() != there.IsDir()})
 	return m.move(from, to+m.suffix)
 }
 

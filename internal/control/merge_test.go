@@ -144,7 +144,7 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 				from = "came/f"
 			}
 			m := merger{root: root, suffix: ".ID", replace: true, changed: map[string]bool{}}
-			if err := m.place(from, c.to); err != nil {
+			if _, err := m.place(from, c.to); err != nil {
 				t.Fatal(err)
 			}
 			if err := m.sync(); err != nil {
@@ -191,7 +191,7 @@ func TestFilesThatAppearAtOneTime(t *testing.T) {
 		all.Go(func() {
 			none := &writers{of: map[string][]state.Written{}}
 			m := merger{root: root, suffix: fmt.Sprint(".", i), changed: map[string]bool{}, writers: none}
-			if err := m.place("came/"+strconv.Itoa(i), "res/f"); err != nil {
+			if _, err := m.place("came/"+strconv.Itoa(i), "res/f"); err != nil {
 				t.Error(err)
 			}
 		})

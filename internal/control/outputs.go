@@ -252,9 +252,10 @@ func (a *attempt) settle(ctx context.Context, from, to, name string, replace boo
 	if err != nil {
 		return a.fetchFailed(err)
 	}
-	err = errors.Join(m.place(from, name), m.sync())
-	for _, name := range m.beside[:min(len(m.beside), namedBeside)] {
-		a.event(ctx, event.OutputRenamed{Path: root.Path(name), More: max(0, len(m.beside)-namedBeside)})
+	at, err := m.place(from, name)
+	err = errors.Join(err, m.sync())
+	for _, b := range m.beside[:min(len(m.beside), namedBeside)] {
+		a.event(ctx, event.OutputRenamed{Path: root.Path(b.name), Unlike: b.unlike, More: max(0, len(m.beside)-namedBeside)})
 	}
 	if n := len(m.hidden); n > 0 {
 		a.event(ctx, event.HiddenRenamed{Count: n, First: root.Path(m.hidden[0])})
@@ -262,6 +263,6 @@ func (a *attempt) settle(ctx context.Context, from, to, name string, replace boo
 	if err != nil {
 		return a.fetchFailed(err)
 	}
-	a.arrived(to, name)
+	a.arrived(to, at)
 	return nil
 }

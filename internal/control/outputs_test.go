@@ -3,9 +3,11 @@ package control
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,7 +78,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 		froms          []string
 		matches        []protocol.OutputMatch
 		after          map[string]string
-		warns          bool
+		warns, unlike  bool
 	}{
 		{
 			"a directory takes what is new",
@@ -85,7 +87,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			[]string{"/work/res"},
 			[]protocol.OutputMatch{{Path: "volume/res"}},
 			map[string]string{"res/notes": "mine", "res/day1": "old", "res/day1.ID": "new", "res/deep/x": "mine", "res/deep/y": "new"},
-			true,
+			true, false,
 		},
 		{
 			"a file comes where a directory is",
@@ -94,7 +96,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			[]string{"/work/f"},
 			[]protocol.OutputMatch{{Path: "volume/f"}},
 			map[string]string{"f/mine": "mine", "f.ID": "new"},
-			true,
+			true, true,
 		},
 		{
 			"a directory comes where a file is",
@@ -103,7 +105,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			[]string{"/work/*"},
 			[]protocol.OutputMatch{{Path: "volume/d"}, {Path: "volume/e"}},
 			map[string]string{"d": "mine", "d.ID/x": "new", "e/f": "mine", "e/f.ID/g": "new"},
-			true,
+			true, true,
 		},
 		{
 			"two have one name", nil,
@@ -111,9 +113,9 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			[]string{"/work/*/log", "/work/c"},
 			[]protocol.OutputMatch{{Path: "volume/a/log"}, {Path: "volume/b/log"}, {Index: 1, Path: "volume/c"}},
 			map[string]string{"a/log": "a", "b/log": "b", "c": "c"},
-			false,
+			false, false,
 		},
-		{"the volume has its name inside", nil, map[string]string{"x": "x"}, []string{"/work"}, []protocol.OutputMatch{{Path: "volume"}}, map[string]string{"work/x": "x"}, false},
+		{"the volume has its name inside", nil, map[string]string{"x": "x"}, []string{"/work"}, []protocol.OutputMatch{{Path: "volume"}}, map[string]string{"work/x": "x"}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, results := newWorld(t, "a"), t.TempDir()
@@ -135,8 +137,19 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			if got := listed(t, results); run.State != state.Succeeded || !same(got, after) {
 				t.Errorf("%s: got %q, want %q", run.State, got, after)
 			}
-			if text := history(t, w, run.ID); strings.Contains(text, "output_renamed ") != c.warns {
+			if text := history(t, w, run.ID); strings.Contains(text, "output_renamed ") != c.warns || strings.Contains(text, `"unlike":true`) != c.unlike {
 				t.Errorf("its history: %s", text)
+			}
+			attempts, err := w.Store.Attempts(t.Context(), run.ID)
+			if err != nil || len(attempts) != 1 || len(attempts[0].Outputs) != 1 {
+				t.Fatalf("%+v: %v", attempts, err)
+			}
+			for _, name := range attempts[0].Outputs[0].Names { // which users are shown
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(after)), func(file string) bool {
+					return (file == name || strings.HasPrefix(file, name+"/")) && after[file] != "mine"
+				}) {
+					t.Errorf("nothing of the output is in %s", name)
+				}
 			}
 		})
 	}

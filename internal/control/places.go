@@ -64,7 +64,7 @@ const (
 func errSamePlace(op, job, to string, run state.Run) error {
 	remedy := "Wait for the other run with `bee logs -f " + run.ID + "`, or end it with `bee stop " + run.ID + "`."
 	if op == opSubmit {
-		remedy = "Write `to: …/${run.id}` for a directory of each run's own. Or w" + remedy[1:]
+		remedy = "Write `to: \"…/${run.id}\"` for a directory of each run's own. Or w" + remedy[1:]
 	}
 	return &core.Error{
 		Kind: core.Busy, Op: op, Object: job,

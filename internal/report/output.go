@@ -16,6 +16,9 @@ func outputText(e event.Event) string {
 		return missingText(f)
 	case event.OutputRenamed:
 		text := fmt.Sprintf("warning: an output is in %s, as no run of this name wrote what is in its place, or it was changed since; `replace: true` replaces it", f.Path)
+		if f.Unlike {
+			text = fmt.Sprintf("warning: an output is in %s, as a file never replaces a directory, nor a directory a file", f.Path)
+		}
 		if f.More > 0 {
 			text += fmt.Sprintf(" (and %d more are beside others)", f.More)
 		}

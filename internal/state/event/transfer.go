@@ -137,11 +137,12 @@ type OutputsMissing struct {
 	Volume  string       `json:"volume,omitempty"`
 }
 
-// OutputRenamed is an output whose place was taken. More files of the same output are beside
-// others, too.
+// OutputRenamed is an output whose place was taken. Unlike says that one of both is a
+// directory, and the other is not. More files of the same output are beside others, too.
 type OutputRenamed struct {
-	Path string `json:"path"`
-	More int    `json:"more,omitempty"`
+	Path   string `json:"path"`
+	Unlike bool   `json:"unlike,omitempty"`
+	More   int    `json:"more,omitempty"`
 }
 
 // HiddenRenamed are hidden files below an output that were moved beside files of others.
