@@ -23,9 +23,11 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"golang.org/x/sys/unix"
 )
 
 func main() {
+	unix.Umask(unix.Umask(0) &^ 0o700) // what bee makes it can use, whatever its caller's umask
 	os.Exit(run(os.Args))
 }
 

@@ -18,6 +18,7 @@ func TestAnyCaller(t *testing.T) {
 	for name, how := range map[string]string{
 		"umask 077":            "umask 077; exec %",
 		"umask 0":              "umask 0; exec %",
+		"umask 777":            "umask 777; exec %",
 		"TMPDIR not there":     "TMPDIR=/no/such exec %",
 		"no PATH":              "unset PATH; exec %",
 		"no HOME":              "unset HOME; exec %",
