@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -60,12 +62,13 @@ func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesO
 		return run, false, err
 	}
 	defer s.close()
-	node, err := s.node(ctx, run, 0)
+	head, attempt, err := s.headOf(ctx, run)
 	if err != nil {
 		return run, false, err
 	}
-	defer node.Close()
-	kept, err := node.Save(ctx, false)
+	defer head.Close()
+	kept := 0
+	err = s.AskHead(ctx, run, attempt, s.saver(ctx, run, attempt, head, false, &kept))
 	switch {
 	case err != nil:
 		return run, false, err
@@ -115,17 +118,48 @@ func (a *app) move(ctx context.Context, word string, names []string) (state.Run,
 			return run, err
 		}
 	}
-	node, err := s.node(ctx, run, 0)
+	head, attempt, err := s.headOf(ctx, run)
 	switch {
 	case core.IsKind(err, core.NotFound) && len(sites) > 0 && !run.State.Final() && run.State != state.Suspended:
 		return run, a.sendElsewhere(ctx, s, run, sites)
 	case err != nil:
 		return run, err
 	}
-	defer node.Close()
-	if err := s.Move(ctx, run, sites, func() error { _, err := node.Save(ctx, true); return err }); err != nil {
+	defer head.Close()
+	if err := s.Move(ctx, run, attempt, sites, s.saver(ctx, run, attempt, head, true, new(int))); err != nil {
 		return run, err
 	}
 	a.say("the job is asked to write its checkpoint and to end; `bee show %s` shows how it continues", word)
 	return run, nil
+}
+
+// headOf connects to the head of a run's present attempt, whose number it returns.
+func (s *session) headOf(ctx context.Context, run state.Run) (*client.Client, int, error) {
+	conn, attempt, err := s.DialHead(ctx, run)
+	if err != nil {
+		return nil, attempt, err
+	}
+	c, err := client.New(conn)
+	return c, attempt, err
+}
+
+// saver returns a function that asks the head of one attempt of a run for a checkpoint, see
+// control.AskHead. The number of what was kept goes to kept.
+func (s *session) saver(ctx context.Context, run state.Run, attempt int, head *client.Client, move bool, kept *int) func() error {
+	return func() (err error) {
+		defer func() { head = nil }()
+		if head == nil {
+			now, n, err := s.headOf(ctx, run)
+			if err != nil {
+				return err
+			}
+			defer now.Close()
+			if n != attempt {
+				return &core.Error{Kind: core.NotFound, Op: "ask for a checkpoint of run", Object: run.ID, Err: fmt.Errorf("attempt %d is over", attempt)}
+			}
+			head = now
+		}
+		*kept, err = head.Save(ctx, move)
+		return err
+	}
 }

@@ -75,9 +75,19 @@ func (d *dialled) Close() error {
 
 // DialNode connects to a node of a run's present attempt.
 func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net.Conn, error) {
+	conn, _, err := c.dialPresent(ctx, run, rank)
+	return conn, err
+}
+
+// DialHead connects to the head of a run's present attempt, and returns its number.
+func (c *Controller) DialHead(ctx context.Context, run state.Run) (conn net.Conn, attempt int, err error) {
+	return c.dialPresent(ctx, run, 0)
+}
+
+func (c *Controller) dialPresent(ctx context.Context, run state.Run, rank int) (net.Conn, int, error) {
 	lease, last, err := c.Live(ctx, run)
 	if err != nil {
-		return nil, err
+		return nil, last.N, err
 	}
 	conn, err := dialNode(ctx, run, lease, rank)
 	if err == nil {
@@ -85,9 +95,9 @@ func (c *Controller) DialNode(ctx context.Context, run state.Run, rank int) (net
 	}
 	if err != nil {
 		lease.Disconnect()
-		return nil, err
+		return nil, last.N, err
 	}
-	return &dialled{conn, lease}, nil
+	return &dialled{conn, lease}, last.N, nil
 }
 
 func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) (net.Conn, error) {

@@ -58,15 +58,15 @@ func (c *Controller) ask(ctx context.Context, run string, attempts []state.Attem
 	return c.Store.Ask(ctx, r)
 }
 
-// Move has a run go on on other sites, in that order, before those that it has; none: on
-// the next. ask has its job save itself and end.
-func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site, ask func() error) error {
+// Move has a run continue on other sites, in that order, before those that it has; none: on
+// the next. ask has the job of an attempt save itself and end, see AskHead.
+func (c *Controller) Move(ctx context.Context, run state.Run, attempt int, sites []spec.Site, ask func() error) error {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return err
 	}
 	if len(sites) == 0 && sub.listed() { // it goes on to the next by itself
-		return ask()
+		return c.AskHead(ctx, run, attempt, ask)
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if err != nil {
@@ -76,14 +76,15 @@ func (c *Controller) Move(ctx context.Context, run state.Run, sites []spec.Site,
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
 	// Recorded first: the job may write its checkpoint and end before the next line.
-	r, err := c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
+	r, err := c.ask(ctx, run.ID, slices.DeleteFunc(attempts, func(a state.Attempt) bool { return a.N > attempt }), state.RequestMove, sites)
 	if err != nil {
 		return err
 	}
-	if err := ask(); err != nil {
-		return errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, err.Error()))
+	err = c.AskHead(ctx, run, attempt, ask)
+	if err == nil || errors.As(err, new(unsettledError)) { // it counts if the job was asked
+		return err
 	}
-	return nil
+	return errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, err.Error()))
 }
 
 // requestedSites gives the sites that the run's user has sent it to; sent without any: to any but

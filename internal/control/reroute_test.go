@@ -147,7 +147,7 @@ func TestAMoveLeavesTheSite(t *testing.T) {
 					if asked {
 						return nil
 					}
-					return w.Move(context.Background(), run, nil, func() error { asked = true; return nil })
+					return w.Move(context.Background(), run, 1, nil, func() error { asked = true; return nil })
 				}
 				w.sites["b"].onAcquire = func() error { w.sites["a"].head = succeeding(); return nil }
 				run = w.drive(t, run, nil)

@@ -58,6 +58,8 @@ func (a *attempt) showProgress(ctx context.Context, e protocol.Event) {
 		a.rec.Runtime, a.rec.Starting = e.Runtimes[0], ""
 	case e.Waited > 0 && e.Message != a.rec.Starting: // it is said every few seconds
 		a.rec.Starting = e.Message
+	case e.Begin && e.Phase == core.PhaseCheckpoint: // whoever has asked for it may have got no answer
+		a.passed.add(e)
 	default:
 		a.passed.add(e)
 		return

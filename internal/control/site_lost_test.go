@@ -283,7 +283,7 @@ func TestALostSiteKeepsAnEarlierMove(t *testing.T) {
 		rack := spec.Site{Name: "rack", Provider: "fake"}
 		w.sites["rack"] = w.sites["b"]
 		time.AfterFunc(8*time.Minute, func() {
-			if err := w.Move(context.Background(), run, []spec.Site{rack}, func() error { return nil }); err != nil {
+			if err := w.Move(context.Background(), run, 1, []spec.Site{rack}, func() error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})

@@ -108,7 +108,7 @@ func Begin[Req, Resp any](ctx context.Context, p *Peer, m Method[Req, Resp], r R
 	}
 	under, err := p.wire.OpenStream()
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, p.explain(unanswered{err})
 	}
 	s := newStream(p, under)
 	s.await = &awaited{ctx: ctx, method: m.Name, limit: max(orDefault(m.Reply), maxFailure)}

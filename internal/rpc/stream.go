@@ -45,7 +45,19 @@ type awaited struct {
 	within time.Duration // 0: no limit
 	timer  *time.Timer
 	late   atomic.Bool // set when it is over
+	// failure is set once the answer was read, and is a failure.
+	failure bool
 }
+
+// unanswered is the error of a call that the other end may have heard, and whose answer
+// has not come.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// Unanswered reports whether a call ended without an answer: whether the other end has done
+// what it asks for is not known.
+func Unanswered(err error) bool { return errors.As(err, new(unanswered)) }
 
 // limited ends the wait after a time.
 func (a *awaited) limited(within time.Duration, interrupt func()) {
@@ -70,16 +82,18 @@ func (s *Stream) failed(err error) error {
 	} else if a != nil && a.late.Load() {
 		return &core.Error{
 			Kind: core.Transient, Op: "wait for the answer of", Object: s.peer.Name(),
-			Err: fmt.Errorf("none came to %s within %v", a.method, a.within),
+			Err: unanswered{fmt.Errorf("none came to %s within %v", a.method, a.within)},
 		}
+	} else if a != nil && a.failure {
+		return err
 	}
 	if e, ours := errors.AsType[*core.Error](err); ours {
 		if e.Kind == core.Lost {
-			return s.peer.explain(err)
+			return s.peer.explain(unanswered{err})
 		}
 		return err
 	}
-	return s.peer.lost(err)
+	return s.peer.lost(unanswered{err})
 }
 
 // errLate is about an answer that came at the very end of the time for it.
@@ -122,6 +136,7 @@ func (s *Stream) readAnswer() ([]byte, error) {
 		if err := decode(raw, &f); err != nil || f == (Failure{}) {
 			return nil, &core.Error{Kind: core.Invalid, Op: "read the answer of", Object: s.peer.Name(), Err: errors.Join(errors.New("it is no answer"), err)}
 		}
+		s.await.failure = true
 		return nil, f.Err()
 	}
 	return nil, &core.Error{Kind: core.Invalid, Op: "read the answer of", Object: s.peer.Name(), Err: fmt.Errorf("it begins with %#x", kind)}
