@@ -33,6 +33,7 @@ func (Remote) Place(ctx context.Context, place string, by control.Writer) (contr
 	if err != nil {
 		return nil, err
 	}
+	to.Notes = by.Uploads
 	return remotePlace{to, remote.Stored{Run: by.Run, Writer: by.Name}}, nil
 }
 
@@ -45,3 +46,16 @@ type remotePlace struct {
 func (p remotePlace) Send(ctx context.Context, name string, file *os.File, replace bool) error {
 	return p.to.Send(ctx, name, file, p.by, replace)
 }
+
+// Uploads implements control.Remote.
+func (Remote) Uploads(dir string) ([]string, error) {
+	list, err := remote.Uploads(dir)
+	var names []string
+	for _, u := range list {
+		names = append(names, u.String())
+	}
+	return names, err
+}
+
+// AbortUploads implements control.Remote.
+func (Remote) AbortUploads(ctx context.Context, dir string) error { return remote.Abort(ctx, dir) }

@@ -19,7 +19,8 @@ func (a *app) newSweepCommand() *cobra.Command {
 		Use: "sweep", Short: "Remove leftovers of ended runs from all sites and stores", Args: cobra.NoArgs,
 		Long: `Search every site for hosts, nodes and directories that this installation of bee
 made and no live run owns, and remove them. Search stores for checkpoints of runs
-without a record, and this machine for directories of such runs (home). bee
+without a record, and this machine for directories of such runs (home). Remove
+parts of objects that a controller which died has sent to buckets. bee
 supervise continues runs whose controller died; sweep finds the rest.
 
 Things that no record explains, and that bee rm did not leave, are listed with the

@@ -91,6 +91,10 @@ type Remote interface {
 	Fetch(ctx context.Context, in spec.Input, to string, progress func(done int64)) error
 	// Place opens a place of outputs for a writer.
 	Place(ctx context.Context, place string, by Writer) (RemotePlace, error)
+	// Uploads names the objects of which parts were sent, and no more, as is noted in a
+	// directory; AbortUploads removes the parts, and the notes.
+	Uploads(dir string) ([]string, error)
+	AbortUploads(ctx context.Context, dir string) error
 }
 
 // RemotePlace is a place of outputs that is neither here nor on a site.
@@ -105,6 +109,8 @@ type RemotePlace interface {
 type Writer struct {
 	// Run is its id. Name is the same for all runs of one name of a user.
 	Run, Name string
+	// Uploads is a directory for notes of objects that are not stored whole yet.
+	Uploads string
 }
 
 // Head is a connection to the head of an attempt.

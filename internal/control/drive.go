@@ -163,6 +163,7 @@ func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 	}
 	if out.state.Final() {
 		d.forgetRemote()
+		d.tryAbortUploads(ctx)
 	}
 	run, err := d.c.finish(ctx, d.run, out)
 	if err == nil && d.needless(ctx, out) {

@@ -21,7 +21,8 @@ func (c *Controller) Garbage() *gc.Collector {
 		State: c.Store, Provider: c.Provider, Kept: c.kept(), Waits: c.waitsForSecrets,
 		StoreOf: storeOf,
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
-		Report:  func(message string) { c.say(core.PhaseRelease, message) },
+		Uploads: c.uploads, AbortUploads: c.abortUploads,
+		Report: func(message string) { c.say(core.PhaseRelease, message) },
 	}
 }
 

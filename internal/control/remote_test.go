@@ -25,6 +25,10 @@ type web struct {
 	fails   int               // how often nothing can be sent
 }
 
+func (w *web) Uploads(string) ([]string, error) { return nil, nil }
+
+func (w *web) AbortUploads(context.Context, string) error { return nil }
+
 func (w *web) Place(_ context.Context, place string, by Writer) (RemotePlace, error) {
 	return &webPlace{w, place, by}, nil
 }

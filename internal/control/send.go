@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -22,6 +23,40 @@ func (r *controlled) sendingDir() string {
 // names are found as in a directory of the user's.
 func (r *controlled) sendingFrom(place string) string {
 	return filepath.Join(r.sendingDir(), shortSum(place))
+}
+
+// uploadsDir is the directory in a run's with notes of objects of which parts were sent.
+func (c *Controller) uploadsDir(run string) string {
+	return filepath.Join(c.Store.RunDir(run), "uploads")
+}
+
+// uploads names the objects of a run of which a controller that was killed has sent parts.
+func (c *Controller) uploads(run string) ([]string, error) {
+	dir := c.uploadsDir(run)
+	if is, err := fsutil.Exists(dir); !is || err != nil {
+		return nil, err
+	}
+	return c.Remote.Uploads(dir)
+}
+
+// abortTime bounds the removal of their parts: the bucket may not answer any more.
+const abortTime = time.Minute
+
+// abortUploads removes those parts.
+func (c *Controller) abortUploads(ctx context.Context, run string) error {
+	if list, err := c.uploads(run); len(list) == 0 || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, abortTime)
+	defer cancel()
+	return c.Remote.AbortUploads(ctx, c.uploadsDir(run))
+}
+
+// tryAbortUploads does so as far as the bucket answers: a sweep tries again.
+func (r *controlled) tryAbortUploads(ctx context.Context) {
+	if err := r.c.abortUploads(ctx, r.run.ID); err != nil {
+		r.c.Log.Warn("parts of objects that were not sent whole could not be removed", "run", r.run.ID, "err", err)
+	}
 }
 
 // collecting is the job with directories of this machine in place of buckets.
@@ -60,6 +95,7 @@ func (a *attempt) sendOutputs(ctx context.Context) error {
 		}
 		replace[o.To] = replace[o.To] || o.Replace
 	}
+	a.tryAbortUploads(ctx)
 	for _, place := range places {
 		root, err := fsutil.OpenRoot(a.sendingFrom(place))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +113,7 @@ func (a *attempt) sendOutputs(ctx context.Context) error {
 
 // sendTree stores all files of a tree, which a job has filled, and what links in it lead to.
 func (a *attempt) sendTree(ctx context.Context, root *fsutil.Root, place string, replace bool) error {
-	to, err := a.c.Remote.Place(ctx, place, Writer{Run: a.run.ID, Name: a.c.Store.User() + "/" + a.run.Name})
+	to, err := a.c.Remote.Place(ctx, place, Writer{Run: a.run.ID, Name: a.c.Store.User() + "/" + a.run.Name, Uploads: a.c.uploadsDir(a.run.ID)})
 	if err != nil {
 		return err
 	}

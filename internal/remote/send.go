@@ -53,6 +53,10 @@ const mostKey = 1024
 
 // Sender stores files below a place. Several goroutines may use it.
 type Sender struct {
+	// Notes is a directory for notes of uploads that are not completed, for Abort: this process
+	// may be killed meanwhile. "": nothing is noted.
+	Notes string
+
 	place  Place
 	client *s3.Client
 }
@@ -63,7 +67,7 @@ func NewSender(ctx context.Context, p Place) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{p, client}, nil
+	return &Sender{place: p, client: client}, nil
 }
 
 // Send stores a file as an object, all of it or nothing. The error wraps fs.ErrExist where an
@@ -73,7 +77,7 @@ func (s *Sender) Send(ctx context.Context, name string, file *os.File, as Stored
 	if err != nil {
 		return err
 	}
-	one := sending{client: s.client, bucket: s.place.Bucket, key: keyOf(s.place.Prefix, name), file: file, size: info.Size(), meta: map[string]string{metaRun: as.Run, metaWriter: url.QueryEscape(as.Writer)}}
+	one := sending{client: s.client, note: note{dir: s.Notes, Upload: Upload{Place: s.place}}, bucket: s.place.Bucket, key: keyOf(s.place.Prefix, name), file: file, size: info.Size(), meta: map[string]string{metaRun: as.Run, metaWriter: url.QueryEscape(as.Writer)}}
 	for range mostLooks {
 		var when condition
 		if !replace {
@@ -112,6 +116,7 @@ func keyOf(prefix, name string) string {
 
 // sending is one file on its way to a bucket.
 type sending struct {
+	note        note
 	client      *s3.Client
 	bucket, key string
 	file        *os.File
@@ -173,19 +178,31 @@ const abortTime = 20 * time.Second
 
 // storeParts stores a file of many parts. It appears when all of them are there.
 func (s *sending) storeParts(ctx context.Context, when condition) (err error) {
+	s.note.Key, s.note.ID = s.key, ""
+	if err := s.note.write(); err != nil {
+		return err
+	}
 	upload, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &s.key, Metadata: s.meta})
 	if err != nil {
 		return err
 	}
+	s.note.ID = aws.ToString(upload.UploadId)
 	defer func() {
 		if err == nil {
+			s.note.remove()
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 		defer cancel()
-		_, aerr := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &s.key, UploadId: upload.UploadId})
+		aerr := s.note.abort(ctx, s.client)
+		if aerr == nil {
+			s.note.remove()
+		}
 		err = errors.Join(err, aerr)
 	}()
+	if err := s.note.write(); err != nil {
+		return err
+	}
 	size := max(wholeSize, (s.size+mostParts-1)/mostParts)
 	var parts []types.CompletedPart
 	for from := int64(0); from < s.size; from += size {

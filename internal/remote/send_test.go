@@ -2,14 +2,17 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/s3client"
@@ -77,9 +80,13 @@ func TestSend(t *testing.T) {
 	if err := to.Send(t.Context(), "others", fileOf(t, []byte("x")), ann, false); !errors.Is(err, fs.ErrExist) || object("others") != "others" {
 		t.Errorf("over an object of another program: %v", err)
 	}
+	to.Notes = filepath.Join(t.TempDir(), "notes")
 	large := bytes.Repeat([]byte("large "), (wholeSize+1<<20)/6)
 	if err := to.Send(t.Context(), "large", fileOf(t, large), ann, false); err != nil || object("large") != string(large) {
 		t.Errorf("a file of several parts: %v", err)
+	}
+	if left, err := os.ReadDir(to.Notes); err != nil || len(left) != 0 {
+		t.Errorf("notes of a file that was sent: %v, %v", left, err)
 	}
 	if err := to.Send(t.Context(), "large", fileOf(t, large), bob, false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over a file of several parts: %v", err)
@@ -116,5 +123,78 @@ func TestKeys(t *testing.T) {
 	long := strings.Repeat("x/", 500)
 	if got := keyOf("p", long); len(got) > mostKey || !strings.HasPrefix(got, "p/long-names/") || got == keyOf("p", long+"y") {
 		t.Errorf("a long one: %q", got)
+	}
+}
+
+// TestUploadsOfAKilledProcess leave nothing in the bucket once they are aborted, also where the
+// bucket's answer did not come before. Those of others stay.
+func TestUploadsOfAKilledProcess(t *testing.T) {
+	server := s3server.Start(t)
+	for _, e := range server.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: server.Bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(key string) string {
+		t.Helper()
+		u, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &server.Bucket, Key: &key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *u.UploadId
+	}
+	there := func() (keys []string) {
+		t.Helper()
+		page, err := client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &server.Bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range page.Uploads {
+			keys = append(keys, *u.Key)
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	notes := filepath.Join(t.TempDir(), "notes")
+	note := func(key, id string) {
+		t.Helper()
+		n := note{dir: notes, Upload: Upload{Place: Place{Bucket: server.Bucket, Prefix: "p"}, Key: key, ID: id, Begun: time.Now()}}
+		if err := n.write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("p/known", begin("p/known"))
+	note("p/over", "no-such-upload")
+	begin("p/unanswered")
+	note("p/unanswered", "")
+	begin("p/unanswered-longer")
+	begin("p/two")
+	begin("p/two")
+	note("p/two", "")
+	begin("p/others")
+	if list, err := Uploads(notes); err != nil || len(list) != 4 {
+		t.Errorf("noted: %v, %v", list, err)
+	}
+	if err := Abort(t.Context(), notes); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(there(), " "); got != "p/others p/two p/two p/unanswered-longer" {
+		t.Errorf("left in the bucket: %s", got)
+	}
+	if list, err := Uploads(notes); err != nil || len(list) != 0 {
+		t.Errorf("still noted: %v, %v", list, err)
+	}
+	note("p/known", "x")
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := Abort(ctx, notes); err == nil {
+		t.Error("a bucket that does not answer has aborted an upload")
+	}
+	if list, err := Uploads(notes); err != nil || len(list) != 1 {
+		t.Errorf("what could not be aborted is forgotten: %v, %v", list, err)
 	}
 }

@@ -19,7 +19,8 @@ const MostPage = 16 << 20
 // Do implements s3.HTTPClient.
 func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	answer, err := b.HTTPClient.Do(r)
-	object := r.Method == http.MethodGet && !r.URL.Query().Has("list-type")
+	query := r.URL.Query()
+	object := r.Method == http.MethodGet && !query.Has("list-type") && !query.Has("uploads")
 	if err == nil && (!object || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusPartialContent) {
 		answer.Body = &page{answer.Body, MostPage}
 	}

@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/s3client"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
@@ -34,6 +40,77 @@ func TestRemoteOutputs(t *testing.T) {
 		if all, _ := os.ReadDir(at); err != nil || string(raw) != c.file || len(all) != 1+i/2 {
 			t.Errorf("after run %d there are %d objects, one with %q, %v", i, len(all), raw, err)
 		}
+	}
+}
+
+// TestOutputsOfAKilledController leave no parts in the bucket: bee sweep removes them, and so
+// does who sends the outputs again.
+func TestOutputsOfAKilledController(t *testing.T) {
+	t.Parallel()
+	bucket := s3server.Start(t)
+	env := map[string]string{}
+	for _, e := range bucket.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		env[key] = value
+	}
+	server, err := url.Parse(env["AWS_ENDPOINT_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stalls atomic.Int32
+	stalled := make(chan struct{}, 2)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("partNumber") == "2" && stalls.Add(1) <= 2 {
+			io.Copy(io.Discard, r.Body) //nolint:errcheck // else it is not noticed that the client is gone
+			stalled <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(server); p.Out.Host = p.In.Host }}).ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: large, to: 's3://"+bucket.Bucket+"/results'}]", "run: 'dd if=/dev/zero of=large bs=1M count=0 seek=65'")
+	b.Env = append(append(b.Env, bucket.Env()...), "AWS_ENDPOINT_URL="+front.URL)
+	client := s3.New(s3.Options{
+		BaseEndpoint: aws.String(server.String()), Region: env["AWS_REGION"], UsePathStyle: true,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: s3server.Access, SecretAccessKey: s3server.Secret}, nil
+		}),
+	})
+	uploads := func() int {
+		t.Helper()
+		page, err := client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket.Bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Uploads)
+	}
+	killed := func() {
+		t.Helper()
+		select {
+		case <-stalled:
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("no part is sent:\n%s", b.Must("ps"))
+		}
+		testkit.Kill(testkit.AwaitControllers(t, b, 1)[0])
+		testkit.AwaitControllers(t, b, 0)
+		if n := uploads(); n != 1 {
+			t.Errorf("%d uploads after the kill", n)
+		}
+	}
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	killed()
+	if out := b.Must("sweep"); !strings.Contains(out, "s3://"+bucket.Bucket+"/results/large") || uploads() != 0 {
+		t.Errorf("after bee sweep there are %d uploads: %s", uploads(), out)
+	}
+	b.Must("supervise")
+	killed()
+	b.Must("supervise")
+	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" || uploads() != 0 {
+		t.Errorf("with %d uploads: %+v", uploads(), v)
+	}
+	if info, err := os.Stat(filepath.Join(bucket.Dir, "results", "large")); err != nil || info.Size() != 65<<20 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
 

@@ -22,6 +22,10 @@ type Collector struct {
 	Release func(ctx context.Context, run string) error
 	// Waits reports whether a run waits for secrets that this process cannot read.
 	Waits func(ctx context.Context, run string) bool
+	// Uploads names the objects of a run of which parts alone are in a bucket, and
+	// AbortUploads removes those parts.
+	Uploads      func(run string) ([]string, error)
+	AbortUploads func(ctx context.Context, run string) error
 	// Report prints a message for the user.
 	Report func(message string)
 }

@@ -65,6 +65,9 @@ func (c *Collector) Forget(ctx context.Context, run state.Run, leaving Leaving) 
 			}
 		}
 	}
+	if err := c.AbortUploads(ctx, run.ID); err != nil {
+		c.Report(fmt.Sprintf("warning: parts of objects of run %s stay in their bucket: %v", run.ID, err))
+	}
 	return c.forgetHere(ctx, run)
 }
 

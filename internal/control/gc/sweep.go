@@ -53,6 +53,11 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 		errs = append(errs, err)
 	}
 	found = append(found, here...)
+	parts, err := c.sweepUploads(ctx, how)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	found = append(found, parts...)
 	for _, site := range sites {
 		p, err := c.Provider(site)
 		if err != nil {
@@ -85,6 +90,41 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// sweepUploads removes parts of objects that a controller which died has sent to buckets.
+func (c *Collector) sweepUploads(ctx context.Context, how Sweeping) (found []Swept, err error) {
+	runs, err := c.State.Runs(ctx, state.Filter{})
+	for _, run := range runs {
+		if c.State.Controlled(run.ID) {
+			continue
+		}
+		objects, uerr := c.Uploads(run.ID)
+		if len(objects) > 0 && !how.Dry {
+			uerr = errors.Join(uerr, c.abortUploads(ctx, run.ID))
+		}
+		for _, o := range objects {
+			s := Swept{Site: o, Owner: c.State.User() + "/" + run.ID}
+			if uerr != nil {
+				s.Error = uerr.Error()
+			}
+			found = append(found, s)
+		}
+		err = errors.Join(err, uerr)
+	}
+	return found, err
+}
+
+// abortUploads does so for a run that no controller begins to send meanwhile.
+func (c *Collector) abortUploads(ctx context.Context, run string) error {
+	lock, err := c.State.Lock(run)
+	if core.IsKind(err, core.Busy) {
+		return nil // which does it by itself
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.AbortUploads(ctx, run), lock.Unlock())
 }
 
 // explained reports whether this installation knows why something of a run is there: it
