@@ -18,7 +18,7 @@ for p in ${packages[$task]}; do
 done
 # Programs that no Debian package has: a server of S3 for tests, what prints the results
 # of `go test` as they come, the linter.
-release="github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
+release="github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 declare -A programs=(
   [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 gotest.tools/gotestsum@v1.13.0 $release"
   [lint]="github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"
