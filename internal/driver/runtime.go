@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"io"
 	"os"
 	"time"
 
@@ -151,9 +152,13 @@ type Command struct {
 	// Stdin, Stdout and Stderr are handed to the process as they are; nil is
 	// /dev/null. The caller closes its own ends.
 	Stdin, Stdout, Stderr *os.File
-	// TTY makes Stdin the controlling terminal.
-	TTY bool
+	// Terminal asks for a terminal of that size as all three, which is the process's
+	// controlling one and has a path inside; Process.Terminal is its other end. nil: none.
+	Terminal *TerminalSize
 }
+
+// TerminalSize is the size of a terminal in characters; zero: not known.
+type TerminalSize struct{ Rows, Cols uint16 }
 
 // Process is a process started by Exec.
 type Process interface {
@@ -162,4 +167,14 @@ type Process interface {
 	// Wait returns when the process has ended. A Lost error means that the
 	// container went away under it.
 	Wait(ctx context.Context) (core.Exit, error)
+	// Terminal returns the keys and the screen of the process's terminal, which the
+	// caller closes; nil: its Command asked for none.
+	Terminal() Terminal
+}
+
+// Terminal is the keys and the screen of a terminal.
+type Terminal interface {
+	// Read reads what programs write; an error is the end. Write types.
+	io.ReadWriteCloser
+	Resize(rows, cols uint16) error
 }

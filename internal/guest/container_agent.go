@@ -193,8 +193,8 @@ func execIn(ctx context.Context, r api.ExecRequest, to rpc.Answer[api.ExecReply]
 		return err
 	}
 	defer e.Close()
-	c := driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir, TTY: r.TTY}
-	c.Stdin, c.Stdout, c.Stderr = e.Files()
+	c := driver.Command{Args: r.Args, Env: r.Env, Dir: r.Dir}
+	e.Streams(&c)
 	p, err := start(ctx, c)
 	if refused, ok := errors.AsType[*pid1.StartError](err); ok {
 		return to.Reply(api.ExecReply{Code: refused.Code, Message: refused.Message})
@@ -202,9 +202,7 @@ func execIn(ctx context.Context, r api.ExecRequest, to rpc.Answer[api.ExecReply]
 	if err != nil {
 		return err
 	}
-	if err := to.Reply(api.ExecReply{}); err != nil {
-		return err
-	}
+	to.Reply(api.ExecReply{}) //nolint:errcheck // the process ends with a caller that is gone
 	return e.Attend(ctx, p)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
+	"github.com/bee-hpc/bee/internal/terminal"
 )
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
@@ -55,15 +56,27 @@ func startProcess(c driver.Command) (driver.Process, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env, cmd.Dir = c.Env, c.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal != nil}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	if c.Terminal != nil {
+		end, program, err := terminal.Open(c.Terminal.Rows, c.Terminal.Cols)
+		if err != nil {
+			return nil, &pid1.StartError{Code: 126, Message: err.Error()}
+		}
+		defer program.Close()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+		p.terminal = end
+	}
 	if err := cmd.Start(); err != nil {
+		if p.terminal != nil {
+			p.terminal.Close()
+		}
 		code := 126
 		if errors.Is(err, exec.ErrNotFound) {
 			code = 127
 		}
 		return nil, &pid1.StartError{Code: code, Message: err.Error()}
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		cmd.Wait() //nolint:errcheck // its state tells
@@ -73,8 +86,17 @@ func startProcess(c driver.Command) (driver.Process, error) {
 
 // process is a process of the guest.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	cmd      *exec.Cmd
+	done     chan struct{}
+	terminal *terminal.End // nil: it has none
+}
+
+// Terminal implements driver.Process.
+func (p *process) Terminal() driver.Terminal {
+	if p.terminal == nil {
+		return nil
+	}
+	return p.terminal
 }
 
 // Signal implements driver.Process.

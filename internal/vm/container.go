@@ -168,7 +168,7 @@ func (c *container) ask(script string) string {
 
 // execute has the guest start a process whose standard streams are ours.
 func execute(peer *rpc.Peer, cmd driver.Command) (driver.Process, error) {
-	r := api.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
+	r := api.ExecRequest{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
 	p := &process{done: make(chan struct{}), signals: make(chan os.Signal, 16), resized: make(chan [2]uint16, 1)}
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if f == nil {
@@ -181,8 +181,9 @@ func execute(peer *rpc.Peer, cmd driver.Command) (driver.Process, error) {
 		}
 		p.files[i] = own
 	}
-	if cmd.TTY && p.files[0] != nil {
-		r.Rows, r.Cols = p.rawTerminal()
+	if size := cmd.Terminal; size != nil {
+		r.TTY, r.Rows, r.Cols = true, size.Rows, size.Cols
+		p.terminal = newTerminal(p.resized, p.done)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s, reply, err := rpc.Open(ctx, peer, api.CallExec, r)
@@ -212,6 +213,16 @@ type process struct {
 	done    chan struct{}
 	exit    core.Exit
 	err     error
+	// terminal stands for the guest's; nil: there is none.
+	terminal *terminal
+}
+
+// Terminal implements driver.Process.
+func (p *process) Terminal() driver.Terminal {
+	if p.terminal == nil {
+		return nil
+	}
+	return p.terminal
 }
 
 func (p *process) attend(s *rpc.Stream) {
@@ -228,6 +239,10 @@ func (p *process) attend(s *rpc.Stream) {
 	}
 	if p.files[2] != nil {
 		errs = lenient{p.files[2]}
+	}
+	if p.terminal != nil {
+		in, out = p.terminal.typed, lenient{p.terminal.shown}
+		defer p.terminal.end()
 	}
 	p.exit, p.err = client.Attend(s, p.resized, in, out, errs, p.signals)
 	if p.err != nil && !core.IsKind(p.err, core.Lost) {
@@ -271,46 +286,6 @@ func (p *process) Wait(ctx context.Context) (core.Exit, error) {
 	case <-ctx.Done():
 		return core.Exit{}, context.Cause(ctx)
 	}
-}
-
-// rawTerminal makes the terminal that stands for the guest's one pass all on,
-// and follows its size.
-func (p *process) rawTerminal() (rows, cols uint16) {
-	fd := int(p.files[0].Fd())
-	if t, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
-		t.Iflag, t.Oflag = 0, 0
-		t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
-		unix.IoctlSetTermios(fd, unix.TCSETS, t) //nolint:errcheck // then it echoes twice
-	}
-	size := func() [2]uint16 {
-		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
-		if err != nil {
-			return [2]uint16{}
-		}
-		return [2]uint16{w.Row, w.Col}
-	}
-	last := size()
-	go func() {
-		// The kernel tells only the terminal's own processes, of which none
-		// is on this host.
-		for ticker := time.NewTicker(300 * time.Millisecond); ; {
-			select {
-			case <-p.done:
-				ticker.Stop()
-				return
-			case <-ticker.C:
-			}
-			if now := size(); now != last {
-				last = now
-				select {
-				case p.resized <- now:
-				case <-p.done:
-				}
-			}
-		}
-	}()
-	return last[0], last[1]
 }
 
 func duplicate(f *os.File) (*os.File, error) {

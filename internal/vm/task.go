@@ -140,6 +140,10 @@ func (p *taskProcess) Signal(ctx context.Context, s os.Signal) error {
 	return err
 }
 
+// Terminal implements driver.Process: the command may go on in a restored guest, and has
+// none.
+func (p *taskProcess) Terminal() driver.Terminal { return nil }
+
 // Wait implements driver.Process.
 func (p *taskProcess) Wait(ctx context.Context) (core.Exit, error) {
 	select {

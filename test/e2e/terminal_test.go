@@ -106,6 +106,11 @@ func TestARunAndItsTerminal(t *testing.T) {
 	}
 	t.Run("no, and then stop", func(t *testing.T) {
 		x, id := begin(t)
+		inside := onTerminal(t, b, "exec", "-it", id, "sh", "-c", `test -c "$(tty)" && tty; exit 3`)
+		inside.await("/dev/pts/")
+		if code := inside.exit(); code != 3 {
+			t.Errorf("a command on a terminal of its own ended with %d", code)
+		}
 		x.answer("")
 		x.await("it goes on")
 		x.answer("y")

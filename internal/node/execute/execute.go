@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,10 +36,10 @@ func New(s io.ReadWriter, r nodecall.ExecRequest) (*Execution, error) {
 // Close gives the streams up.
 func (e *Execution) Close() { e.stdio.close() }
 
-// Files are the standard streams that the command gets. They are closed by
-// Attend.
-func (e *Execution) Files() (stdin, stdout, stderr *os.File) {
-	return e.stdio.theirs[0], e.stdio.theirs[1], e.stdio.theirs[2]
+// Streams are the standard streams of the command c, or a terminal. Attend closes them.
+func (e *Execution) Streams(c *driver.Command) {
+	c.Stdin, c.Stdout, c.Stderr = e.stdio.theirs[0], e.stdio.theirs[1], e.stdio.theirs[2]
+	c.Terminal = e.stdio.size
 }
 
 func (e *Execution) write(kind byte, data []byte) error {
@@ -72,11 +71,11 @@ func (p Place) Run(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest)
 		return e.Refuse(err)
 	}
 	defer e.Close()
-	c := driver.Command{Args: r.Args, Env: mergeEnv(p.Env, r.Env), Dir: r.Dir, TTY: r.TTY}
+	c := driver.Command{Args: r.Args, Env: mergeEnv(p.Env, r.Env), Dir: r.Dir}
 	if c.Dir == "" {
 		c.Dir = p.Dir
 	}
-	c.Stdin, c.Stdout, c.Stderr = e.Files()
+	e.Streams(&c)
 	started, err := p.Start(ctx, c)
 	if err != nil {
 		return e.Refuse(err)
@@ -118,7 +117,10 @@ func (e *Execution) Refuse(err error) error {
 // Attend passes input, output and signals on until the started command ends,
 // and tells how it did. When the caller goes away, so does the command.
 func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
-	e.stdio.started()
+	if err := e.stdio.started(p); err != nil {
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		return e.Refuse(err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

@@ -1,89 +1,66 @@
 package execute
 
 import (
-	"fmt"
+	"errors"
+	"io"
 	"os"
 
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
-	"golang.org/x/sys/unix"
 )
 
-// stdio holds both ends of a command's standard streams: pipes, or a terminal.
+// stdio is a command's standard streams: pipes, or the terminal that comes with its process.
 type stdio struct {
-	theirs                [3]*os.File
-	stdin, stdout, stderr *os.File // ours; stderr is nil with a terminal
-	tty                   bool
-	all                   []*os.File
+	theirs         [3]*os.File
+	stdin          io.WriteCloser
+	stdout, stderr io.Reader // stderr is nil with a terminal
+	// size is set where the command gets a terminal, which is nil before it has started.
+	size     *driver.TerminalSize
+	terminal driver.Terminal
+	all      []*os.File
 }
 
 func openStdio(r nodecall.ExecRequest) (stdio, error) {
 	if r.TTY {
-		return openTerminal(r.Rows, r.Cols)
+		return stdio{size: &driver.TerminalSize{Rows: r.Rows, Cols: r.Cols}}, nil
 	}
-	s := stdio{}
-	for i, ours := range []**os.File{&s.stdin, &s.stdout, &s.stderr} {
+	var s stdio
+	var ours [3]*os.File
+	for i := range ours {
 		rd, wr, err := os.Pipe()
 		if err != nil {
 			s.close()
 			return stdio{}, err
 		}
 		s.all = append(s.all, rd, wr)
-		s.theirs[i], *ours = wr, rd
+		s.theirs[i], ours[i] = wr, rd
 		if i == 0 {
-			s.theirs[i], *ours = rd, wr
+			s.theirs[i], ours[i] = rd, wr
 		}
 	}
+	s.stdin, s.stdout, s.stderr = ours[0], ours[1], ours[2]
 	return s, nil
 }
 
-// openTerminal makes a pseudo-terminal. It is the host's: the container's own
-// /dev/pts is not ours to open, and a descriptor needs no name.
-func openTerminal(rows, cols uint16) (stdio, error) {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return stdio{}, fmt.Errorf("make a terminal: %w", err)
-	}
-	s := stdio{tty: true, stdin: master, stdout: master, all: []*os.File{master}}
-	conn, err := master.SyscallConn()
-	if err != nil {
-		s.close()
-		return stdio{}, err
-	}
-	var slave uintptr
-	cerr := conn.Control(func(fd uintptr) {
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err != nil {
-			return
-		}
-		var errno unix.Errno
-		slave, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
-		if errno != 0 {
-			err = errno
-		}
-	})
-	if err == nil {
-		err = cerr
-	}
-	if err != nil {
-		s.close()
-		return stdio{}, fmt.Errorf("make a terminal: %w", err)
-	}
-	peer := os.NewFile(slave, "terminal")
-	s.all = append(s.all, peer)
-	s.theirs = [3]*os.File{peer, peer, peer}
-	s.resize(rows, cols)
-	return s, nil
-}
-
-// started closes their ends, which the command has now.
-func (s *stdio) started() {
+// started closes their ends, which the command has now, or takes its terminal.
+func (s *stdio) started(p driver.Process) error {
 	for _, f := range s.theirs {
 		f.Close()
 	}
+	if s.size == nil {
+		return nil
+	}
+	t := p.Terminal()
+	if t == nil {
+		return errors.New("its runtime has made no terminal")
+	}
+	s.terminal, s.stdin, s.stdout = t, t, t
+	return nil
 }
 
-// endInput tells the command that its input is over.
+// endInput reports to the command that its input is over.
 func (s *stdio) endInput() {
-	if s.tty {
+	if s.terminal != nil {
 		s.stdin.Write([]byte{4}) //nolint:errcheck // control-D; the program may have ended
 		return
 	}
@@ -91,18 +68,16 @@ func (s *stdio) endInput() {
 }
 
 func (s *stdio) resize(rows, cols uint16) {
-	if !s.tty || rows == 0 || cols == 0 {
-		return
-	}
-	if conn, err := s.stdin.SyscallConn(); err == nil {
-		conn.Control(func(fd uintptr) { //nolint:errcheck // the size is a courtesy
-			unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}) //nolint:errcheck // see above
-		})
+	if s.terminal != nil && rows > 0 && cols > 0 {
+		s.terminal.Resize(rows, cols) //nolint:errcheck // the size is a courtesy
 	}
 }
 
 func (s *stdio) close() {
 	for _, f := range s.all {
 		f.Close()
+	}
+	if s.terminal != nil {
+		s.terminal.Close()
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/terminal"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -139,10 +140,12 @@ func (c *Client) connect(r request, fds ...int) (*reader, error) {
 	}
 	if err != nil {
 		own.Close()
+		in.closeFiles()
 		return nil, &core.Error{Kind: core.Lost, Op: "start process in container", Err: err}
 	}
 	if answer.Error != "" {
 		own.Close()
+		in.closeFiles()
 		return nil, &StartError{answer.Code, answer.Error}
 	}
 	return in, nil // it may hold what came right after the answer
@@ -160,7 +163,7 @@ func (e *StartError) Error() string { return "start " + e.Message }
 // Exec starts a process in the container. A program that cannot be started
 // gives a *StartError.
 func (c *Client) Exec(_ context.Context, cmd driver.Command) (driver.Process, error) {
-	r := request{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY}
+	r := request{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, Terminal: cmd.Terminal}
 	var fds []int
 	for i, f := range []*os.File{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if f != nil {
@@ -173,8 +176,29 @@ func (c *Client) Exec(_ context.Context, cmd driver.Command) (driver.Process, er
 		return nil, err
 	}
 	p := &process{c: in.c, done: make(chan struct{})}
+	if cmd.Terminal != nil {
+		if p.terminal, err = in.terminal(); err != nil {
+			in.c.Close() // which ends the process
+			return nil, &core.Error{Kind: core.Lost, Op: "start process in container", Err: err}
+		}
+	}
+	in.closeFiles()
 	go p.wait(in)
 	return p, nil
+}
+
+// terminal takes the end of a terminal that has come along.
+func (r *reader) terminal() (*terminal.End, error) {
+	if len(r.fds) == 0 {
+		return nil, errors.New("no terminal has come with the answer")
+	}
+	fd := r.fds[0]
+	r.fds = r.fds[1:]
+	end, err := terminal.Received(fd)
+	if err != nil {
+		r.closeFiles()
+	}
+	return end, err
 }
 
 // Done is closed when init, and with it the container, has gone.
@@ -207,6 +231,16 @@ type process struct {
 	done chan struct{}
 	exit core.Exit
 	err  error
+	// terminal is the end of its terminal; nil: it has none.
+	terminal *terminal.End
+}
+
+// Terminal implements driver.Process.
+func (p *process) Terminal() driver.Terminal {
+	if p.terminal == nil {
+		return nil
+	}
+	return p.terminal
 }
 
 func (p *process) wait(in *reader) {

@@ -18,6 +18,7 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,7 +33,8 @@ type request struct {
 	Args []string `json:"args,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
-	TTY  bool     `json:"tty,omitempty"`
+	// Terminal asks for a terminal in place of Files. Its end comes with the answer.
+	Terminal *driver.TerminalSize `json:"terminal,omitempty"`
 	// Mounts, if there are any, are checked in place of a start.
 	Mounts []mounted `json:"mounts,omitempty"`
 	// Files tells which of stdin, stdout and stderr come along as descriptors.
@@ -123,6 +125,14 @@ func (r *reader) receive(into any) error {
 			return err
 		}
 	}
+}
+
+// closeFiles closes descriptors that nobody has taken.
+func (r *reader) closeFiles() {
+	for _, fd := range r.fds {
+		unix.Close(fd)
+	}
+	r.fds = nil
 }
 
 func (r *reader) take(oob []byte) error {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/terminal"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,11 +20,7 @@ func (s *server) serve(c *net.UnixConn) {
 	in := &reader{c: c}
 	var r request
 	err := in.receive(&r)
-	defer func() {
-		for _, fd := range in.fds {
-			unix.Close(fd)
-		}
-	}()
+	defer in.closeFiles()
 	if err != nil {
 		return
 	}
@@ -35,12 +32,20 @@ func (s *server) serve(c *net.UnixConn) {
 		send(c, answer) //nolint:errcheck // a client that is gone needs no answer
 		return
 	}
-	pid, ended, err := s.start(&r, in)
+	pid, ended, end, err := s.start(&r, in)
 	if err != nil {
 		send(c, report{Error: err.Error(), Code: codeOf(err)}) //nolint:errcheck // a client that is gone needs no answer
 		return
 	}
-	if send(c, report{Started: true, PID: pid}) != nil {
+	var fds []int
+	if end != nil {
+		fds = append(fds, int(end.Fd()))
+	}
+	err = send(c, report{Started: true, PID: pid}, fds...)
+	if end != nil {
+		end.Close()
+	}
+	if err != nil {
 		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // nobody waits for it
 		return
 	}
@@ -86,13 +91,31 @@ func (s *server) hold(node *net.UnixConn) {
 	}
 }
 
-// start forks one process. The lock is held from fork to entry, so that the
-// reaper finds every process that it reaps.
-func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
-	files, err := openFiles(r, in)
-	if err != nil {
-		return 0, nil, err
+// start forks one process; where it asks for a terminal, its end is the caller's to close.
+func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, *terminal.End, error) {
+	if r.Terminal == nil {
+		files, err := openFiles(r, in)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		pid, ended, err := s.fork(r, files)
+		return pid, ended, nil, err
 	}
+	end, program, err := terminal.Open(r.Terminal.Rows, r.Terminal.Cols)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	pid, ended, err := s.fork(r, []*os.File{program, program, program})
+	if err != nil {
+		end.Close()
+		return 0, nil, nil, err
+	}
+	return pid, ended, end, nil
+}
+
+// fork starts one process with files as its standard streams, and closes them. The lock is
+// held from fork to entry, so that the reaper finds every process that it reaps.
+func (s *server) fork(r *request, files []*os.File) (int, <-chan core.Exit, error) {
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -116,7 +139,7 @@ func (s *server) start(r *request, in *reader) (int, <-chan core.Exit, error) {
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	if r.TTY {
+	if r.Terminal != nil {
 		attr.Sys.Setctty, attr.Sys.Ctty = true, 0
 	}
 	s.mu.Lock()

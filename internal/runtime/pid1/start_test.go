@@ -19,7 +19,7 @@ func TestADirectoryThatMayNotBeEnteredIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &server{processes: map[int]chan core.Exit{}}
-	_, _, err := s.start(&request{Args: []string{"/bin/sh", "-c", "true"}, Dir: dir}, &reader{})
+	_, _, _, err := s.start(&request{Args: []string{"/bin/sh", "-c", "true"}, Dir: dir}, &reader{})
 	if err == nil || codeOf(err) != 126 || !strings.Contains(err.Error(), "working directory "+dir) || strings.Contains(err.Error(), "/bin/sh") {
 		t.Errorf("got %v", err)
 	}
