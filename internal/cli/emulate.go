@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
@@ -122,7 +120,7 @@ func (a *app) newEmulateExecCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, done := untilInterrupt(c.Context())
 			defer done()
 			hosts, i, err := a.emulatedHost(ctx, args[0], args[1])
 			if err != nil {
@@ -145,7 +143,7 @@ func (a *app) newEmulateDialCommand() *cobra.Command {
 		Example:           "  ssh -o ProxyCommand='bee emulate dial study %h:%p' 10.1.0.2",
 		ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, done := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, done := untilInterrupt(c.Context())
 			defer done()
 			hosts, err := a.emulated(ctx, args[0])
 			if err != nil {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -62,7 +60,7 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 		return err
 	}
 	defer s.close()
-	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := untilInterrupt(ctx)
 	defer cancel()
 	way := &nodeWay{s: s, run: run, rank: rank}
 	defer way.close()

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -289,7 +288,7 @@ func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in i
 
 // forward leads a port of the loopback to a guest.
 func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k sshKeys) error {
-	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := untilInterrupt(ctx)
 	defer cancel()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.forward)))
 	if err != nil {

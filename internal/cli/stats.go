@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -65,7 +63,7 @@ func (a *app) stats(ctx context.Context, words []string, once, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := untilInterrupt(ctx)
 	defer cancel()
 	b := &board{count: 0}
 	if once {

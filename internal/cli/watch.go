@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -19,7 +17,7 @@ const watchPause = 2 * time.Second
 // watch shows what a function writes, again and again until an interrupt. A smart terminal
 // shows it in place; elsewhere it is written again when it has changed.
 func (a *app) watch(ctx context.Context, write func(*output.Screen) error) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilInterrupt(ctx)
 	defer stop()
 	inPlace := output.IsTerminal(a.stdout) && output.IsSmart()
 	before := ""
