@@ -192,22 +192,23 @@ func concludes(rec state.Attempt) bool {
 // drive is the carrying out of one run by this controller.
 type drive struct {
 	*controlled
-	attempts  int             // made so far
-	first     int             // of the sites, where the walk begins
-	movedFrom string          // the site of the attempt before, where the run moves
-	why       string          // why the site of this attempt
-	moved     bool            // an attempt has left a checkpoint
-	lends     *attempt        // that has left its checkpoint on its site too, for the next one's
-	retries   int             // attempts whose command failed
-	asked     time.Time       // since when no site has taken the run
-	unsent    time.Time       // when its user had last not sent it elsewhere
-	asksMove  int64           // the request of wish
-	avoid     string          // the site that he has sent it away from just now
-	image     *core.Image     // once it is there
-	told      map[string]bool // keys of the events that recordOnce has recorded since then
-	leases    []driver.Lease  // that it has held
-	during    context.Context //nolint:containedctx // until this controller is done with the run
-	behind    sync.WaitGroup  // those that release what was left behind
+	attempts  int         // made so far
+	first     int         // of the sites, where the walk begins
+	movedFrom string      // the site of the attempt before, where the run moves
+	why       string      // why the site of this attempt
+	moved     bool        // an attempt has left a checkpoint
+	lends     *attempt    // that has left its checkpoint on its site too, for the next one's
+	retries   int         // attempts whose command failed
+	asked     time.Time   // since when no site has taken the run
+	unsent    time.Time   // when its user had last not sent it elsewhere
+	asksMove  int64       // the request of wish
+	avoid     string      // the site that he has sent it away from just now
+	image     *core.Image // once it is there
+	// told are the events that recordOnce has recorded since then: their last texts, by key.
+	told   map[string]string
+	leases []driver.Lease  // that it has held
+	during context.Context //nolint:containedctx // until this controller is done with the run
+	behind sync.WaitGroup  // those that release what was left behind
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration

@@ -55,6 +55,8 @@ type fakeSite struct {
 	ready     func() (driver.Waiting, error)
 	starts    time.Time
 	late      string
+	// forecast, if set, is in place of both.
+	forecast func() driver.Waiting
 	// staged and launched are what it was given last.
 	staged   driver.Transfer
 	launched driver.NodeCommand
@@ -203,6 +205,9 @@ func (l *fakeLease) Attend(context.Context) error     { return l.f.alone("attend
 func (l *fakeLease) EnableSpec(context.Context) error { return l.f.alone("enable", nil) }
 
 func (f *fakeSite) Forecast(context.Context, driver.Request) (driver.Waiting, error) {
+	if f.forecast != nil {
+		return f.forecast(), nil
+	}
 	return driver.Waiting{Expected: f.starts, Reason: f.late}, nil
 }
 

@@ -24,19 +24,22 @@ func (r *controlled) recordOf(ctx context.Context, attempt int, f event.Fields) 
 	}
 }
 
-// recordOnce prints an event, and records it unless one with the same key was recorded
-// since a site last took the run: a run that waits for days is asked for hundreds of times,
-// with mostly the same answers.
+// recordOnce prints an event whose text is new, and records it unless one with the same key
+// was recorded since a site last took the run: a run that waits for days is asked for
+// hundreds of times, with mostly the same answers.
 func (d *drive) recordOnce(ctx context.Context, key string, f event.Fields) {
-	if d.told[key] {
-		d.c.say(core.PhaseQueue, report.Sentence(event.Event{Run: d.run.ID, Fields: f}))
-		return
-	}
+	text := report.Sentence(event.Event{Run: d.run.ID, Fields: f})
+	last, recorded := d.told[key]
 	if d.told == nil {
-		d.told = map[string]bool{}
+		d.told = map[string]string{}
 	}
-	d.told[key] = true
-	d.record(ctx, f)
+	d.told[key] = text
+	switch {
+	case !recorded:
+		d.record(ctx, f)
+	case last != text:
+		d.c.say(core.PhaseQueue, text)
+	}
 }
 
 // recordSeen is record for what is found again and again.

@@ -1,11 +1,13 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -38,6 +40,34 @@ func TestWhatOfAWaitIsNews(t *testing.T) {
 		}
 		if told := len(eventsOf(t, w, run.ID, event.KindQueued)); told < 1 || told > 20 || looks < 5000 {
 			t.Errorf("%d looks, %d events of history", looks, told)
+		}
+		w.Store.Close()
+	})
+}
+
+// TestARunThatWaitsForOthersLooksNowAndThen: a site without a queue is asked every few
+// seconds, and an unchanged answer is not printed again.
+func TestARunThatWaitsForOthersLooksNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, looks, said := newWorld(t, "a"), 0, 0
+		begun, report := time.Now(), w.Report
+		w.Report = func(e protocol.Event) {
+			if strings.Contains(e.Message, "run other is") {
+				said++
+			}
+			report(e)
+		}
+		w.sites["a"].forecast = func() driver.Waiting {
+			if time.Since(begun) > time.Hour || looks == 10_000 {
+				return driver.Waiting{Expected: time.Now()}
+			}
+			looks++
+			return driver.Waiting{Reason: "run other is there with all its cores"}
+		}
+		run := w.drive(t, w.submit(t), nil)
+		took, few, many := time.Since(begun), int(time.Hour/longestLookAtRuns), int(2*time.Hour/longestLookAtRuns)
+		if run.State != state.Succeeded || took > time.Hour+time.Minute || looks < few || looks > many || said != 1 {
+			t.Errorf("%s after %v, %d looks, and the reason was said %d times", run.State, took, looks, said)
 		}
 		w.Store.Close()
 	})

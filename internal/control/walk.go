@@ -146,7 +146,7 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 	}
 	key := event.Key(why)
 	if waitsForRuns(none) {
-		pause = min(pause*firstLookAtRuns/firstRest, longestLookAtRuns)
+		pause = min(pause/(firstRest/firstLookAtRuns), longestLookAtRuns) // a product would overflow
 	} else {
 		why.Until = time.Now().Add(pause)
 	}
