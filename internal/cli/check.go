@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
@@ -12,7 +14,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a Beefile, the sites and the local files that it names, or a sites file, without running it", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if spec.FileKind(args[0]) == spec.KindSites {
 				return a.checkSites(args[0], asJSON)
 			}
@@ -35,7 +37,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = append(append(warnings, job.Warnings(sites)...), job.InputWarnings()...)
+					warnings = append(append(warnings, job.Warnings(sites)...), control.InputWarnings(c.Context(), job, ownDir(job, strangerOf(args[0])))...)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -50,7 +52,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.warn(job, sites)
+			a.warn(c.Context(), job, sites, ownDir(job, strangerOf(args[0])))
 			if !named {
 				job.Store = "" // that of the sites file
 			}
@@ -86,8 +88,17 @@ func (a *app) checkSites(file string, asJSON bool) error {
 }
 
 // warn prints what is likely to surprise the user of a job.
-func (a *app) warn(job *spec.Job, sites []spec.Site) {
-	for _, text := range append(job.Warnings(sites), job.InputWarnings()...) {
+func (a *app) warn(ctx context.Context, job *spec.Job, sites []spec.Site, own string) {
+	for _, text := range append(job.Warnings(sites), control.InputWarnings(ctx, job, own)...) {
 		a.say("warning: %s", text)
 	}
+}
+
+// ownDir is the directory in which links in a job's inputs are followed, see
+// control.Submission. strange is why the job may be another user's; "": it is not.
+func ownDir(job *spec.Job, strange string) string {
+	if strange != "" || job.Dir == "" {
+		return ""
+	}
+	return spec.RealPath(job.Dir)
 }

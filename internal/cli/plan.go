@@ -50,7 +50,7 @@ func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON boo
 		return err
 	}
 	if !asJSON {
-		a.warn(&sub.Job, sub.Sites)
+		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 	}
 	s, err := a.openQuietly(ctx)
 	if err != nil {

@@ -147,7 +147,7 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 		a.say("run %s of %s: %s on %s", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
-		a.warn(&sub.Job, sub.Sites)
+		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 		if sites := s.Attended(&sub); len(sites) > 0 {
 			a.say("%s", attendedText("the", namesOf(sites)))
 		}

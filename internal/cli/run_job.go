@@ -30,6 +30,8 @@ type jobSource struct {
 	beefile string
 	// typed: its image and its mounts are what the user has typed.
 	typed bool
+	// keepsLinks: no link in its inputs is followed.
+	keepsLinks bool
 }
 
 // jobOf reads the job that the arguments of a command name. What follows a Beefile are

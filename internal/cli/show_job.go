@@ -130,7 +130,7 @@ func repeated(run state.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	from := jobSource{draft: spec.DraftOf("run "+run.ID, text, sub.Job.Dir), what: "run " + run.ID, beefile: sub.Origin.Beefile}
+	from := jobSource{draft: spec.DraftOf("run "+run.ID, text, sub.Job.Dir), what: "run " + run.ID, beefile: sub.Origin.Beefile, keepsLinks: sub.Own == ""}
 	if sub.Within != "" {
 		from.strange = "its Beefile was, when it was submitted"
 	}

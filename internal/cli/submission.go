@@ -52,6 +52,9 @@ func (a *app) submission(from jobSource, o runOptions) (control.Submission, erro
 		f.Path, err = filepath.Abs(f.Path)
 	}
 	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: origin(from.beefile)}
+	if !from.keepsLinks {
+		sub.Own = ownDir(job, strange)
+	}
 	if err == nil && strange != "" {
 		err = sub.Confine(job.Dir, reaches)
 	}

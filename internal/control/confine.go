@@ -68,9 +68,13 @@ func (s *Submission) openTo(to string) (*fsutil.Root, error) {
 }
 
 // pinned is the path from which this process reads an input until done is called: of a
-// confined job below the descriptor of its directory, which is checked by that. No link
-// leads to the input when its path is given.
-func (s *Submission) pinned(input string) (path string, done func(), err error) {
+// confined job, and where a link led there, below the descriptor of its directory, which is
+// checked by that. No link leads to the input when its path is given.
+func (s *Submission) pinned(c staging) (path string, done func(), err error) {
+	input := c.local
+	if c.within != "" {
+		s = &Submission{Within: c.within}
+	}
 	if s.Within == "" || input == s.Within {
 		return input, func() {}, nil
 	}

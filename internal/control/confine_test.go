@@ -130,7 +130,7 @@ func TestInputsOfAConfinedJobStayWhatTheyWere(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"job/in/data": "own", "outside/data": "secret"})
 	s := Submission{Within: filepath.Join(dir, "job")}
 	in, input := filepath.Join(dir, "job", "in"), filepath.Join(dir, "job", "in", "data")
-	path, done, err := s.pinned(input)
+	path, done, err := s.pinned(staging{local: input})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestInputsOfAConfinedJobStayWhatTheyWere(t *testing.T) {
 	if raw, err := os.ReadFile(got); err != nil || string(raw) != "own" {
 		t.Errorf("%q would be sent, %v", raw, err)
 	}
-	if path, _, err := s.pinned(input); !core.IsKind(err, core.Invalid) {
+	if path, _, err := s.pinned(staging{local: input}); !core.IsKind(err, core.Invalid) {
 		t.Errorf("after the swap %s would be sent, %v", path, err)
 	}
 }

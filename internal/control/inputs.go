@@ -21,7 +21,13 @@ import (
 
 // staging is one copy to the head: a local path, and where it belongs below
 // the run's directory.
-type staging struct{ local, remote string }
+type staging struct {
+	local, remote string
+	input         int // its number among the job's
+	// within is the directory out of which local must not lead when it is read, where a
+	// link led there; "": that of the submission.
+	within string
+}
 
 // missing is the job without those inputs that its checkpoint has: what they were made of
 // at home may be gone by now.
@@ -60,7 +66,7 @@ func planInputs(job *spec.Job) ([]staging, map[string]string, error) {
 // also where some are in its checkpoint.
 func planInputsAt(job *spec.Job, binds map[string]string) ([]staging, error) {
 	var copies []staging
-	for _, in := range job.Inputs {
+	for i, in := range job.Inputs {
 		matches, err := matchInput(in)
 		if err != nil {
 			return nil, err
@@ -85,15 +91,15 @@ func planInputsAt(job *spec.Job, binds map[string]string) ([]staging, error) {
 				target = path.Join(target, name)
 			}
 			if rel, ok := below(job.Volume.Path, target); ok {
-				copies = append(copies, staging{local, path.Join("volume", rel)})
+				copies = append(copies, staging{local: local, remote: path.Join("volume", rel), input: i})
 				continue
 			}
 			rel, _ := below(bindAt, target)
-			copies = append(copies, staging{local, path.Join("inputs", binds[bindAt], rel)})
+			copies = append(copies, staging{local: local, remote: path.Join("inputs", binds[bindAt], rel), input: i})
 		}
 	}
 	if from := job.Volume.From; from != "" {
-		copies = append(copies, staging{from, protocol.VolumeSourcePath("")})
+		copies = append(copies, staging{local: from, remote: protocol.VolumeSourcePath("")})
 	}
 	return disjoint(copies)
 }
@@ -180,7 +186,7 @@ func disjoint(copies []staging) ([]staging, error) {
 		case err == nil:
 			opened := make([]staging, len(entries))
 			for k, e := range entries {
-				opened[k] = staging{filepath.Join(outer.local, e.Name()), path.Join(outer.remote, e.Name())}
+				opened[k] = staging{local: filepath.Join(outer.local, e.Name()), remote: path.Join(outer.remote, e.Name()), input: outer.input}
 			}
 			copies = slices.Replace(copies, i, i+1, opened...)
 		case outer.remote == inner.remote:

@@ -88,9 +88,12 @@ func (a *attempt) stage(ctx context.Context) error {
 		if copies, err = planInputsAt(job, a.binds); err != nil {
 			return err
 		}
-	}
-	for _, c := range copies {
-		if err := a.sub.stays(c.local); err != nil {
+		for _, c := range copies {
+			if err := a.sub.stays(c.local); err != nil {
+				return err
+			}
+		}
+		if copies, err = a.sub.followLinks(ctx, job, copies); err != nil {
 			return err
 		}
 	}
@@ -118,7 +121,7 @@ func (a *attempt) stage(ctx context.Context) error {
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
 	for _, s := range copies {
 		a.reuseInput(ctx, head, s)
-		local, done, err := a.sub.pinned(s.local)
+		local, done, err := a.sub.pinned(s)
 		if err != nil {
 			return err
 		}

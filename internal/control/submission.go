@@ -37,6 +37,9 @@ type Submission struct {
 	// Within is the directory that the job's inputs and outputs may not leave, as it may be
 	// another user's and its user was not asked; "": none.
 	Within string `json:"within,omitempty"`
+	// Own is the directory of the user's own Beefile, without links: where a link in an
+	// input leads to what lies there, that comes in its place. "": no such link is followed.
+	Own string `json:"own,omitempty"`
 	// Origin is who submitted the run, and from where.
 	Origin Origin `json:"origin,omitzero"`
 	// Pull is when to ask the registry again: missing, always or never.

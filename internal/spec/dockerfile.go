@@ -70,7 +70,7 @@ func (b *Build) namesOutside(dir, image string) bool {
 		rest = filepath.Join(b.Context, rest)
 	}
 	at, _ := SplitPath(rest)
-	return leaves(dir, at)
+	return Leaves(dir, at)
 }
 
 // fromImage is an image named in a line of a Dockerfile. known is false where its name

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -81,46 +80,4 @@ func readable(r *fsutil.Root, name string, info fs.FileInfo) error {
 		return err
 	}
 	return nil
-}
-
-// InputWarnings are links in directories of inputs that lead to nothing where the job has
-// the directory, though they may lead somewhere here.
-func (j *Job) InputWarnings() []string {
-	var list []string
-	for i, in := range j.Inputs {
-		if IsRemote(in.From) {
-			continue
-		}
-		found, _ := LocalMatches(in.From) // what is not there is reported as an error
-		links, first, entries := 0, "", 0
-		for _, name := range found {
-			real, err := filepath.EvalSymlinks(name)
-			if err != nil {
-				continue
-			}
-			top, err := fsutil.OpenRoot(real)
-			if err != nil {
-				continue // a file
-			}
-			top.Walk(".", func(below string, info fs.FileInfo, err error) error { //nolint:errcheck // what cannot be read is reported as an error
-				if entries++; entries > inputEntries {
-					return fs.SkipAll
-				}
-				if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-					return nil //nolint:nilerr // see above
-				}
-				if _, err := top.Resolve(below); err != nil {
-					if links++; links == 1 {
-						first = top.Path(below)
-					}
-				}
-				return nil
-			})
-			top.Close()
-		}
-		if links > 0 {
-			list = append(list, fmt.Sprintf("inputs[%d]: %d links lead to nothing that the job has, %s first: name what they lead to as an input of its own, or copy it there", i, links, first))
-		}
-	}
-	return list
 }

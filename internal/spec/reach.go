@@ -28,7 +28,7 @@ func (j *Job) Reaches(dir string) []Reach {
 	var list []Reach
 	add := func(key, does, what string) { list = append(list, Reach{key, does, what}) }
 	reads := func(key, path string) {
-		if path != "" && leaves(dir, path) {
+		if path != "" && Leaves(dir, path) {
 			add(key, "reads", path)
 		}
 	}
@@ -52,7 +52,7 @@ func (j *Job) Reaches(dir string) []Reach {
 		if err != nil || len(found) == 0 {
 			found = []string{in.From}
 		}
-		if at := slices.IndexFunc(found, func(p string) bool { return leaves(dir, p) }); at >= 0 {
+		if at := slices.IndexFunc(found, func(p string) bool { return Leaves(dir, p) }); at >= 0 {
 			add(key, "reads", found[at])
 		}
 	}
@@ -66,7 +66,7 @@ func (j *Job) Reaches(dir string) []Reach {
 	for i, out := range j.Outputs {
 		if IsRemote(out.To) {
 			add(fmt.Sprintf("outputs[%d].to", i), "sends to", out.To)
-		} else if leaves(dir, out.To) {
+		} else if Leaves(dir, out.To) {
 			add(fmt.Sprintf("outputs[%d].to", i), "writes to", out.To)
 		}
 	}
@@ -81,7 +81,7 @@ func (j *Job) Reaches(dir string) []Reach {
 			}
 		}
 	}
-	if s, err := ParseStore(j.Store); j.Store != "" && j.Store != StoreHome && (err != nil || s.Dir == "" || s.Host != "" || leaves(dir, s.Dir)) {
+	if s, err := ParseStore(j.Store); j.Store != "" && j.Store != StoreHome && (err != nil || s.Dir == "" || s.Host != "" || Leaves(dir, s.Dir)) {
 		add("store", "keeps checkpoints in", j.Store)
 	}
 	return list
@@ -94,7 +94,7 @@ func (b *Build) Reaches(dir string) []Reach {
 		return nil
 	}
 	reads := func(key, path string) {
-		if leaves(dir, path) {
+		if Leaves(dir, path) {
 			list = append(list, Reach{key, "reads", path})
 		}
 	}
@@ -125,16 +125,16 @@ func imageReach(key, jobDir, ref, dir string) []Reach {
 		return nil
 	}
 	_, rest, _ := strings.Cut(ImageFrom(jobDir, ref), ":")
-	if path, _ := SplitPath(rest); leaves(dir, path) {
+	if path, _ := SplitPath(rest); Leaves(dir, path) {
 		return []Reach{{key, "reads", path}}
 	}
 	return nil
 }
 
-// leaves reports whether a path lies outside of a directory, once links are followed.
+// Leaves reports whether a path lies outside of a directory, once links are followed.
 // The user's home directory and what it lies in is nobody's own: all in it counts as
 // outside.
-func leaves(dir, path string) bool {
+func Leaves(dir, path string) bool {
 	if home, err := os.UserHomeDir(); err == nil && inside(realPath(dir), realPath(home)) {
 		return true
 	}
@@ -160,7 +160,9 @@ func inside(dir, path string) bool {
 	return !slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return strings.HasPrefix(name, ".") })
 }
 
-// realPath follows the links in a path, as far as that is there.
+// RealPath follows the links in a path, as far as that is there.
+func RealPath(path string) string { return realPath(path) }
+
 func realPath(path string) string {
 	rest := ""
 	for p := filepath.Clean(path); ; p = filepath.Dir(p) {

@@ -19,7 +19,8 @@ func TestAStrangersBeefile(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := b.File("../.ssh/id", "a key\n")
-	for link, to := range map[string]string{"keys": filepath.Dir(key), "data/here": "."} {
+	b.File("theirs/beside/f", "beside\n")
+	for link, to := range map[string]string{"keys": filepath.Dir(key), "data/here": ".", "data/beside": "../beside", "data/key": key} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +63,16 @@ func TestAStrangersBeefile(t *testing.T) {
 				t.Error("its job ran")
 			}
 		})
+	}
+	links := "image: docker-archive:./image.tar\nrun: 'cat /in/beside/f; readlink /in/beside; readlink /in/key; cat /in/key; true'\ninputs: [{from: data, to: /in}]\n"
+	for mode, printed := range map[os.FileMode]string{0o666: "../beside\n" + key + "\n", 0o644: "beside\n" + key + "\n"} {
+		job := b.File("theirs/links.yaml", links)
+		if err := os.Chmod(job, mode); err != nil {
+			t.Fatal(err)
+		}
+		if r := b.Try("run", job); r.Code != 0 || r.Stdout != printed || !strings.Contains(r.Stderr, "data/key -> "+key) {
+			t.Errorf("links out of an input, mode %o: %+v", mode, r)
+		}
 	}
 	job := b.File("theirs/job.yaml", "image: docker-archive:./image.tar\nrun: 'cat /in/id'\ninputs: [{from: keys, to: /in}]\n")
 	if r := b.Try("run", "-q", "--trust", job); r.Code != 0 || !strings.Contains(r.Stdout, "a key") {
