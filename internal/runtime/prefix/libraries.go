@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"debug/elf"
 	"io/fs"
 	"os"
 	"path"
@@ -76,7 +77,50 @@ func (p *Prefix) linkLibraries(dirs []string) error {
 	if err == nil {
 		err = p.linkAll(dirs, fs.FileMode.IsRegular)
 	}
+	if err == nil {
+		err = p.linkPrivate(dirs)
+	}
 	return err
+}
+
+// linkPrivate adds the libraries of further directories that libraries name in their own
+// headers, such as Ceph's of /usr/lib/x86_64-linux-gnu/ceph: the loader would search them on
+// the host. A library of a name that is linked already is passed over.
+func (p *Prefix) linkPrivate(dirs []string) error {
+	searched := map[string]bool{}
+	for _, dir := range dirs {
+		searched[path.Clean(dir)] = true
+	}
+	for i := 0; i < len(p.linked); i++ { // grows meanwhile
+		for _, dir := range p.named(p.linked[i]) {
+			if searched[dir] || len(searched) > mostSearched {
+				continue
+			}
+			searched[dir] = true
+			if err := p.linkAll([]string{dir}, fs.FileMode.IsRegular); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mostSearched bounds the directories where libraries are searched.
+const mostSearched = 256
+
+// named returns the directories that a library names in its header; none for what is no
+// library.
+func (p *Prefix) named(host string) []string {
+	f, err := os.Open(host)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return nil
+	}
+	return p.runPath(e, host)
 }
 
 func (p *Prefix) linkAll(dirs []string, of func(fs.FileMode) bool) error {
@@ -96,8 +140,12 @@ func (p *Prefix) linkAll(dirs []string, of func(fs.FileMode) bool) error {
 			if err != nil || !of(kind) || kind.IsRegular() && !library {
 				continue
 			}
-			if err := placed(host, filepath.Join(p.dir, "lib", e.name)); err != nil {
+			link := filepath.Join(p.dir, "lib", e.name)
+			if err := placed(host, link); err != nil {
 				return err
+			}
+			if kind.IsRegular() {
+				p.linked = append(p.linked, host)
 			}
 		}
 	}

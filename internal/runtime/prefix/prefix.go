@@ -54,6 +54,7 @@ type Prefix struct {
 	dir, tree string
 	places    []place  // the longest first
 	own       []string // variables by which libraries find what belongs to them
+	linked    []string // the libraries in lib/, where they lie
 
 	mu      sync.Mutex        // of more and loaders
 	more    map[string]string // wrappers by paths in the image

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // tree makes an image of the host's cat, with its loader and libraries behind links that lead
@@ -77,6 +79,10 @@ func tree(t *testing.T) string {
 	write("/usr/lib/python3.11/os.py", nil, 0o644)
 	write("/opt/app/tool", raw, 0o755)
 	write("/usr/share/data", []byte("data\n"), 0o644)
+	testkit.SharedObject{Soname: "libouter.so", Runpath: "/usr/lib/private:/no/such"}.Write(t, at("/usr/lib/libouter.so"))
+	testkit.SharedObject{Soname: "libinner.so", Runpath: "$ORIGIN/deeper"}.Write(t, at("/usr/lib/private/libinner.so"))
+	testkit.SharedObject{Soname: "libinmost.so"}.Write(t, at("/usr/lib/private/deeper/libinmost.so"))
+	testkit.SharedObject{Soname: "libouter.so"}.Write(t, at("/usr/lib/private/libouter.so"))
 	return root
 }
 
@@ -127,6 +133,11 @@ func TestPrograms(t *testing.T) {
 	}
 	if got := run("/usr/bin/by-env"); !strings.Contains(got, "by env") {
 		t.Errorf("a script by env: %q", got)
+	}
+	for name, in := range map[string]string{"libouter.so": "/usr/lib", "libinner.so": "/usr/lib/private", "libinmost.so": "/usr/lib/private/deeper"} {
+		if to, err := os.Readlink(filepath.Join(p.dir, "lib", name)); to != root+in+"/"+name {
+			t.Errorf("%s, which a library names by its header, is %q, %v", name, to, err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "lib/python3.11/os.py")); err != nil {
 		t.Errorf("Python would not find its modules: %v", err)

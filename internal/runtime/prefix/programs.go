@@ -141,7 +141,7 @@ func (p *Prefix) wrap(host, to string, depth int) error {
 	if l.uncached { // the cache is the host's
 		words = append(words, "--inhibit-cache")
 	}
-	dirs := append(p.runPath(e, host), filepath.Join(p.dir, "lib"))
+	dirs := append(p.searchable(p.runPath(e, host)), filepath.Join(p.dir, "lib"))
 	words = append(words, "--library-path", quote(strings.Join(dirs, ":")))
 	if l.argv0 {
 		words = append(words, "--argv0", `"$0"`)
@@ -162,8 +162,9 @@ func interpreter(e *elf.File) string {
 	return ""
 }
 
-// runPath are the directories of the image that a program's own header names (DT_RUNPATH,
-// DT_RPATH): the loader would search them on the host, and after the given ones.
+// runPath are the directories of the image that a program's or library's own header names
+// (DT_RUNPATH, DT_RPATH), by their paths there. The loader would search them on the host, and
+// after the given ones.
 func (p *Prefix) runPath(e *elf.File, host string) (dirs []string) {
 	values, _ := e.DynString(elf.DT_RUNPATH)
 	if len(values) == 0 {
@@ -173,12 +174,22 @@ func (p *Prefix) runPath(e *elf.File, host string) (dirs []string) {
 	for _, v := range values {
 		v = strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(v)
 		for _, dir := range filepath.SplitList(v) {
-			if to, is := p.dirIn(dir); path.IsAbs(dir) && is && !strings.Contains(to, ":") {
-				dirs = append(dirs, to)
+			if path.IsAbs(dir) {
+				dirs = append(dirs, path.Clean(dir))
 			}
 		}
 	}
 	return dirs
+}
+
+// searchable are directories of the image where they lie on the host.
+func (p *Prefix) searchable(dirs []string) (at []string) {
+	for _, dir := range dirs {
+		if to, is := p.dirIn(dir); is && !strings.Contains(to, ":") {
+			at = append(at, to)
+		}
+	}
+	return at
 }
 
 // wrapScript starts a script with the image's own interpreter.
