@@ -118,6 +118,7 @@ func TestAdviceNeverGoesBeyondVerdicts(t *testing.T) {
 		{12, 1, "Use it.", "No advice"},
 		{12, 1.1, "Use it where seconds, speed does not bound your job.", "Use it."},
 		{4, 1, "No advice", "Use it"},
+		{1, 1, "seconds, speed cannot be decided by 1 block (a verdict takes at least 7).", "likely"},
 	} {
 		p := plan()
 		r := Evaluate(&p, rows(tc.blocks, tc.factor, nil))
@@ -149,8 +150,12 @@ func TestANoisyMachineSaysSo(t *testing.T) {
 			t.Errorf("%s is decided as %s, by the margin asked for", c.Metric, c.Finding.Verdict)
 		}
 	}
-	if text := fmt.Sprint(Sentences(&p, &r)); !strings.Contains(text, "cannot resolve 5 %") {
+	text := fmt.Sprint(Sentences(&p, &r))
+	if !strings.Contains(text, "cannot resolve 5 %") || !strings.Contains(text, "equivalent only within") {
 		t.Error(text)
+	}
+	if strings.Contains(text, "equivalent to native within 5 %") || strings.Contains(text, "Use it") {
+		t.Errorf("a wider margin is concealed: %s", text)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 //
 //   - all primary figures equivalent or faster: use it
 //   - some slower, all decided: use it where those figures do not bound the job
-//   - any undecided: no advice, with the blocks that would likely decide
+//   - any undecided, or equivalent within a wider margin only: no advice
 func Sentences(p *record.Plan, r *Result) []string {
 	var all []string
 	for _, e := range p.Environments {
@@ -58,22 +58,19 @@ func sentence(p *record.Plan, r *Result, e record.Environment) string {
 		return name + ": no primary figure was measured."
 	}
 	var parts []string
-	if n := len(by[stats.Equivalent]); n > 0 {
+	within, wider := byMargin(by[stats.Equivalent])
+	if n := len(within); n > 0 {
 		parts = append(parts, fmt.Sprintf("equivalent to %s within %s in %d of %d figures", p.Baseline, percent(p.Margin), n, total))
+	}
+	for _, c := range wider {
+		parts = append(parts, fmt.Sprintf("%s equivalent only within %s, as %s against itself", c.name(p), percent(c.Finding.Margin), p.Baseline))
 	}
 	for _, v := range []stats.Verdict{stats.Slower, stats.Faster} {
 		for _, c := range by[v] {
 			parts = append(parts, fmt.Sprintf("%s %s", c.name(p), changeText(c.Finding)))
 		}
 	}
-	undecided := slices.Concat(by[stats.Inconclusive], by[stats.TooFew])
-	for _, c := range undecided {
-		text := c.name(p) + " cannot be decided"
-		if c.Finding.Likely > 0 {
-			text += fmt.Sprintf(" (%d blocks likely would)", c.Finding.Likely)
-		}
-		parts = append(parts, text)
-	}
+	parts = append(parts, undecided(p, slices.Concat(by[stats.Inconclusive], by[stats.TooFew]))...)
 	for _, c := range by[stats.Withheld] {
 		parts = append(parts, fmt.Sprintf("%s has no verdict, as the comparison is not fair: %s", c.name(p), strings.Join(c.Finding.Withheld, "; ")))
 	}
@@ -87,9 +84,53 @@ func sentence(p *record.Plan, r *Result, e record.Environment) string {
 	return name + ": " + strings.Join(parts, "; ") + "." + start(p, r, e.Name) + advice(p, by, total, e.Emulated)
 }
 
+// byMargin separates what is equivalent within the margin that was asked for from what is
+// within a wider one, which is all that the machine resolves.
+func byMargin(equivalent []*Contrast) (within, wider []*Contrast) {
+	for _, c := range equivalent {
+		if c.Finding.Widened {
+			wider = append(wider, c)
+		} else {
+			within = append(within, c)
+		}
+	}
+	return within, wider
+}
+
+// undecided names figures without a verdict, those of one reason together.
+func undecided(p *record.Plan, contrasts []*Contrast) (parts []string) {
+	names := map[string][]string{}
+	var reasons []string
+	for _, c := range contrasts {
+		reason := ""
+		switch f := c.Finding; {
+		case f.Likely > 0:
+			reason = fmt.Sprintf(" (%d blocks likely would)", f.Likely)
+		case f.Blocks < f.Least:
+			reason = fmt.Sprintf(" by %s (a verdict takes at least %d)", blocksText(f.Blocks), f.Least)
+		}
+		if names[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		names[reason] = append(names[reason], c.name(p))
+	}
+	for _, reason := range reasons {
+		parts = append(parts, strings.Join(names[reason], ", ")+" cannot be decided"+reason)
+	}
+	return parts
+}
+
+func blocksText(n int) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("%d blocks", n)
+}
+
 // advice goes never beyond the verdicts.
 func advice(p *record.Plan, by map[stats.Verdict][]*Contrast, total int, emulated bool) string {
-	good := len(by[stats.Equivalent]) + len(by[stats.Faster])
+	within, _ := byMargin(by[stats.Equivalent])
+	good := len(within) + len(by[stats.Faster])
 	switch {
 	case emulated:
 		return " Its processor is emulated: this says nothing of a machine with KVM."

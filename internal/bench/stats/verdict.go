@@ -111,7 +111,9 @@ func Judge(contrasts []Contrast, margin float64) []Finding {
 		f.Adjusted, adjusted = adjusted[0], adjusted[1:]
 		f.Verdict = decide(f)
 		if f.Verdict == Inconclusive || f.Verdict == TooFew {
-			f.Likely = max(Forecast(f.Estimate, f.Ninety, f.Blocks, f.Margin), f.Least)
+			if n := Forecast(f.Estimate, f.Ninety, f.Blocks, f.Margin); n > 0 {
+				f.Likely = max(n, f.Least)
+			}
 		}
 	}
 	return findings
