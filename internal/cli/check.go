@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
@@ -34,10 +36,14 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if err == nil {
 				err = volumeHere(job)
 			}
+			var launch []string
+			if err == nil {
+				launch = a.launchWarnings(c.Context(), job)
+			}
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = append(append(warnings, job.Warnings(sites)...), control.InputWarnings(c.Context(), job, ownDir(job, strangerOf(args[0])))...)
+					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, strangerOf(args[0]))), launch)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -53,6 +59,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 				return err
 			}
 			a.warn(c.Context(), job, sites, ownDir(job, strangerOf(args[0])))
+			a.warnOf(launch)
 			if !named {
 				job.Store = "" // that of the sites file
 			}
@@ -89,9 +96,23 @@ func (a *app) checkSites(file string, asJSON bool) error {
 
 // warn prints what is likely to surprise the user of a job.
 func (a *app) warn(ctx context.Context, job *spec.Job, sites []spec.Site, own string) {
-	for _, text := range append(job.Warnings(sites), control.InputWarnings(ctx, job, own)...) {
-		a.say("warning: %s", text)
+	a.warnOf(append(job.Warnings(sites), control.InputWarnings(ctx, job, own)...))
+}
+
+func (a *app) warnOf(texts []string) {
+	for _, text := range texts {
+		a.say("warning: %s", printable(text))
 	}
+}
+
+// launchWarnings are those of checkLaunch. An image may get another content before the job
+// runs, so that none is an error.
+func (a *app) launchWarnings(ctx context.Context, job *spec.Job) []string {
+	warnings, err := a.checkLaunch(ctx, job)
+	if err != nil {
+		warnings = append(warnings, fmt.Sprintf("the image as it is in the cache: %v. %s", err, core.Remedy(err)))
+	}
+	return warnings
 }
 
 // ownDir is the directory in which links in a job's inputs are followed, see

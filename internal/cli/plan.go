@@ -49,8 +49,10 @@ func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON boo
 	if err != nil {
 		return err
 	}
+	doubts, wrong := a.checkLaunch(ctx, &sub.Job)
 	if !asJSON {
 		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+		a.warnOf(doubts)
 	}
 	s, err := a.openQuietly(ctx)
 	if err != nil {
@@ -65,6 +67,9 @@ func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON boo
 	}
 	if err == nil {
 		err = s.TryStore(ctx, sub)
+	}
+	if err == nil {
+		err = wrong
 	}
 	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
 		return exitError{exitUnsupported}

@@ -31,11 +31,11 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	}
 	var entrypoint []string // nil: the image's own
 	if job.Entrypoint != nil {
-		entrypoint = append([]string{}, words(job.Entrypoint)...)
+		entrypoint = append([]string{}, job.Entrypoint.Words()...)
 	}
 	var err error
 	if job.Setup != nil && (!run.SetupDone || !resumed) { // what it did is in the checkpoint
-		if p.Setup, err = core.Command(image.Config, entrypoint, words(job.Setup)); err != nil {
+		if p.Setup, err = core.Command(image.Config, entrypoint, job.Setup.Words()); err != nil {
 			return nil, err
 		}
 	}
@@ -46,28 +46,17 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	if c := job.Checkpoint; c != nil {
 		p.Checkpoint = &protocol.Checkpoint{
 			VM: job.SavesVM(), Signal: int(c.SignalNumber()), Grace: m.Grace, Margin: m.Total, Least: placement.FirstMargin(job).Total, Paths: c.Paths,
-			File: c.File, Command: words(c.Command), Every: c.Every,
+			File: c.File, Command: c.Command.Words(), Every: c.Every,
 		}
 	}
 	if job.Post != nil {
-		if p.Post, err = core.Command(image.Config, entrypoint, words(job.Post)); err != nil {
+		if p.Post, err = core.Command(image.Config, entrypoint, job.Post.Words()); err != nil {
 			return nil, err
 		}
 	}
 	p.SharedVolume = job.NeedsShared()
-	p.Run, err = core.Command(image.Config, entrypoint, words(command))
+	p.Run, err = core.Command(image.Config, entrypoint, command.Words())
 	return p, err
-}
-
-// words is a Beefile command as an argument vector.
-func words(c *spec.Command) []string {
-	switch {
-	case c == nil:
-		return nil
-	case c.Shell != "":
-		return []string{"/bin/sh", "-c", c.Shell}
-	}
-	return c.Argv
 }
 
 // runtimeFor names the runtime of a job's containers on a site.

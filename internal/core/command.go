@@ -33,3 +33,6 @@ func Command(c ImageConfig, entrypoint, args []string) ([]string, error) {
 	}
 	return argv, nil
 }
+
+// DefaultPath is the PATH of a container whose image sets none.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,23 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 		return s.byID(job.Image, job.Platform)
 	}
 	return s.Pull(ctx, spec.ImageFrom(job.Dir, job.Image), o)
+}
+
+// Known returns a job's image if the cache has it, without asking its source or building it.
+func (s *Store) Known(ctx context.Context, job *spec.Job, arch string) (core.Image, bool) {
+	ref := spec.ImageFrom(job.Dir, job.Image)
+	switch {
+	case job.Build != nil, job.Image == "", strings.HasPrefix(ref, "docker-daemon:"), strings.HasPrefix(ref, "podman:"):
+		return core.Image{}, false
+	case isID(job.Image):
+		i, err := s.byID(job.Image, job.Platform)
+		return i, err == nil
+	}
+	l, err := s.locate(ctx, ref)
+	if err != nil {
+		return core.Image{}, false
+	}
+	return s.ref(l.key, cmp.Or(job.Platform, "linux/"+arch), ref)
 }
 
 // isID tells an id of the cache from a reference: as with docker, no repository

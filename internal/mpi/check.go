@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -22,6 +23,8 @@ type CheckInput struct {
 	Volume, VolumeDir string
 	// Workdir is the command's working directory inside.
 	Workdir string
+	// Elsewhere are paths inside whose content is not to be seen here: mounts and inputs.
+	Elsewhere []string
 }
 
 // Check tells, before the launch, what would end in a hang, in N programs that
@@ -103,14 +106,27 @@ func (i *image) noLauncher(name string) *problem {
 		Remedy: "Add an MPI to the image (Debian: openmpi-bin or mpich): the same one that the program is built with.",
 	}
 	if !strings.Contains(name, "/") {
+		if slices.ContainsFunc(strings.Split(i.env["PATH"], ":"), i.isElsewhere) {
+			return nil
+		}
 		e.Err = fmt.Errorf("the image has no %s in its PATH (%s)", name, i.env["PATH"])
 		if others := i.launchers(path.Base(name)); len(others) > 0 {
 			e.Remedy = fmt.Sprintf("The image has %s: write that, or put its directory into PATH by `env:`.", strings.Join(others, " and "))
 		}
-	} else if i.outside(name) {
+	} else if i.outside(name) || i.isElsewhere(name) {
 		return nil
 	}
 	return &problem{e, true}
+}
+
+// isElsewhere reports whether a path lies in a place that cannot be looked into.
+func (i *image) isElsewhere(inside string) bool {
+	if !path.IsAbs(inside) {
+		inside = path.Join(i.workdir, inside)
+	}
+	return slices.ContainsFunc(i.elsewhere, func(place string) bool {
+		return strings.HasPrefix(path.Clean(inside)+"/", strings.TrimSuffix(path.Clean(place), "/")+"/")
+	})
 }
 
 // outside tells that a path may lie in a mount that is not looked into.

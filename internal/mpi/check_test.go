@@ -52,6 +52,7 @@ func testImage(t *testing.T) string {
 	text("/opt/mpich/bin/mpirun", "\x7fELF … HYDRA_LAUNCHER …", 0o755)
 	writeELF(t, at("/opt/mpich/lib/libmpi.so.12"), nil, "", "MPI_Init", "MPII_Comm_init")
 	writeELF(t, at("/opt/mpich/bin/mpich-app"), []string{"libmpi.so.12"}, "$ORIGIN/../lib")
+	text("/opt/mounted/README", "", 0o644)
 	text("/opt/wrapped/bin/mpirun", "tells nothing", 0o755)
 	text("/opt/wrapped/bin/prterun", "", 0o755)
 	writeELF(t, at("/usr/bin/python3.11"), []string{"libc.so.6"}, "")
@@ -97,6 +98,9 @@ func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 		{"no such mpirun", "mpiexec.hydra ompi-app", "", "no mpiexec.hydra", ""},
 		{"mpirun by a path that is not there", "/opt/mpich/bin/mpiexec x", "", "no /opt/mpich/bin/mpiexec", ""},
 		{"mpirun by a path in a mount", "/elsewhere/bin/mpiexec x", "", "", ""},
+		{"mpirun in a mount over a directory of the image", "/opt/mounted/mpiexec x", "", "", ""},
+		{"a PATH that names a mount", "mpirun ompi-app", "PATH=/opt/mounted/bin:/bin", "", ""},
+		{"a PATH beside a mount", "mpirun ompi-app", "PATH=/opt/mountedtoo/bin:/bin", "no mpirun in its PATH", ""},
 		{"environment changed before", ". /opt/setvars.sh; mpirun ompi-app", "PATH=/bin", "", "no mpirun in its PATH"},
 		{"path set before", "export PATH=/x:$PATH; mpirun ompi-app", "PATH=/bin", "", "no mpirun in its PATH"},
 		{"other variable set before", "export OMP_NUM_THREADS=1; mpirun ompi-app", "PATH=/bin", "no mpirun in its PATH", ""},
@@ -132,7 +136,7 @@ func TestCheckStopsOnlyWhatIsCertain(t *testing.T) {
 			}
 			warnings, err := Check(CheckInput{
 				Root: root, Argv: []string{"/bin/sh", "-c", c.run}, Env: []string{path},
-				Hosts: 2, Volume: "/work", VolumeDir: volume, Workdir: "/work",
+				Hosts: 2, Volume: "/work", VolumeDir: volume, Workdir: "/work", Elsewhere: []string{"/opt/mounted"},
 			})
 			if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 				t.Errorf("failed with %v, want %q", err, c.fails)

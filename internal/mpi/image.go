@@ -17,10 +17,11 @@ type image struct {
 	volume, volumeDir string
 	workdir           string
 	env               map[string]string
+	elsewhere         []string
 }
 
 func newImage(in CheckInput) *image {
-	i := &image{root: in.Root, volume: in.Volume, volumeDir: in.VolumeDir, workdir: in.Workdir, env: map[string]string{}}
+	i := &image{root: in.Root, volume: in.Volume, volumeDir: in.VolumeDir, workdir: in.Workdir, elsewhere: in.Elsewhere, env: map[string]string{}}
 	for _, e := range in.Env {
 		if key, value, ok := strings.Cut(e, "="); ok {
 			i.env[key] = value

@@ -22,7 +22,7 @@ import (
 // Later ones win; what the user set in the Beefile wins over all.
 func environment(plan *plan.Plan, c plan.Config, job mpi.Job, user *core.Account) []string {
 	env := map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH": core.DefaultPath,
 		// Docker's users are in no list of the image's: Open MPI would warn on stderr
 		// that it does not know their shell.
 		"HOME": homeOf(plan), "USER": userName(plan), "SHELL": "/bin/sh",

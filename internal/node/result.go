@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -197,6 +199,10 @@ func (h *head) inspect(ctx context.Context) ([]string, error) {
 	in := mpi.CheckInput{
 		Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
 		Volume: h.plan.Volume, VolumeDir: plan.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
+		Elsewhere: slices.Collect(maps.Keys(h.plan.Binds)),
+	}
+	for _, m := range h.plan.Mounts {
+		in.Elsewhere = append(in.Elsewhere, m.To)
 	}
 	var warnings []string
 	found := make(chan error, 1)

@@ -147,6 +147,17 @@ type Command struct {
 	Argv  []string `json:"argv"`
 }
 
+// Words is the command as an argument vector; of none there are none.
+func (c *Command) Words() []string {
+	switch {
+	case c == nil:
+		return nil
+	case c.Shell != "":
+		return []string{"/bin/sh", "-c", c.Shell}
+	}
+	return c.Argv
+}
+
 // Secret says where to read a secret's value at submission: exactly one of a
 // variable of the caller's environment, a file, or a command's output.
 type Secret struct {

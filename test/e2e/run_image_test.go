@@ -35,6 +35,17 @@ func TestRunAnImage(t *testing.T) {
 			}
 		})
 	}
+	launch := bee.File("launch.yaml", "image: "+image+"\nentrypoint: []\nrun: mpirun -n 2 ./solver\n")
+	if got := bee.Try("plan", launch); got.Code != 201 || !strings.Contains(got.Stderr, "no mpirun in its PATH") || !strings.Contains(got.Stdout, "runs here") {
+		t.Errorf("the plan of a job whose image lacks mpirun: %+v", got)
+	}
+	if got := bee.Try("check", launch); got.Code != 0 || !strings.Contains(got.Stderr, "no mpirun in its PATH") {
+		t.Errorf("the check of that job: %+v", got)
+	}
+	mounted := bee.File("mounted.yaml", "image: "+image+"\nentrypoint: []\nrun: mpirun -n 2 ./solver\nmounts: [{from: /, to: /opt/mpi}]\nenv: {PATH: '/opt/mpi/bin:/bin'}\n")
+	if got := bee.Try("plan", mounted); got.Code != 0 || strings.Contains(got.Stderr, "mpirun") {
+		t.Errorf("the plan of a job that mounts an MPI: %+v", got)
+	}
 	if got := bee.Read("data/out"); got != "made\n" {
 		t.Errorf("the job wrote %q", got)
 	}
