@@ -135,7 +135,7 @@ func (a *app) chooseProgram(programs []scaffold.Program) (*scaffold.Program, err
 		fmt.Fprintf(a.stderr, "bee: found %s\n", text(programs[0]))
 		return &programs[0], nil
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
+	if !onTerminal() {
 		var others []string
 		for _, p := range programs[1:] {
 			others = append(others, text(p))
@@ -143,20 +143,42 @@ func (a *app) chooseProgram(programs []scaffold.Program) (*scaffold.Program, err
 		fmt.Fprintf(a.stderr, "bee: found %s; not taken: %s\n", text(programs[0]), strings.Join(others, ", "))
 		return &programs[0], nil
 	}
-	fmt.Fprintln(a.stderr, "bee: this directory has:")
+	options := make([]string, len(programs))
 	for i, p := range programs {
-		fmt.Fprintf(a.stderr, "  %d  %s\n", i+1, text(p))
+		options[i] = text(p)
 	}
-	fmt.Fprintf(a.stderr, "Which one is the job's? [1] ")
+	n, err := a.choose("this directory has:", "Which one is the job's?", options)
+	if err != nil {
+		return nil, err
+	}
+	return &programs[n], nil
+}
+
+// onTerminal reports whether somebody can be asked.
+func onTerminal() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+}
+
+// choose asks for one of some options, and returns its index. Without a terminal it is the
+// first.
+func (a *app) choose(title, question string, options []string) (int, error) {
+	if !onTerminal() {
+		return 0, nil
+	}
+	fmt.Fprintf(a.stderr, "bee: %s\n", title)
+	for i, o := range options {
+		fmt.Fprintf(a.stderr, "  %d  %s\n", i+1, o)
+	}
+	fmt.Fprintf(a.stderr, "%s [1] ", question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer = strings.TrimSpace(answer); answer == "" && err == nil {
-		return &programs[0], nil
+		return 0, nil
 	}
 	n, nerr := strconv.Atoi(answer)
-	if err != nil || nerr != nil || n < 1 || n > len(programs) {
-		return nil, &core.Error{Kind: core.Invalid, Op: "choose", Object: answer, Err: errors.New("it is none of the numbers"), Remedy: "Start `bee init` again, and answer with a number."}
+	if err != nil || nerr != nil || n < 1 || n > len(options) {
+		return 0, &core.Error{Kind: core.Invalid, Op: "choose", Object: answer, Err: errors.New("it is none of the numbers"), Remedy: "Start `bee init` again, and answer with a number."}
 	}
-	return &programs[n-1], nil
+	return n - 1, nil
 }
 
 // initFrom converts a file of another tool, or the text of a docker run line.

@@ -43,7 +43,10 @@ func (a *app) initSites(ctx context.Context, out string) error {
 	if _, err := os.Lstat(out); err == nil {
 		return existing(out)
 	}
-	candidates := a.candidates(ctx)
+	candidates, err := a.candidates(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(a.stderr, "bee: trying %s: %s\n", countText(len(candidates), "site"), candidateNames(candidates))
 	tried, err := a.tryAll(ctx, candidates)
 	if err != nil {
@@ -95,15 +98,22 @@ func candidateNames(all []scaffold.Candidate) string {
 
 // candidates are the sites that may be usable: this machine, its cluster, the hosts of ssh's
 // configuration, and their clusters.
-func (a *app) candidates(ctx context.Context) []scaffold.Candidate {
+func (a *app) candidates(ctx context.Context) ([]scaffold.Candidate, error) {
 	all := []scaffold.Candidate{{Site: spec.DefaultSites()[0]}}
 	me := origin("").User
 	if _, err := exec.LookPath(scaffold.PartitionsCommand[0]); err == nil {
-		partitions, accounts := a.ask(ctx, scaffold.PartitionsCommand), a.ask(ctx, scaffold.AccountsCommand)
-		all = append(all, scaffold.Cluster("", partitions, accounts, me)...)
+		here := cluster{partitions: a.ask(ctx, scaffold.PartitionsCommand)}
+		if scaffold.IsUser(me) {
+			here.own = scaffold.Accounts(a.ask(ctx, scaffold.AccountsCommand(me)), me)
+		}
+		some, err := a.sitesOf("", here)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
 	}
 	hosts := sshHostsHere()
-	found := make([][]scaffold.Candidate, len(hosts))
+	found := make([]cluster, len(hosts))
 	var g errgroup.Group
 	g.SetLimit(tryAtOnce)
 	for i, host := range hosts {
@@ -113,24 +123,56 @@ func (a *app) candidates(ctx context.Context) []scaffold.Candidate {
 		})
 	}
 	g.Wait() //nolint:errcheck // none fails
-	for _, f := range found {
-		all = append(all, f...)
+	for i, host := range hosts {
+		some, err := a.sitesOf(host, found[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			some = []scaffold.Candidate{{Site: spec.Site{Name: host, Provider: "ssh", Hosts: spec.Hosts{Patterns: []string{host}}}}}
+		}
+		all = append(all, some...)
 	}
-	return all
+	return all, nil
 }
 
-// behind are the sites that a host of ssh's configuration leads to: its cluster, or itself.
-func (a *app) behind(ctx context.Context, host string) []scaffold.Candidate {
-	const mark = "--bee-accounts--"
-	script := strings.Join(scaffold.PartitionsCommand, " ") + " && echo " + mark + " && id -un && " + strings.Join(scaffold.AccountsCommand, " ")
-	script = strings.ReplaceAll(script, "%P|%a|%l", "'%P|%a|%l'")
-	said := a.ask(ctx, []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, script})
-	partitions, accounts, _ := strings.Cut(said, mark+"\n")
-	user, accounts, _ := strings.Cut(accounts, "\n")
-	if cluster := scaffold.Cluster(host, partitions, accounts, strings.TrimSpace(user)); len(cluster) > 0 {
-		return cluster
+// cluster is what a Slurm cluster says of itself; without partitions, there is none.
+type cluster struct {
+	partitions string
+	own        []scaffold.Account
+}
+
+// sitesOf are the sites of a cluster, with the account that the user chooses. Without a
+// terminal it is the default one.
+func (a *app) sitesOf(login string, c cluster) ([]scaffold.Candidate, error) {
+	all := scaffold.Cluster(login, c.partitions, c.own, "")
+	names := scaffold.Names(c.own)
+	if len(all) == 0 || len(names) < 2 {
+		return all, nil
 	}
-	return []scaffold.Candidate{{Site: spec.Site{Name: host, Provider: "ssh", Hosts: spec.Hosts{Patterns: []string{host}}}}}
+	where := "this cluster"
+	if login != "" {
+		where = "the cluster of " + login
+	}
+	n, err := a.choose("your accounts on "+where+":", "Which one shall jobs use?", names)
+	if err != nil {
+		return nil, err
+	}
+	return scaffold.Cluster(login, c.partitions, c.own, names[n]), nil
+}
+
+// behind is the cluster that a host of ssh's configuration leads to.
+func (a *app) behind(ctx context.Context, host string) (c cluster) {
+	const mark = "--bee-user--"
+	over := func(script string) string {
+		return a.ask(ctx, []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, script})
+	}
+	script := strings.ReplaceAll(strings.Join(scaffold.PartitionsCommand, " "), "%P|%a|%l", "'%P|%a|%l'") + " && echo " + mark + " && id -un"
+	partitions, user, _ := strings.Cut(over(script), mark+"\n")
+	if user = strings.TrimSpace(user); len(scaffold.Cluster(host, partitions, nil, "")) == 0 || !scaffold.IsUser(user) {
+		return cluster{partitions: partitions}
+	}
+	return cluster{partitions, scaffold.Accounts(over(strings.Join(scaffold.AccountsCommand(user), " ")), user)}
 }
 
 // ask is the output of a command, as far as it ends in time; what fails has none.

@@ -11,7 +11,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 )
 
 // trust is whether the user answers for what a Beefile or record does on this machine
@@ -49,7 +48,7 @@ func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet b
 		Kind: core.Invalid, Op: "trust", Object: what, Err: errors.New("it leaves its own directory, and nobody has agreed"),
 		Remedy: "Read it. If that is what you want, give --trust, or answer yes on a terminal.",
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
+	if !onTerminal() {
 		return refused
 	}
 	fmt.Fprint(a.stderr, "Shall it? [y/N] ")

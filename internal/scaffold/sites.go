@@ -11,12 +11,8 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// Commands that list a Slurm cluster's partitions and the accounts of a user, to be read by
-// Clusters. Neither changes anything.
-var (
-	PartitionsCommand = []string{"sinfo", "--noheader", "--format=%P|%a|%l"}                                          //nolint:gochecknoglobals // a constant
-	AccountsCommand   = []string{"sacctmgr", "--noheader", "--parsable2", "show", "assoc", "format=user,account,qos"} //nolint:gochecknoglobals // a constant
-)
+// PartitionsCommand lists a Slurm cluster's partitions, to be read by Cluster.
+var PartitionsCommand = []string{"sinfo", "--noheader", "--format=%P|%a|%l"} //nolint:gochecknoglobals // a constant
 
 // Bounds of what one cluster is asked for, as a login node may list anything.
 const (
@@ -35,9 +31,9 @@ type Candidate struct {
 }
 
 // Cluster returns the sites of a Slurm cluster, one for each partition that is up, the
-// default one first: by the output of PartitionsCommand, and of AccountsCommand for a user.
-// login is the login node; "" is this machine.
-func Cluster(login, partitions, accounts, user string) []Candidate {
+// default one first: by the output of PartitionsCommand. They use the account named, else the
+// first of own. login is the login node; "" is this machine.
+func Cluster(login, partitions string, own []Account, account string) []Candidate {
 	type partition struct {
 		name    string
 		first   bool
@@ -59,38 +55,31 @@ func Cluster(login, partitions, accounts, user string) []Candidate {
 	slices.SortStableFunc(found, func(a, b partition) int {
 		return cmp.Compare(map[bool]int{true: 0, false: 1}[a.first], map[bool]int{true: 0, false: 1}[b.first])
 	})
-	own := accountsOf(accounts, user)
 	var all []Candidate
 	for _, p := range found {
 		s := spec.Site{Name: p.name, Provider: "slurm", Login: login, Slurm: &spec.Slurm{Partition: p.name}}
 		if login != "" {
 			s.Name = strings.ReplaceAll(login, "@", "-") + "-" + p.name
 		}
-		about := "no time limit"
+		about := []string{"no time limit"}
 		if p.limited {
-			s.Slot, about = p.limit, ""
+			s.Slot, about = p.limit, nil
 		}
-		if len(own) > 0 {
-			s.Slurm.Account = own[0]
+		if use, is := accountFor(own, account, p.name); is {
+			s.Slurm.Account = use.Name
+			if use.Wall > 0 && (s.Slot == 0 || use.Wall < s.Slot) {
+				s.Slot, about = use.Wall, []string{"the account's limit, where the partition has " + map[bool]string{true: spec.ShortDuration(p.limit.String()), false: "none"}[p.limited]}
+			}
+			if use.Nodes > 0 {
+				about = append(about, fmt.Sprintf("at most %d nodes by the account", use.Nodes))
+			}
+			if names := Names(own); len(names) > 1 {
+				about = append(about, "your accounts: "+strings.Join(names, ", "))
+			}
 		}
-		if len(own) > 1 {
-			about = strings.TrimPrefix(about+"; your accounts: "+strings.Join(own, ", "), "; ")
-		}
-		all = append(all, Candidate{s, about})
+		all = append(all, Candidate{s, strings.Join(about, "; ")})
 	}
 	return all
-}
-
-// accountsOf are the accounts of a user, in the order of their list.
-func accountsOf(text, user string) []string {
-	var own []string
-	for line := range strings.Lines(text) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		if len(f) >= 2 && f[0] == user && word.MatchString(f[1]) && !slices.Contains(own, f[1]) && len(own) < mostAccounts {
-			own = append(own, f[1])
-		}
-	}
-	return own
 }
 
 // mostLimit bounds a time limit of a partition: beyond it, there is none.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -16,7 +17,8 @@ import (
 // and a job runs by the file that it writes. A host that does not answer is a comment.
 func TestInitSites(t *testing.T) {
 	t.Parallel()
-	farm := slurmfarm.Start(t, 1)
+	farm := slurmfarm.StartAccounted(t, 1, "phys", "maxwall=50")
+	farm.Account(t, "chem", "maxwall=20")
 	b := testkit.NewBee(t)
 	b.File(".ssh/config", "Include more\nHost nosuch.invalid\n  User ann\n")
 	b.File(".ssh/more", "Host "+farm.Names[0]+"\nHost *\n")
@@ -41,6 +43,9 @@ func TestInitSites(t *testing.T) {
 	}
 	if found["local"].Name != "local" || found["slurm"].Login != farm.Names[0] || found["slurm"].Slurm.Partition == "" || found["ssh"].Name != "" {
 		t.Errorf("sites %+v\n%s", sites, raw)
+	}
+	if s := found["slurm"]; s.Slurm.Account != "phys" || s.Slot != 50*time.Minute || !strings.Contains(string(raw), "your accounts: phys, chem") {
+		t.Errorf("the cluster has the account and the slot %+v, %s\n%s", s.Slurm, s.Slot, raw)
 	}
 	if !strings.Contains(string(raw), "#   - {name: nosuch.invalid,") {
 		t.Errorf("the host that does not answer is not told of:\n%s", raw)
