@@ -31,6 +31,10 @@ func (r *Root) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// ReadWrite opens a plain file for reading and writing, which is there. It does not wait,
+// as Append.
+func (r *Root) ReadWrite(name string) (*os.File, error) { return r.openPlain(name, unix.O_RDWR, 0) }
+
 // Append is the method Append for a file in a directory that the caller trusts.
 func Append(path string, mode fs.FileMode) (*os.File, error) {
 	return inDir(path, mode, (*Root).Append)
