@@ -1,0 +1,66 @@
+// Package calls is what the client of a burst buffer and its I/O process send each other.
+// It holds data only.
+package calls
+
+import (
+	"time"
+
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+)
+
+// Protocol is that of the I/O process.
+var Protocol = rpc.Protocol{Name: "burst", Version: 1} //nolint:gochecknoglobals // a constant
+
+// Hello begins a session of a client.
+type Hello struct {
+	// Client is a random number, the same after the connection was lost.
+	Client uint64 `json:"client"`
+	// Open are the files that it has open.
+	Open []OpenFile `json:"open,omitempty"`
+}
+
+// OpenFile is a file that a client has open, so many times.
+type OpenFile struct {
+	Ino   uint64 `json:"ino"`
+	Count int    `json:"count"`
+}
+
+// Status is what a volume is about to do.
+type Status struct {
+	ID     string `json:"id"`
+	Remote string `json:"remote"`
+	Mount  string `json:"mount,omitempty"` // where a client has it mounted
+	// Undrained is how many written bytes the remote lacks, Changes how many changes,
+	// Oldest since when.
+	Undrained int64      `json:"undrained"`
+	Changes   int        `json:"changes"`
+	Oldest    *time.Time `json:"oldest,omitempty"`
+	Drained   bool       `json:"drained"`
+	// Waits is what the drain waits for; empty while it works, or has nothing to do.
+	Waits string `json:"waits,omitempty"`
+	// Buffer is how many bytes the buffer takes of Room on the disk at Place.
+	Buffer int64  `json:"buffer"`
+	Room   int64  `json:"room"`
+	Place  string `json:"place"`
+	// Published counts what was drained since the buffer is there, in bytes and files.
+	Published int64 `json:"published"`
+	Files     int64 `json:"files"`
+	// BytesPerSecond is how fast the last files were drained.
+	BytesPerSecond int64 `json:"bytes_per_second"`
+	// Hits and Misses count bytes that were read from the buffer and from the remote.
+	Hits      int64           `json:"hits"`
+	Misses    int64           `json:"misses"`
+	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
+}
+
+// Calls.
+//
+//nolint:gochecknoglobals // constants
+var (
+	StatusCall = rpc.Method[rpc.None, Status]{Name: "status", By: rpc.Controller, Reply: rpc.LargeSize}
+	// Publish queues what was written to files that are still open.
+	Publish = rpc.Method[rpc.None, rpc.None]{Name: "publish", By: rpc.Controller}
+	// Files begins a session: requests and replies of this package follow, in frames.
+	Files = rpc.Method[Hello, rpc.None]{Name: "files", By: rpc.Controller, Request: rpc.LargeSize}
+)

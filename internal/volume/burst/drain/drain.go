@@ -1,0 +1,313 @@
+// Package drain carries out on a remote what a burst buffer has changed, one operation
+// after the other. Whatever somebody else has changed on the remote stays as it is: ours
+// is stored beside it, and reported.
+//
+// The package decides and acts; it keeps nothing. Who calls it repeats what fails, and
+// records what was done.
+package drain
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// Remote is what a drain needs of a remote: see remote.Tree.
+type Remote interface {
+	Stat(name string) (remote.Entry, error)
+	Write(ctx context.Context, dir string, ino uint64, c remote.Content) (name string, v remote.Version, err error)
+	Discard(dir string, ino uint64) error
+	Publish(partial, name string, ours, expect remote.Version) error
+	Remove(name string, ino uint64, expect remote.Version) error
+	MoveOver(from, to string, ours, expect remote.Version) error
+	MoveDir(from, to string) error
+	Mkdir(name string, mode uint32) error
+	Rmdir(name string) error
+	Symlink(target, name string) error
+	SetMode(name string, mode uint32) error
+	SetTime(name string, mtime int64) error
+}
+
+// Job is the first operation of a queue, with what is known about its nodes at that time.
+type Job struct {
+	Op     meta.Op
+	volume string
+	kind   remote.Kind
+	target string
+	there  bool // the remote has the node, at place
+	place  string
+	at     uint64
+	as     string
+	v      remote.Version
+	unsent bool   // it was removed before it was sent
+	dir    string // of the operation, on the remote
+	local  bool
+	old    *replaced
+}
+
+// replaced is what an operation takes the place of.
+type replaced struct {
+	place string
+	kind  remote.Kind
+	v     remote.Version
+}
+
+// First prepares the first operation of a queue; nil where there is none. volume names
+// whose conflicts there are.
+func First(s *meta.State, volume string) *Job {
+	o := s.First()
+	if o == nil {
+		return nil
+	}
+	n := s.Node(o.Ino)
+	j := &Job{Op: *o, volume: volume, kind: n.Kind, target: n.Target, at: n.At, as: n.As, v: n.Version, local: n.Local}
+	j.place, j.there = s.RemotePath(n)
+	// After a crash, what was begun may have been published.
+	j.unsent = o.Kind == meta.Put && !n.There && n.Removed && !n.Over && o.Partial == ""
+	if d := s.Node(o.Dir); d != nil {
+		j.dir, _ = s.RemotePath(d)
+	}
+	if old := s.Node(o.Replaced); old != nil {
+		if place, there := s.RemotePath(old); there {
+			j.old = &replaced{place: place, kind: old.Kind, v: old.Version}
+		}
+	}
+	return j
+}
+
+// Writes reports whether Prepare has content to write.
+func (j *Job) Writes() bool { return j.Op.Kind == meta.Put && !j.unsent && j.Op.Partial == "" }
+
+// Prepare writes the version of a Put beside its name. What it returns goes into the
+// journal, by DoBegin, before Commit.
+func (j *Job) Prepare(ctx context.Context, r Remote, data func(put func(off int64, data []byte) error) error) (meta.Change, error) {
+	dir, err := j.directory(r)
+	if err != nil {
+		return meta.Change{}, err
+	}
+	name, v, err := r.Write(ctx, dir, j.Op.Ino, remote.Content{Size: j.Op.Size, Mode: j.Op.Mode, Mtime: j.Op.Mtime, Data: data})
+	if err != nil {
+		return meta.Change{}, err
+	}
+	j.Op.Partial, j.Op.Begun = name, v
+	return meta.Change{Do: meta.DoBegin, Ino: j.Op.Ino, Partial: name, V: v}, nil
+}
+
+// directory gives the directory of a Put on the remote, and makes what somebody else has
+// removed of it.
+func (j *Job) directory(r Remote) (string, error) {
+	dir := j.dir
+	if j.there {
+		dir = path.Dir(j.place)
+	}
+	return dir, ensure(r, dir)
+}
+
+func ensure(r Remote, dir string) error {
+	if dir == "" {
+		return errors.New("its directory is not on the remote")
+	}
+	_, err := r.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) || dir == "." {
+		return err
+	}
+	if err := ensure(r, path.Dir(dir)); err != nil {
+		return err
+	}
+	return r.Mkdir(dir, 0o777&^0o022)
+}
+
+// Commit carries the operation out. What it returns goes into the journal. After a crash
+// in between it is called again, and finds what it has done.
+func (j *Job) Commit(r Remote) (meta.Change, error) {
+	c := meta.Change{Do: meta.DoDone, Ino: j.Op.Ino, Dir: j.Op.Dir, Name: j.Op.Name, V: j.v}
+	var err error
+	switch j.Op.Kind {
+	case meta.Put:
+		err = j.put(r, &c)
+	case meta.Mkdir, meta.Symlink:
+		err = j.make(r, &c)
+	case meta.Rename:
+		err = j.rename(r, &c)
+	case meta.Unlink, meta.Rmdir:
+		err = j.remove(r, &c)
+	case meta.SetAttr:
+		err = j.setAttr(r, &c)
+	}
+	return c, err
+}
+
+func (j *Job) put(r Remote, c *meta.Change) error {
+	if j.unsent {
+		c.Skipped = true
+		if j.dir == "" {
+			return nil
+		}
+		if err := r.Discard(j.dir, j.Op.Ino); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	c.V = j.Op.Begun
+	name, expect := path.Join(j.dir, j.Op.Name), remote.Version{}
+	if j.there {
+		name, expect = j.place, j.v
+		c.Dir, c.Name = j.at, j.as
+	}
+	err := r.Publish(j.Op.Partial, name, j.Op.Begun, expect)
+	if j.there && errors.Is(err, remote.ErrForeign) {
+		if _, serr := r.Stat(name); errors.Is(serr, fs.ErrNotExist) { // removed by somebody else: nothing is replaced
+			err = r.Publish(j.Op.Partial, name, j.Op.Begun, remote.Version{})
+		}
+	}
+	if errors.Is(err, remote.ErrForeign) {
+		return j.aside(c, path.Dir(name), func(other string) error {
+			return r.Publish(j.Op.Partial, other, j.Op.Begun, remote.Version{})
+		})
+	}
+	return err
+}
+
+// mostConflicts is how many names are tried for what conflicts.
+const mostConflicts = 1000
+
+// aside stores what must not replace something at a name beside it, which is free.
+func (j *Job) aside(c *meta.Change, dir string, store func(name string) error) error {
+	c.Conflict = true
+	err := error(remote.ErrForeign)
+	for i := 1; i <= mostConflicts && errors.Is(err, remote.ErrForeign); i++ {
+		volume := j.volume
+		if i > 1 {
+			volume += "-" + strconv.Itoa(i)
+		}
+		c.Name = remote.Conflict(j.Op.Name, volume)
+		err = store(path.Join(dir, c.Name))
+	}
+	return err
+}
+
+func (j *Job) make(r Remote, c *meta.Change) error {
+	if err := ensure(r, j.dir); err != nil {
+		return err
+	}
+	store := func(name string) error {
+		if j.Op.Kind == meta.Mkdir {
+			return r.Mkdir(name, j.Op.Mode)
+		}
+		return r.Symlink(j.target, name)
+	}
+	err := store(path.Join(j.dir, j.Op.Name))
+	if errors.Is(err, remote.ErrForeign) {
+		err = j.aside(c, j.dir, store)
+	}
+	if err != nil {
+		return err
+	}
+	e, err := r.Stat(path.Join(j.dir, c.Name))
+	c.V = e.Version
+	return err
+}
+
+func (j *Job) rename(r Remote, c *meta.Change) error {
+	if !j.there {
+		c.Skipped = true // it was removed before it was sent, or is sent to its new name
+		return nil
+	}
+	if err := ensure(r, j.dir); err != nil {
+		return err
+	}
+	to, expect := path.Join(j.dir, j.Op.Name), remote.Version{}
+	if j.old != nil && j.old.place == to {
+		expect = j.old.v
+	} else if j.old != nil { // it was stored beside its name
+		if err := r.Remove(j.old.place, j.Op.Replaced, j.old.v); err != nil && !errors.Is(err, remote.ErrForeign) {
+			return err
+		}
+	}
+	move := func(to string, expect remote.Version) error {
+		if j.kind == remote.Dir && !expect.None() {
+			if e, err := r.Stat(to); err == nil && e.Version == j.v { // before a crash
+				return nil
+			}
+			return r.MoveDir(j.place, to)
+		}
+		return r.MoveOver(j.place, to, j.v, expect)
+	}
+	err := move(to, expect)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, serr := r.Stat(j.place); errors.Is(serr, fs.ErrNotExist) {
+			c.Lost, c.Conflict, c.Name = true, true, j.Op.Name
+			return nil
+		}
+	}
+	if errors.Is(err, remote.ErrForeign) {
+		if _, serr := r.Stat(to); errors.Is(serr, fs.ErrNotExist) {
+			err = move(to, remote.Version{})
+		}
+	}
+	if errors.Is(err, remote.ErrForeign) {
+		err = j.aside(c, j.dir, func(name string) error { return move(name, remote.Version{}) })
+	}
+	return err
+}
+
+func (j *Job) remove(r Remote, c *meta.Change) error {
+	if !j.there {
+		c.Skipped = true
+		return nil
+	}
+	var err error
+	if j.Op.Kind == meta.Rmdir {
+		err = r.Rmdir(j.place)
+	} else {
+		err = r.Remove(j.place, j.Op.Ino, j.v)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // so is its directory
+		return nil
+	}
+	if errors.Is(err, remote.ErrForeign) {
+		c.Conflict = true
+		return nil
+	}
+	return err
+}
+
+func (j *Job) setAttr(r Remote, c *meta.Change) error {
+	if !j.there || j.kind == remote.Link {
+		c.Skipped = true
+		return nil
+	}
+	now, err := r.Stat(j.place)
+	mine := j.v
+	mine.Mtime = j.Op.Mtime // before a crash
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.Skipped = true
+		return nil
+	case err != nil:
+		return err
+	case now.Version != j.v && now.Version != mine:
+		c.Conflict, c.Skipped = true, true
+		return nil
+	}
+	if err = r.SetMode(j.place, j.Op.Mode); err == nil {
+		err = r.SetTime(j.place, j.Op.Mtime)
+	}
+	if err != nil {
+		return err
+	}
+	now, err = r.Stat(j.place)
+	c.V = now.Version
+	return err
+}
+
+// Forever reports whether an error of the remote is not expected to pass by itself.
+func Forever(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EFBIG)
+}

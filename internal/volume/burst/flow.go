@@ -1,0 +1,169 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst/drain"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+)
+
+// drainAll carries out on the remote what it lacks, until ctx ends.
+func (v *Volume) drainAll(ctx context.Context) {
+	pause := fsutil.Backoff{First: 50 * time.Millisecond, Longest: 10 * time.Second}
+	for ctx.Err() == nil {
+		done, err := v.drainOne(ctx)
+		v.mu.Lock()
+		if err == nil || v.waits == nil || err.Error() != v.waits.Error() {
+			if err != nil && ctx.Err() == nil {
+				v.o.Log.Warn("drain waits", "err", err)
+			}
+			v.waits = err
+		}
+		v.mu.Unlock()
+		switch {
+		case err != nil:
+			pause.Wait(ctx) //nolint:errcheck // the loop looks at ctx
+		case done:
+			pause.Reset()
+		default:
+			select {
+			case <-v.wake:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// drainOne carries out the first operation of the queue; false: there is none.
+func (v *Volume) drainOne(ctx context.Context) (bool, error) {
+	v.mu.Lock()
+	j := drain.First(v.state, v.o.ID)
+	if j == nil {
+		v.mu.Unlock()
+		return false, nil
+	}
+	v.working = j.Op.Seq
+	v.mu.Unlock()
+	begun := time.Now()
+	if j.Writes() {
+		if err := v.prepare(ctx, j); err != nil {
+			return false, err
+		}
+	}
+	err := v.commit(j)
+	if errors.Is(err, fs.ErrNotExist) && j.Op.Kind == meta.Put { // somebody has removed what was written beside the name
+		if err := v.prepare(ctx, j); err != nil {
+			return false, err
+		}
+		err = v.commit(j)
+	}
+	if err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.working = 0
+	if took := time.Since(begun).Seconds(); j.Op.Kind == meta.Put && took > 0 {
+		now := float64(j.Op.Size) / took
+		if v.perSec == 0 {
+			v.perSec = now
+		}
+		v.perSec += (now - v.perSec) / 4
+	}
+	for _, ino := range []uint64{j.Op.Ino, j.Op.Replaced} {
+		if n := v.state.Node(ino); n != nil {
+			v.forget(n)
+		}
+	}
+	v.tell()
+	return true, nil
+}
+
+func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
+	c, err := j.Prepare(ctx, v.sink, func(put func(off int64, data []byte) error) error {
+		for _, e := range j.Op.Extents {
+			p := make([]byte, e.Len)
+			if err := v.readRecord(e.Rec, e.Skip, p); err != nil {
+				return err
+			}
+			if err := put(e.Off, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	seq, err := v.change(c)
+	v.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	// After a crash this says that what is at the name is ours.
+	return v.log.Sync(seq)
+}
+
+func (v *Volume) commit(j *drain.Job) error {
+	v.names.Lock()
+	defer v.names.Unlock()
+	c, err := j.Commit(v.sink)
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c.Time = now()
+	if c.Conflict {
+		v.o.Log.Warn("somebody else has changed the remote", "change", j.Op.Kind, "name", j.Op.Name, "stored as", c.Name)
+	}
+	delete(v.checked, j.Op.Ino)
+	_, err = v.change(c)
+	return err
+}
+
+// tick syncs the journal each second, and publishes files that stay open.
+func (v *Volume) tick(ctx context.Context) {
+	every := time.NewTicker(min(syncInterval, v.o.publishEvery))
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		v.mu.Lock()
+		var errs []error
+		for ino, f := range v.files {
+			if n := v.state.Node(ino); n != nil && !f.dirty.IsZero() && time.Since(f.dirty) >= v.o.publishEvery {
+				errs = append(errs, v.put(n))
+			}
+		}
+		v.mu.Unlock()
+		if err := errors.Join(append(errs, v.Sync(), v.tidy())...); err != nil {
+			v.o.Log.Error("sync journal", "err", err)
+		}
+	}
+}
+
+// Drained waits until the remote lacks nothing, and calls progress after each change.
+func (v *Volume) Drained(ctx context.Context) error {
+	for {
+		v.mu.Lock()
+		drained, news := v.state.Drained(), v.news
+		v.mu.Unlock()
+		if drained {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

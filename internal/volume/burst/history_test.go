@@ -1,0 +1,409 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/drain"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// errCrash is about a process that is dead.
+var errCrash = errors.New("crashed")
+
+// faulty is a remote whose caller dies before or after one of its changes, at random.
+type faulty struct {
+	drain.Remote
+	mu    *sync.Mutex
+	left  int // changes until the crash
+	after bool
+	dead  bool
+	seen  func()
+}
+
+func (f *faulty) change(do func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return errCrash
+	}
+	if f.left--; f.left == 0 {
+		f.dead = true
+		if !f.after {
+			return errCrash
+		}
+	}
+	err := do()
+	f.seen()
+	if f.dead {
+		return errCrash
+	}
+	return err
+}
+
+func (f *faulty) Publish(partial, name string, ours, expect remote.Version) error {
+	return f.change(func() error { return f.Remote.Publish(partial, name, ours, expect) })
+}
+
+func (f *faulty) Remove(name string, ino uint64, v remote.Version) error {
+	return f.change(func() error { return f.Remote.Remove(name, ino, v) })
+}
+
+func (f *faulty) MoveOver(from, to string, ours, expect remote.Version) error {
+	return f.change(func() error { return f.Remote.MoveOver(from, to, ours, expect) })
+}
+
+func (f *faulty) MoveDir(from, to string) error {
+	return f.change(func() error { return f.Remote.MoveDir(from, to) })
+}
+
+func (f *faulty) Mkdir(name string, mode uint32) error {
+	return f.change(func() error { return f.Remote.Mkdir(name, mode) })
+}
+
+func (f *faulty) Rmdir(name string) error {
+	return f.change(func() error { return f.Remote.Rmdir(name) })
+}
+
+func (f *faulty) Write(ctx context.Context, dir string, ino uint64, c remote.Content) (string, remote.Version, error) {
+	f.mu.Lock()
+	dead := f.dead
+	f.mu.Unlock()
+	if dead {
+		return "", remote.Version{}, errCrash
+	}
+	return f.Remote.Write(ctx, dir, ino, c)
+}
+
+// world is what a volume should have, and what its remote has had.
+type world struct {
+	t       *testing.T
+	seed    uint64
+	r       *rand.Rand
+	dir     string
+	now     map[string]string   // content by path; "/" for directories
+	past    []map[string]string // now, after each change that has to be on the remote in its turn
+	at      int                 // the newest of past that the remote is known to have
+	mu      sync.Mutex
+	v       *Volume
+	broken  string
+	calm    bool // nothing dies any more
+	request uint64
+}
+
+const directory = "/"
+
+// tree reads a directory on this machine, without what is hidden.
+func tree(t *testing.T, dir string) map[string]string {
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		switch {
+		case rel == ".":
+		case remote.Hidden(path.Base(rel), !strings.Contains(rel, "/")):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.IsDir():
+			got[rel] = directory
+		default:
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			got[rel] = string(data)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
+// ordered checks that the remote is as it was at one time, and not before what it was: a
+// file that was removed later may be missing.
+func (w *world) ordered() {
+	if w.broken != "" {
+		return
+	}
+	got := tree(w.t, filepath.Join(w.dir, "remote"))
+	for k := w.at; k < len(w.past); k++ {
+		if w.fits(got, k) {
+			w.at = k
+			return
+		}
+	}
+	w.broken = fmt.Sprintf("the remote has %v, which was never so since %v", got, w.past[w.at:])
+}
+
+func (w *world) fits(got map[string]string, k int) bool {
+	for name, content := range got {
+		if w.past[k][name] != content {
+			return false
+		}
+	}
+	for name := range w.past[k] {
+		if _, has := got[name]; !has && !slices.ContainsFunc(w.past[k:], func(m map[string]string) bool { _, in := m[name]; return !in }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) open() {
+	v, err := Open(context.Background(), Options{
+		ID: "test", Remote: filepath.Join(w.dir, "remote"), Place: filepath.Join(w.dir, "buffer"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
+		faults: func(r drain.Remote) drain.Remote {
+			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, seen: w.ordered}
+			if w.calm {
+				f.left = 0
+			}
+			return f
+		},
+	})
+	if err != nil {
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+	w.v = v
+}
+
+// crash ends the process without any of its last acts.
+func (w *world) crash() {
+	w.v.cancel()
+	w.v.all.Wait()
+	w.v.log.Close()
+	w.v.tree.Close()
+	w.open()
+}
+
+func (w *world) must(err error, what string) {
+	if err != nil {
+		w.t.Helper()
+		w.t.Fatalf("seed %d: %s: %v", w.seed, what, err)
+	}
+}
+
+// find gives the number of a path.
+func (w *world) find(name string) uint64 {
+	ino := uint64(meta.Root)
+	if name == "." {
+		return ino
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		a, err := w.v.Lookup(context.Background(), ino, part)
+		w.must(err, "look up "+name)
+		ino = a.Ino
+	}
+	return ino
+}
+
+// publish is called before a change: the remote may have it as soon as it is queued.
+func (w *world) publish(next map[string]string) {
+	w.mu.Lock()
+	w.past = append(w.past, next)
+	w.mu.Unlock()
+	w.now = next
+}
+
+func (w *world) pick(dirs bool) (string, bool) {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(w.now)) {
+		if (w.now[name] == directory) == dirs {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	return names[w.r.IntN(len(names))], true
+}
+
+func (w *world) fresh() string {
+	dir, is := w.pick(true)
+	if !is || w.r.IntN(2) == 0 {
+		dir = "."
+	}
+	return path.Join(dir, string(rune('a'+w.r.IntN(8))))
+}
+
+func (w *world) step(i int) {
+	ctx := context.Background()
+	next := maps.Clone(w.now)
+	w.request++
+	id := who{client: 7, request: w.request}
+	switch w.r.IntN(10) {
+	case 0:
+		w.crash()
+	case 1: // directory
+		name := w.fresh()
+		if _, is := w.now[name]; is {
+			return
+		}
+		next[name] = directory
+		w.publish(next)
+		_, err := w.v.Make(ctx, id, remote.Dir, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o755})
+		w.must(err, "mkdir "+name)
+	case 2: // remove a file
+		if name, is := w.pick(false); is {
+			delete(next, name)
+			w.publish(next)
+			w.must(w.v.Remove(ctx, id, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name)}), "remove "+name)
+		}
+	case 3: // remove a directory, if it is empty
+		if name, is := w.pick(true); is {
+			for other := range w.now {
+				if strings.HasPrefix(other, name+"/") {
+					return
+				}
+			}
+			delete(next, name)
+			w.publish(next)
+			w.must(w.v.Remove(ctx, id, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Flags: calls.Directory}), "rmdir "+name)
+		}
+	case 4, 5: // rename
+		from, is := w.pick(w.r.IntN(3) == 0)
+		to := w.fresh()
+		if _, taken := w.now[to]; !is || to == from || strings.HasPrefix(to, from+"/") || taken && (w.now[to] == directory || w.now[from] == directory) {
+			return
+		}
+		next = map[string]string{}
+		for name, content := range w.now {
+			if rest, below := strings.CutPrefix(name, from); below && (rest == "" || rest[0] == '/') {
+				next[to+rest] = content
+			} else if _, taken := next[name]; !taken {
+				next[name] = content
+			}
+		}
+		w.publish(next)
+		w.must(w.v.Rename(ctx, id, &calls.Request{Ino: w.find(path.Dir(from)), Name: path.Base(from), ToDir: w.find(path.Dir(to)), ToName: path.Base(to)}), from+" -> "+to)
+	default: // write
+		name := w.fresh()
+		if w.now[name] == directory {
+			return
+		}
+		_, there := w.now[name]
+		text := fmt.Sprintf("%s of step %d", name, i)
+		old := w.now[name]
+		off := 0
+		switch {
+		case there && w.r.IntN(2) == 0:
+			off = w.r.IntN(len(old) + 1)
+			if end := off + len(text); end < len(old) {
+				next[name] = old[:off] + text + old[end:]
+			} else {
+				next[name] = old[:off] + text
+			}
+		default:
+			next[name] = text
+		}
+		// Made and written, it is published once it is closed.
+		var a calls.Attr
+		var err error
+		if !there {
+			a, err = w.v.Make(ctx, id, remote.File, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o644})
+			w.must(err, "create "+name)
+		} else {
+			a.Ino = w.find(name)
+		}
+		_, err = w.v.OpenFile(ctx, a.Ino, there && next[name] == text)
+		w.must(err, "open "+name)
+		w.must(w.v.Write(ctx, a.Ino, int64(off), []byte(text)), "write "+name)
+		w.publish(next)
+		w.must(w.v.Flush(a.Ino), "flush "+name)
+		w.must(w.v.Release(a.Ino, 1), "close "+name)
+	}
+}
+
+// look compares all that users see with what they have done.
+func (w *world) look() {
+	got := map[string]string{}
+	var walk func(ino uint64, name string)
+	walk = func(ino uint64, name string) {
+		list, err := w.v.List(context.Background(), ino)
+		w.must(err, "list "+name)
+		for _, e := range list {
+			full := path.Join(name, e.Name)
+			if e.Attr.Mode&0o170000 == 0o040000 {
+				got[full] = directory
+				walk(e.Attr.Ino, full)
+				continue
+			}
+			data, err := w.v.Read(context.Background(), e.Attr.Ino, 0, 1<<16)
+			w.must(err, "read "+full)
+			got[full] = string(data)
+		}
+	}
+	walk(meta.Root, ".")
+	if !maps.Equal(got, w.now) {
+		w.t.Fatalf("seed %d: users see\n%v\ninstead of\n%v", w.seed, got, w.now)
+	}
+}
+
+// TestHistories plays random histories of one user, in which the process dies at random
+// points of the drain and between: users see what they did, the remote changes in the same
+// order, and has all of it in the end.
+func TestHistories(t *testing.T) {
+	first, n := uint64(time.Now().UnixNano()), uint64(12) //nolint:gosec // any number will do
+	if given := os.Getenv("BEE_TEST_SEED"); given != "" {
+		var err error
+		if first, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		n = 1
+	}
+	if testkit.Everything() {
+		n = 2000
+	}
+	for i := range n {
+		seed := first + i
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "remote"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, now: map[string]string{}, past: []map[string]string{{}}} //nolint:gosec // not secret
+		w.open()
+		for i := range 60 {
+			w.step(i)
+			if w.r.IntN(6) == 0 {
+				w.look()
+			}
+		}
+		w.look()
+		w.calm = true
+		w.crash()
+		w.look()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		for w.v.Drained(ctx) != nil || ctx.Err() != nil {
+			t.Fatalf("seed %d: undrained: %+v", seed, w.v.Status())
+		}
+		cancel()
+		w.look()
+		w.must(w.v.Close(), "close")
+		if w.broken != "" {
+			t.Fatalf("seed %d: %s", seed, w.broken)
+		}
+		if got := tree(t, filepath.Join(dir, "remote")); !maps.Equal(got, w.now) {
+			t.Fatalf("seed %d: the remote has\n%v\ninstead of\n%v", seed, got, w.now)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package burst
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/drain"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// gate is a remote that does nothing while it is shut.
+type gate struct {
+	drain.Remote
+	mu   sync.Mutex
+	shut error
+}
+
+func (g *gate) set(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = err
+}
+
+func (g *gate) Write(ctx context.Context, dir string, ino uint64, c remote.Content) (string, remote.Version, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		return "", remote.Version{}, g.shut
+	}
+	return g.Remote.Write(ctx, dir, ino, c)
+}
+
+func (g *gate) Remove(name string, ino uint64, v remote.Version) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		return g.shut
+	}
+	return g.Remote.Remove(name, ino, v)
+}
+
+func (g *gate) Stat(name string) (remote.Entry, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		return remote.Entry{}, g.shut
+	}
+	return g.Remote.Stat(name)
+}
+
+// bench is a volume with a remote that the test can shut.
+type bench struct {
+	*testing.T
+	*Volume
+	far  string
+	gate *gate
+}
+
+func start(t *testing.T, o Options) *bench {
+	t.Helper()
+	b := &bench{T: t, far: t.TempDir(), gate: &gate{}}
+	o.ID, o.Remote, o.Place = "test", b.far, filepath.Join(t.TempDir(), "buffer")
+	if o.Room == 0 {
+		o.Room = 64 << 20
+	}
+	o.faults = func(r drain.Remote) drain.Remote {
+		b.gate.Remote = r
+		return b.gate
+	}
+	v, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Volume = v
+	t.Cleanup(func() {
+		if err := b.Volume.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) must(err error) {
+	if err != nil {
+		b.Helper()
+		b.Fatal(err)
+	}
+}
+
+// file writes a file of the top directory as a program does.
+func (b *bench) file(name, text string) {
+	b.Helper()
+	a, err := b.Lookup(b.Context(), meta.Root, name)
+	if errors.Is(err, syscall.ENOENT) {
+		a, err = b.Make(b.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: name, Mode: 0o640})
+	}
+	b.must(err)
+	_, err = b.OpenFile(b.Context(), a.Ino, true)
+	b.must(err)
+	b.must(b.Write(b.Context(), a.Ino, 0, []byte(text)))
+	b.must(b.Flush(a.Ino))
+	b.must(b.Release(a.Ino, 1))
+}
+
+func (b *bench) drained() {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	if b.Drained(ctx) != nil {
+		b.Fatalf("undrained: %+v", b.Status())
+	}
+}
+
+func (b *bench) foreign(name, text string) {
+	b.Helper()
+	b.must(os.WriteFile(filepath.Join(b.far, name+".new"), []byte(text), 0o600))
+	b.must(os.Rename(filepath.Join(b.far, name+".new"), filepath.Join(b.far, name)))
+}
+
+func (b *bench) has(want map[string]string) {
+	b.Helper()
+	if got := tree(b.T, b.far); fmt.Sprint(got) != fmt.Sprint(want) {
+		b.Errorf("the remote has %v instead of %v", got, want)
+	}
+}
+
+func (b *bench) sees(name string) string {
+	b.Helper()
+	a, err := b.Lookup(b.Context(), meta.Root, name)
+	if err != nil {
+		return err.Error()
+	}
+	p, err := b.Read(b.Context(), a.Ino, 0, 1<<20)
+	b.must(err)
+	return string(p)
+}
+
+// TestForeign changes the remote while changes of ours are undrained: what somebody else
+// wrote is never replaced nor removed, ours is beside it, and both are reported.
+func TestForeign(t *testing.T) {
+	shut := errors.New("the line is cut")
+	for _, c := range []struct {
+		name    string
+		ours    func(b *bench)
+		foreign func(b *bench)
+		want    map[string]string
+		reports int
+		sees    string // at the name f
+	}{
+		{
+			"both write", func(b *bench) { b.file("f", "ours") }, func(b *bench) { b.foreign("f", "theirs") },
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+		},
+		{
+			"both create", func(b *bench) { b.file("g", "ours") }, func(b *bench) { b.foreign("g", "theirs") },
+			map[string]string{"f": "before", "g": "theirs", "g.bee-conflict-test": "ours"}, 1, "before",
+		},
+		{
+			"it was written in its place", func(b *bench) { b.file("f", "ours") },
+			func(b *bench) { b.must(os.WriteFile(filepath.Join(b.far, "f"), []byte("theirs"), 0o600)) },
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+		},
+		{
+			"it was removed", func(b *bench) { b.file("f", "ours") },
+			func(b *bench) { b.must(os.Remove(filepath.Join(b.far, "f"))) },
+			map[string]string{"f": "ours"}, 0, "ours",
+		},
+		{
+			"we remove", func(b *bench) {
+				b.must(b.Remove(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "f"}))
+			},
+			func(b *bench) { b.foreign("f", "theirs") },
+			map[string]string{"f": "theirs"}, 1, "theirs",
+		},
+		{
+			"we rename over it", func(b *bench) {
+				b.file("h", "ours")
+				b.must(b.Rename(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "h", ToDir: meta.Root, ToName: "f"}))
+			},
+			func(b *bench) { b.foreign("f", "theirs") },
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+		},
+		{
+			"a directory of that name", func(b *bench) { b.file("g", "ours") },
+			func(b *bench) { b.must(os.Mkdir(filepath.Join(b.far, "g"), 0o700)) },
+			map[string]string{"f": "before", "g": directory, "g.bee-conflict-test": "ours"}, 1, "before",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, Options{})
+			b.foreign("f", "before")
+			if got := b.sees("f"); got != "before" {
+				t.Fatalf("f has %q", got)
+			}
+			b.gate.set(shut)
+			c.ours(b)
+			c.foreign(b)
+			b.gate.set(nil)
+			b.drained()
+			b.has(c.want)
+			if got := b.sees("f"); got != c.sees {
+				t.Errorf("users see %q in f, instead of %q", got, c.sees)
+			}
+			if got := b.Status().Conflicts; len(got) != c.reports {
+				t.Errorf("reported: %v", got)
+			}
+		})
+	}
+}
+
+// TestReadsNew sees what somebody else does to the remote, once attributes are compared
+// again, and at each open.
+func TestReadsNew(t *testing.T) {
+	b := start(t, Options{})
+	b.file("f", "ours")
+	b.drained()
+	b.foreign("f", "theirs, and longer")
+	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	if a, err = b.OpenFile(t.Context(), a.Ino, false); err != nil || a.Size != 18 {
+		t.Errorf("size %d, %v", a.Size, err)
+	}
+	if got := b.sees("f"); got != "theirs, and longer" {
+		t.Errorf("f has %q", got)
+	}
+	b.must(b.Release(a.Ino, 1))
+	b.must(os.Remove(filepath.Join(b.far, "f")))
+	if list, err := b.List(t.Context(), meta.Root); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestRoom writes more than the room: writers wait for the drain, or get ENOSPC where that
+// does not help, and what is undrained stays.
+func TestRoom(t *testing.T) {
+	b := start(t, Options{Room: 8 << 20})
+	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	for i := range 24 {
+		b.file(fmt.Sprint(i), string(block)+fmt.Sprint(i))
+	}
+	b.drained()
+	for i := range 24 {
+		got, err := os.ReadFile(filepath.Join(b.far, fmt.Sprint(i)))
+		if err != nil || string(got) != string(block)+fmt.Sprint(i) {
+			t.Errorf("file %d has %d bytes, %v", i, len(got), err)
+		}
+	}
+	if s := b.Status(); s.Buffer > s.Room {
+		t.Errorf("the buffer has %d bytes of %d", s.Buffer, s.Room)
+	}
+	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "large", Mode: 0o600})
+	b.must(err)
+	_, err = b.OpenFile(t.Context(), a.Ino, false)
+	b.must(err)
+	for off := int64(0); err == nil && off < 16<<20; off += int64(len(block)) {
+		err = b.Write(t.Context(), a.Ino, off, block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a file larger than the room: %v", err)
+	}
+}
+
+// TestLineCut writes while the remote cannot be reached: nothing fails, a full buffer
+// waits, and all of it arrives once the line is back.
+func TestLineCut(t *testing.T) {
+	b := start(t, Options{Room: 8 << 20})
+	b.gate.set(syscall.EIO)
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	for i := range 6 {
+		b.file(fmt.Sprint(i), string(block))
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 6 {
+			b.file(fmt.Sprint("more", i), string(block))
+		}
+	}()
+	for b.Status().Waits == "" {
+		select {
+		case <-done:
+			t.Fatal("more was written than there is room for")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if s := b.Status(); s.Undrained < 6<<20 || s.Drained || s.Oldest == nil {
+		t.Errorf("%+v", s)
+	}
+	b.gate.set(nil)
+	<-done
+	b.drained()
+	if got := tree(t, b.far); len(got) != 12 {
+		t.Errorf("the remote has %d files", len(got))
+	}
+}
+
+// TestHeldOpen publishes a file that stays open, as a whole version.
+func TestHeldOpen(t *testing.T) {
+	b := start(t, Options{publishEvery: 20 * time.Millisecond})
+	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "log", Mode: 0o600})
+	b.must(err)
+	_, err = b.OpenFile(t.Context(), a.Ino, false)
+	b.must(err)
+	for i := range 3 {
+		b.must(b.Write(t.Context(), a.Ino, int64(i), []byte("x")))
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if got, _ := os.ReadFile(filepath.Join(b.far, "log")); len(got) == i+1 {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("the remote has %q", got)
+			}
+		}
+	}
+}
