@@ -98,7 +98,11 @@ func (d *desk) left() string {
 	var ids []string
 	for _, r := range slices.Backward(runs) {
 		id := r.ID
-		if r.StopAsked {
+		requests, err := d.store.Requests(d.t.Context(), r.ID)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if slices.ContainsFunc(requests, func(q state.Request) bool { return q.Kind == state.RequestStop }) {
 			id += "+"
 		}
 		ids = append(ids, id)

@@ -63,7 +63,7 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 				return fmt.Errorf("record the result of a request of run %s: %w", r.Run, err)
 			}
 		}
-		return nil
+		return c.answerRest(ctx, t)
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +75,20 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 		s.writeBeside(ctx, c.Attempt.Run) //nolint:errcheck // see above
 	}
 	return written, nil
+}
+
+// answerRest answers the requests that the change leaves without an object.
+func (c Change) answerRest(ctx context.Context, t *tx) (err error) {
+	if a := c.Attempt; a != nil && a.Decided() {
+		err = t.exec(ctx, answerCheckpoint, a.Run, a.N)
+	}
+	if r := c.Run; err == nil && r != nil && r.State.Final() {
+		err = t.exec(ctx, answerAtEnd, r.State, r.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("record the results of requests: %w", err)
+	}
+	return nil
 }
 
 // tx is a transaction on one connection.

@@ -12,10 +12,13 @@ import (
 // RequestKind is what a user asked of a run.
 type RequestKind string
 
-// The kinds of requests. A stop is a column of its run.
+// The kinds of requests.
 const (
-	RequestMove           RequestKind = "move"      // continue on other sites, or leave the queue
-	RequestSiteLost       RequestKind = "site_lost" // continue without the site of the attempt
+	RequestStop           RequestKind = "stop"       // end the run, whichever attempt it has
+	RequestMove           RequestKind = "move"       // continue on other sites, or leave the queue
+	RequestResume         RequestKind = "resume"     // continue a run that is suspended, or set aside
+	RequestCheckpoint     RequestKind = "checkpoint" // write a checkpoint now
+	RequestSiteLost       RequestKind = "site_lost"  // continue without the site of the attempt
 	RequestWithoutOutputs RequestKind = "without_outputs"
 )
 
@@ -27,10 +30,11 @@ const (
 	RequestOpen      RequestResult = ""
 	RequestDone      RequestResult = "done"
 	RequestRefused   RequestResult = "refused"
-	RequestOvertaken RequestResult = "overtaken" // by a later request, or by the next attempt
+	RequestOvertaken RequestResult = "overtaken" // by a later request, the next attempt, or the run's end
 )
 
-// Request is what a user asked of a run. It acts on its attempt only, never on a later one.
+// Request is what a user asked of a run. It acts on its attempt only, never on a later one:
+// a stop alone is for the run.
 type Request struct {
 	ID      int64
 	Run     string
@@ -58,8 +62,19 @@ INSERT INTO requests (run, attempt, kind, author, asked, sites)
 ALTER TABLE runs DROP COLUMN site_lost;
 `
 
+// requestStops makes each stop a request. What was open for a run that is over is overtaken.
+const requestStops = `
+INSERT INTO requests (run, attempt, kind, author, asked, result)
+  SELECT id, (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=id), 'stop', '', 0, CASE state WHEN 'stopped' THEN 'done' ELSE '' END
+  FROM runs WHERE CAST(stop_asked AS INTEGER)<>0;
+UPDATE requests SET result='overtaken' WHERE result='' AND run IN (SELECT id FROM runs WHERE state IN ('succeeded','failed','stopped'));
+DROP INDEX runs_to_stop;
+ALTER TABLE runs DROP COLUMN stop_asked;
+`
+
 // Ask records a request. It overtakes the open ones of its kind; one that names sites, also
-// those of an open move.
+// those of an open move. One of a run that is over is overtaken itself. A stop is recorded
+// with the run's last attempt.
 func (s *Store) Ask(ctx context.Context, r Request) (Request, error) {
 	r.Asked = time.Now()
 	if u, err := user.Current(); err == nil && r.Author == "" {
@@ -70,14 +85,13 @@ func (s *Store) Ask(ctx context.Context, r Request) (Request, error) {
 		if err := t.exec(ctx, overtake, r.Run, r.Kind, len(r.Sites) > 0); err != nil {
 			return err
 		}
-		ids, err := txRows(ctx, t, func(scan func(...any) error) (id int64, err error) {
-			err = scan(&id)
-			return id, err
-		}, "INSERT INTO requests (run, attempt, kind, author, asked, sites) VALUES (?,?,?,?,?,?) RETURNING id",
+		_, err := txRows(ctx, t, func(scan func(...any) error) (struct{}, error) {
+			return struct{}{}, scan(&r.ID, &r.Attempt, &r.Result)
+		}, `INSERT INTO requests (run, attempt, kind, author, asked, sites, result)
+VALUES (?1, CASE WHEN ?3='stop' THEN (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=?1) ELSE ?2 END, ?3, ?4, ?5, ?6,
+  CASE WHEN EXISTS (SELECT 1 FROM runs WHERE id=?1 AND state IN ('succeeded','failed','stopped')) THEN 'overtaken' ELSE '' END)
+RETURNING id, attempt, result`,
 			r.Run, r.Attempt, r.Kind, r.Author, r.Asked.UnixNano(), []byte(r.Sites))
-		if err == nil {
-			r.ID = ids[0]
-		}
 		return err
 	})
 	if err != nil {
@@ -86,7 +100,26 @@ func (s *Store) Ask(ctx context.Context, r Request) (Request, error) {
 	return r, nil
 }
 
+// AskStop records that the user wants the run to end.
+func (s *Store) AskStop(ctx context.Context, run string) error {
+	_, err := s.Ask(ctx, Request{Run: run, Kind: RequestStop})
+	return err
+}
+
+// Stopping gives those runs that are not over and that their user wants to end. It
+// reads no more of them than that: whoever controls some asks every few seconds, for
+// all of them at once.
+func (s *Store) Stopping(ctx context.Context) ([]string, error) {
+	return s.ids(ctx, "SELECT DISTINCT run FROM requests WHERE kind='stop' AND result=''")
+}
+
 const answerRequest = "UPDATE requests SET result=?, why=? WHERE id=? AND result=''"
+
+// answerAtEnd answers what is still open of a run that is over.
+const answerAtEnd = "UPDATE requests SET result=CASE WHEN ?='stopped' AND kind IN ('stop','without_outputs') THEN 'done' ELSE 'overtaken' END WHERE run=? AND result=''"
+
+// answerCheckpoint answers a request for a checkpoint of an attempt that writes none any more.
+const answerCheckpoint = "UPDATE requests SET result='overtaken' WHERE run=? AND attempt=? AND kind='checkpoint' AND result=''"
 
 // Answer sets the result of an open request.
 func (s *Store) Answer(ctx context.Context, id int64, result RequestResult, why string) error {

@@ -60,7 +60,7 @@ type Run struct {
 	// Image is the id of the resolved image, once known.
 	Image     string
 	SetupDone bool
-	// StopAsked is set by `bee stop`; the controller acts on it.
+	// StopAsked is set while a stop is an open request of the run: see AskStop.
 	StopAsked bool
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
@@ -69,11 +69,11 @@ type Run struct {
 // maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, stop_asked, submission, suspended"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, CAST(stop_asked AS INTEGER)<>0, submission, suspended"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -98,8 +98,8 @@ func scanRun(scan func(...any) error) (Run, error) {
 	return r, nil
 }
 
-// PutRun inserts or replaces a run's record, except what its user says of it
-// while another process has it: see AskStop.
+// PutRun inserts or replaces a run's record, except what its user asks of it while another
+// process has it: see Ask.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
 	_, err := s.Write(ctx, Change{Run: &r})
 	return err
@@ -117,23 +117,11 @@ func (t *tx) run(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
 suspended=excluded.suspended`,
 		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended)
-}
-
-// AskStop notes that the user wants the run to end.
-func (s *Store) AskStop(ctx context.Context, id string) error {
-	return s.db.exec(ctx, "UPDATE runs SET stop_asked=1 WHERE id=?", id)
-}
-
-// Stopping gives those runs that are not over and that their user wants to end. It
-// reads no more of them than that: whoever controls some asks every few seconds, for
-// all of them at once.
-func (s *Store) Stopping(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside') AND stop_asked=1")
 }
 
 // Run gives one run by its whole id.
@@ -188,9 +176,11 @@ func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
 	return s.runs(ctx, "WHERE state='suspended' ORDER BY created")
 }
 
-// Unfinished gives the ids of all runs that a controller has to carry on.
+// Unfinished gives the ids of all runs that a controller has to carry on, also of those that
+// their user wants to continue or to end.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, "SELECT id FROM runs WHERE state IN ('queued','running')")
+	return s.ids(ctx, `SELECT id FROM runs WHERE state IN ('queued','running')
+OR state IN ('suspended','set aside') AND EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result='')`)
 }
 
 // RemoveRun forgets a run that is over. What it has not released is nobody's from
