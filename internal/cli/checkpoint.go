@@ -68,7 +68,7 @@ func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesO
 	}
 	defer head.Close()
 	kept := 0
-	err = s.AskHead(ctx, run, attempt, s.saver(ctx, run, attempt, head, false, &kept))
+	err = s.Checkpoint(ctx, run, attempt, s.saver(ctx, run, attempt, head, false, &kept))
 	switch {
 	case err != nil:
 		return run, false, err

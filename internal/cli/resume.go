@@ -189,18 +189,20 @@ const tidying = 3 * time.Minute
 // tidyingText says what a controller does with a suspended run.
 const tidyingText = "what it has left on its sites is being removed"
 
-// lockSuspended takes a suspended run, from a controller that has it as soon as
-// that is done with it.
+// lockSuspended takes a suspended run, from a controller that has it as soon as that is done
+// with it. Where that has continued it as well, as was asked, there is no lock.
 func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*state.Lock, error) {
 	for begun, told := time.Now(), false; ; {
 		lock, err := s.Store.Lock(run.ID)
 		switch {
 		case !core.IsKind(err, core.Busy):
 			return lock, err
-		case run.State != state.Suspended:
+		case run.State.Final():
 			return nil, control.NotSuspended(run)
+		case run.State != state.Suspended && run.State != state.SetAside:
+			return nil, nil
 		case time.Since(begun) > tidying:
-			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "Try again in a while; `bee show " + run.ID + "` tells more."}
+			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "`bee supervise` continues it after that; `bee show " + run.ID + "` tells more."}
 		}
 		if !told && time.Since(begun) > silence {
 			told = true
@@ -215,8 +217,13 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 	}
 }
 
-// resumeLocked puts a suspended run, whose lock the caller holds, back into the queue.
+// resumeLocked puts a suspended run, whose lock the caller holds, back into the queue. A
+// controller that had it may have done so meanwhile.
 func (a *app) resumeLocked(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
+	run, err := s.Store.Run(ctx, run.ID)
+	if err != nil {
+		return run, err
+	}
 	if len(sites) == 0 {
 		if f, err := a.findSites(); err == nil { // else it has what it had
 			if run, err = control.Regranted(run, f.Sites); err != nil {
@@ -224,18 +231,25 @@ func (a *app) resumeLocked(ctx context.Context, s *session, run state.Run, sites
 			}
 		}
 	}
-	return s.Resume(ctx, run, sites)
+	return s.ApplyResume(ctx, run)
 }
 
 // goOn has a suspended run go on in the background.
 func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
+	if err := s.AskResume(ctx, run, sites); err != nil { // from here on `bee supervise` continues it, too
+		return run, err
+	}
 	lock, err := a.lockSuspended(ctx, s, run) // nobody else shall carry it on meanwhile
 	if err != nil {
 		return run, err
 	}
-	run, err = a.resumeLocked(ctx, s, run, sites)
-	if uerr := lock.Unlock(); err == nil {
-		err = uerr
+	if lock != nil {
+		run, err = a.resumeLocked(ctx, s, run, sites)
+		if uerr := lock.Unlock(); err == nil {
+			err = uerr
+		}
+	} else {
+		run, err = s.Store.Run(ctx, run.ID)
 	}
 	if err != nil {
 		return run, err

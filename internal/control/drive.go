@@ -46,6 +46,11 @@ func (c *Controller) Drive(ctx context.Context, id string, stop <-chan struct{})
 	if err != nil {
 		return run, err
 	}
+	if !run.StopAsked {
+		if run, err = c.ApplyResume(ctx, run); err != nil {
+			return run, err
+		}
+	}
 	if run.State == state.SetAside {
 		return c.driveAside(ctx, run)
 	}

@@ -139,6 +139,7 @@ func TestStop(t *testing.T) {
 		if got := w.drive(t, run, nil); got.State != state.Stopped {
 			t.Errorf("got %+v", got)
 		}
+		w.answered(t, run.ID, state.RequestDone)
 		w.nothingHeld(t)
 	})
 }

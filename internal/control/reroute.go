@@ -76,15 +76,32 @@ func (c *Controller) Move(ctx context.Context, run state.Run, attempt int, sites
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
 	// Recorded first: the job may write its checkpoint and end before the next line.
-	r, err := c.ask(ctx, run.ID, slices.DeleteFunc(attempts, func(a state.Attempt) bool { return a.N > attempt }), state.RequestMove, sites)
+	_, err = c.askOf(ctx, run, attempt, state.RequestMove, sites, ask)
+	return err
+}
+
+// Checkpoint has a run write a checkpoint now. ask asks the head of an attempt for it: see
+// AskHead.
+func (c *Controller) Checkpoint(ctx context.Context, run state.Run, attempt int, ask func() error) error {
+	r, err := c.askOf(ctx, run, attempt, state.RequestCheckpoint, nil, ask)
 	if err != nil {
 		return err
 	}
+	return c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestDone, "")
+}
+
+// askOf records a request that means one attempt of a run, and calls ask as AskHead does. The
+// request is refused where that fails. It stays open where its head may have heard it.
+func (c *Controller) askOf(ctx context.Context, run state.Run, attempt int, kind state.RequestKind, sites []spec.Site, ask func() error) (state.Request, error) {
+	r, err := c.ask(ctx, run.ID, []state.Attempt{{N: attempt}}, kind, sites)
+	if err != nil {
+		return r, err
+	}
 	err = c.AskHead(ctx, run, attempt, ask)
 	if err == nil || errors.As(err, new(unsettledError)) { // it counts if the job was asked
-		return err
+		return r, err
 	}
-	return errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, err.Error()))
+	return r, errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 }
 
 // requestedSites gives the sites that the run's user has sent it to; sent without any: to any but

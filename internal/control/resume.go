@@ -21,13 +21,65 @@ func NotSuspended(run state.Run) error {
 	}
 }
 
-// Resume has a suspended run go on from its checkpoint, on given sites, in that
-// order, before those that it has; none: on these, and what its sites file has by now
-// beside them. It needs a Drive afterwards.
-func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
-	if run.State != state.Suspended && run.State != state.SetAside {
-		return run, NotSuspended(run)
+func resumable(run state.Run) bool {
+	return run.State == state.Suspended || run.State == state.SetAside
+}
+
+// AskResume records that a suspended run shall continue from its checkpoint, on given sites,
+// in that order, before those that it has; none: on these, and what its sites file has by
+// now beside them. ApplyResume does that, or the next Drive.
+func (c *Controller) AskResume(ctx context.Context, run state.Run, sites []spec.Site) error {
+	if !resumable(run) {
+		return NotSuspended(run)
 	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	_, err = c.ask(ctx, run.ID, attempts, state.RequestResume, sites)
+	return err
+}
+
+// ApplyResume queues a suspended run whose user has asked for that. Its caller has the run
+// locked, and a Drive follows. A run of which it is not asked, or not any more, stays as it is.
+func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run, error) {
+	if !resumable(run) {
+		return run, nil
+	}
+	r, err := c.Store.OpenRequest(ctx, run.ID, state.RequestResume)
+	if err != nil || r == nil {
+		return run, err
+	}
+	attempts, err := c.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return run, err
+	}
+	if n := len(attempts); n > 0 && attempts[n-1].N != r.Attempt { // it was resumed since
+		return run, c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
+	}
+	queued, err := c.queued(ctx, run, r.Sites)
+	if err != nil {
+		return run, errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
+	}
+	r.Result = state.RequestDone
+	if _, err := c.Store.Write(ctx, state.Change{Run: &queued, Answers: []state.Request{*r}}); err != nil {
+		return run, err
+	}
+	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
+	return queued, nil
+}
+
+// Resume is AskResume and ApplyResume.
+func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Site) (state.Run, error) {
+	if err := c.AskResume(ctx, run, sites); err != nil {
+		return run, err
+	}
+	return c.ApplyResume(ctx, run)
+}
+
+// queued returns a suspended run as it continues, on the sites that its user has named, as
+// they are in the request, before those that it has.
+func (c *Controller) queued(ctx context.Context, run state.Run, named json.RawMessage) (state.Run, error) {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return run, err
@@ -37,7 +89,11 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 			return run, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: err}
 		}
 	}
-	if len(sites) > 0 {
+	if len(named) > 0 {
+		var sites []spec.Site
+		if err := json.Unmarshal(named, &sites); err != nil {
+			return run, err
+		}
 		sub.prefer(sites)
 	} else {
 		sub.Sites = append(sub.Sites, sub.newSites(spec.LoadSites)...)
@@ -46,8 +102,7 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 		return run, err
 	}
 	run.State, run.Suspended, run.Kind, run.Message, run.Remedy = state.Queued, "", "", "", ""
-	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
-	return run, c.Store.PutRun(ctx, run)
+	return run, nil
 }
 
 // Regranted gives a suspended run with those of its sites that were in an allocation of
@@ -117,11 +172,13 @@ func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, er
 		return run, false, err
 	}
 	sites := sub.newSites(spec.LoadSites)
-	if run, err = c.Resume(ctx, run, nil); err != nil {
+	if run, err = c.queued(ctx, run, nil); err != nil {
 		return run, false, err
 	}
-	_, err = c.Store.AddEvent(ctx, event.Event{Run: id, Fields: event.NewSites{SitesFile: sub.SitesFile, Sites: siteNames(sites)}})
-	return run, true, err
+	_, err = c.Store.Write(ctx, state.Change{Run: &run, Events: []event.Event{
+		{Run: id, Fields: event.NewSites{SitesFile: sub.SitesFile, Sites: siteNames(sites)}},
+	}})
+	return run, err == nil, err
 }
 
 // newSites gives the sites that a run's sites file has for it by now, and that it does not

@@ -165,6 +165,9 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	}
 	source := run
 	source.State = state.Suspended
+	if err := w.Store.PutRun(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Resume(t.Context(), source, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
 		t.Errorf("their first run, beside them: %v", err)
 	}
