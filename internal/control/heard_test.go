@@ -62,8 +62,8 @@ func TestACallThatAHeadAcceptsAndDies(t *testing.T) {
 		"it is there and asked":    {attempts: []state.Attempt{plain}, again: &core.Error{Kind: core.Busy, Err: errors.New("asked before")}, ok: true},
 		"it is there and is asked": {attempts: []state.Attempt{plain}, ok: true},
 		"it cannot":                {attempts: []state.Attempt{plain}, again: &core.Error{Kind: core.Unsupported, Err: errors.New("no checkpoint")}, kind: core.Unsupported, result: state.RequestRefused},
-		"its run is lost":          {attempts: []state.Attempt{plain, {State: state.Closed, Result: state.Unreported, Verdict: state.NotContinued}}, run: state.Failed, again: gone, kind: core.Lost, result: state.RequestRefused},
-		"its run is done":          {attempts: []state.Attempt{plain, {State: state.Closed, Result: state.Exited, Verdict: state.Completed}}, run: state.Succeeded, again: gone, kind: core.NotFound, result: state.RequestRefused},
+		"its run is lost":          {attempts: []state.Attempt{plain, {State: state.Closed, Result: state.Unreported, Verdict: state.NotContinued}}, run: state.Failed, again: gone, kind: core.Lost, result: state.RequestOvertaken},
+		"its run is done":          {attempts: []state.Attempt{plain, {State: state.Closed, Result: state.Exited, Verdict: state.Completed}}, run: state.Succeeded, again: gone, kind: core.NotFound, result: state.RequestOvertaken},
 		"nobody knows":             {attempts: []state.Attempt{plain}, again: gone, kind: core.Transient},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	begun(t, b, id)
 	last := ""
 	for range 2 {
-		if r := b.Try("checkpoint", "--json", id); r.Code != 0 || !strings.Contains(r.Stderr, "the job goes on") || !strings.Contains(r.Stdout, `"goes_on": true`) {
+		if r := b.Try("checkpoint", "--json", id); r.Code != 0 || !strings.Contains(r.Stdout, `"goes_on": true`) {
 			t.Fatalf("it says %+v", r)
 		}
 		testkit.Eventually(t, time.Minute, func() error {
