@@ -257,6 +257,7 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
 		Outputs: []spec.Output{{From: "/data/f*", To: results}, {From: "/data/md.log", To: logs}, {From: "/data/none", To: "/there/is/none"}},
 	}), nil)
+	want.Names[3] += "." + run.ID // beside the file that was there
 	w.arrived(t, run.ID, state.Arrived{To: logs, Count: 1, Names: []string{"md.log"}}, want)
 }
 
