@@ -94,6 +94,24 @@ func (r *Root) Open(name string) (*os.File, error) {
 	return f, nil
 }
 
+// OpenPlain opens a plain file for reading that the user has named by a path, over links, and
+// that may be of somebody else's: a FIFO in its place would keep the process for ever.
+func OpenPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotPlain}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // ErrNotPlain is the cause where a link, a FIFO, a device, a socket or a directory is in
 // the place of a plain file.
 var ErrNotPlain = errors.New("not a plain file")

@@ -182,7 +182,7 @@ func (s *Store) builder(b spec.Build, file string) (string, error) {
 
 // takeArchive brings a built image into the cache.
 func (s *Store) takeArchive(ctx context.Context, ref, archive string, o PullOptions) (core.Image, error) {
-	f, err := os.Open(archive)
+	f, err := openFile(archive)
 	if err != nil {
 		return core.Image{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -31,7 +32,7 @@ func archiveAt(file, tag string, open func() (*os.File, error)) (*location, erro
 func (s *Store) sifAt(file string) (*location, error) {
 	key, err := fileKey(file, "sif:"+file)
 	return &location{key: key, fixed: true, open: func(ctx context.Context, _ v1.Platform, o PullOptions) (*source.Image, error) {
-		f, err := os.Open(file)
+		f, err := openFile(file)
 		if err != nil {
 			return nil, err
 		}
@@ -51,11 +52,20 @@ func layoutAt(dir, tag string) (*location, error) {
 // openPlain opens an archive, which may be compressed as a whole, to be read from any
 // place.
 func (s *Store) openPlain(file string) (*os.File, error) {
-	f, err := os.Open(file)
+	f, err := openFile(file)
 	if err != nil {
 		return nil, err
 	}
 	return s.plain(f)
+}
+
+// openFile opens the file of an image.
+func openFile(file string) (*os.File, error) {
+	f, err := fsutil.OpenPlain(file)
+	if errors.Is(err, fsutil.ErrNotPlain) {
+		err = &core.Error{Kind: core.Invalid, Op: "read image", Object: file, Err: err, Remedy: "Name a plain file; what a program writes goes into one first."}
+	}
+	return f, err
 }
 
 // plain gives an archive that can be read from any place: itself, or its

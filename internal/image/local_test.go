@@ -16,7 +16,53 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"golang.org/x/sys/unix"
 )
+
+// TestFilesOfAnImageMayBeAnything: an archive, a SIF file, or what a layout holds, that somebody
+// else has made a FIFO, a device or a link, is refused at once.
+func TestFilesOfAnImageMayBeAnything(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"fifo.index", "fifo.blob", "link.index", "link.blob"} {
+		path, err := layout.Write(filepath.Join(dir, name), empty.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := imageOf(t, host, map[string][]byte{"f": []byte("x")})
+		if err := path.AppendImage(i, layout.WithPlatform(host)); err != nil {
+			t.Fatal(err)
+		}
+		blob, err := i.ConfigName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, name, "index.json")
+		if strings.HasSuffix(name, ".blob") {
+			file = filepath.Join(dir, name, "blobs", "sha256", blob.Hex)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "fifo") {
+			err = unix.Mkfifo(file, 0o600)
+		} else {
+			err = os.Symlink("/dev/zero", file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600), os.Symlink("/dev/zero", filepath.Join(dir, "device"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"oci:fifo.index", "oci:fifo.blob", "oci:link.index", "oci:link.blob", "docker-archive:fifo", "docker-archive:device", "oci-archive:fifo", "sif:fifo", "sif:device"} {
+		t.Run(ref, func(t *testing.T) {
+			if _, err := store(t).Resolve(t.Context(), &spec.Job{Dir: dir, Image: ref}, host.Architecture, "missing", nil); !core.IsKind(err, core.Invalid) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
 
 // TestLayouts: images in a directory, or an archive of one, by every way to name it.
 func TestLayouts(t *testing.T) {

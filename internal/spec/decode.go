@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,6 +20,11 @@ import (
 
 // maxFile bounds a file, so that one which is no Beefile is refused at once.
 const maxFile = 1 << 20
+
+// readBounded reads a file, and of one that is too large only as much as shows that.
+func readBounded(r io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, int64(maxFile+len(mark)+1)))
+}
 
 // decoder turns YAML into our types and collects all that is wrong with it,
 // instead of stopping at the first.
@@ -42,14 +48,17 @@ func newDecoder(file string, data []byte) *decoder {
 	return &decoder{file: file, lines: strings.Split(string(unmarked(data)), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
 }
 
-// unmarked is a file without the mark that some editors begin UTF-8 with.
-func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
+// mark is what some editors begin UTF-8 with.
+const mark = "\ufeff"
+
+// unmarked is a file without the mark.
+func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte(mark)) }
 
 // root parses the file and gives its one mapping, or nil.
 func (d *decoder) root(data []byte) ast.Node {
 	data = unmarked(data)
 	if len(data) > maxFile {
-		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(data), maxFile)})
+		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)})
 		return nil
 	}
 	if !utf8.Valid(data) {

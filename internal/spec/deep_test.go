@@ -2,6 +2,8 @@ package spec
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -41,6 +43,24 @@ func TestHostileFilesAreRefusedCheaply(t *testing.T) {
 				t.Errorf("%d bytes took %d MiB of memory", len(text), took>>20)
 			}
 		})
+	}
+}
+
+// TestOfALargeFileOnlyTheBeginningIsRead, whatever kind of file it is taken for.
+func TestOfALargeFileOnlyTheBeginningIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := LoadJob(file)
+	_, err2 := LoadSites(file)
+	for _, err := range []error{err1, err2} {
+		if !core.IsKind(err, core.Invalid) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

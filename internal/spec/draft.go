@@ -31,7 +31,12 @@ func ReadDraft(file string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(abs)
+	f, err := os.Open(abs) // it may be a pipe of the user's shell
+	if err != nil {
+		return nil, FileError("Beefile", file, err)
+	}
+	defer f.Close()
+	data, err := readBounded(f)
 	if err != nil {
 		return nil, FileError("Beefile", file, err)
 	}

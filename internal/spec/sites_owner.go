@@ -3,7 +3,6 @@ package spec
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -40,7 +39,7 @@ func readSitesFile(file string) ([]byte, error) {
 	case fsutil.WritableByOthers(&st):
 		return nil, changeableSites(file, fmt.Errorf("others can write to it (mode %#o)", st.Mode&0o7777), "Read it, then take that right from others: chmod go-w "+file+".")
 	}
-	data, err := io.ReadAll(f)
+	data, err := readBounded(f)
 	if err != nil {
 		return nil, FileError("sites file", file, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
 )
 
 // files are the members of an archive or of a directory, by their paths.
@@ -254,13 +255,16 @@ func section(in files, name string, offset int64) (io.ReadCloser, error) {
 type layoutDir struct{ root *os.Root }
 
 func (l layoutDir) open(name string) (*io.SectionReader, io.Closer, error) {
-	f, err := l.root.Open(filepath.FromSlash(name))
-	if err != nil {
+	f, err := l.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO's other end may never come
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
+	}
+	if err != nil { // such as a link that leads out
+		return nil, nil, invalid("read", err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", name)
+		err = invalid("read", fmt.Errorf("%s is no plain file", name))
 	}
 	if err != nil {
 		f.Close()

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 // Image is an image that is open for reading. It is an fs.FS with symbolic
@@ -63,7 +64,7 @@ var ErrUnclean = errors.New("it was in use when its machine ended, and its journ
 // Open opens an image. The error is ErrUnclean where its journal has to be
 // carried out first.
 func Open(file string) (*Image, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO's other end may never come
 	if err != nil {
 		return nil, fileError("open data image", file, err)
 	}

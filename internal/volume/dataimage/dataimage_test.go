@@ -263,6 +263,13 @@ func TestWhatIsNoImage(t *testing.T) {
 	if _, err := Open(t.TempDir()); core.KindOf(err) != core.Invalid || !strings.Contains(err.Error(), "it is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(fifo); core.KindOf(err) != core.Invalid {
+		t.Errorf("a FIFO: %v", err)
+	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); core.KindOf(err) != core.NotFound {
 		t.Errorf("an image that is not there: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // it, and who sets it right. It lasts until release is called or the process
 // ends.
 func Lock(file string) (release func(), err error) {
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	f, err := os.OpenFile(file, os.O_RDWR|unix.O_NONBLOCK, 0) // a FIFO is refused by Open
 	if err != nil {
 		return nil, fileError("use data image", file, err)
 	}
